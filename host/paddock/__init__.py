@@ -1,0 +1,1 @@
+"""Run untrusted plug-in modules, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""What runs inside a module process, and what module authors import."""

@@ -1,0 +1,1 @@
+"""Find the code of a module without running any of it."""
