@@ -1,0 +1,20 @@
+"""Protocol errors, told apart by who is to blame."""
+
+from __future__ import annotations
+
+
+class ProtocolError(Exception):
+    """The common base of both errors; never raised itself."""
+
+    def __init__(self, message: str) -> None:
+        if type(self) is ProtocolError:
+            raise TypeError("raise LocalProtocolError or RemoteProtocolError, not ProtocolError")
+        super().__init__(message)
+
+
+class LocalProtocolError(ProtocolError):
+    """Raised when this side asked the connection for something the protocol does not allow."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """Raised when the peer sent bytes that the protocol does not allow; the connection is then unusable."""

@@ -1,0 +1,265 @@
+"""The layout of one frame, and nothing about the order in which frames may come.
+
+A frame is a fixed header, a table of handles and an opaque body. All numbers are big-endian.
+Every kind of frame has the same fields, so that one struct reads them all and a router never
+needs to look behind the header; the kinds differ as types, which is how receivers tell them
+apart. Nothing here keeps state.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum, IntFlag
+from typing import Final, NamedTuple
+
+from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
+
+PROTOCOL_VERSION: Final = 1
+
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # a 16 MiB message is already past what a model reads
+MAX_HANDLES: Final = 1024  # handles in one frame; a session with every known module mounts fewer than 100
+MAX_DESCRIPTION_BYTES: Final = 256 * 1024  # one object's description, JSON schema included
+MAX_DEPTH: Final = 64  # nested containers in a body; well inside Python's recursion limit
+MAX_ELEMENTS: Final = 1 << 18  # values in a body; 16 MiB of empty maps would else become 1 GiB of objects
+
+JOIN_BELOW_BYTES: Final = 64 * 1024  # above this, one more write costs less than one more copy
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Kind(IntEnum):
+    """What a frame is for; the byte after the length."""
+
+    HELLO = 1
+    WELCOME = 2
+    REQUEST = 3
+    RESPONSE = 4
+    FAILURE = 5
+    NOTIFY = 6
+    CANCEL = 7
+    ITEM = 8
+    CREDIT = 9
+    MIRROR = 10
+    RELEASE = 11
+    GOODBYE = 12
+
+
+class Flag(IntFlag):
+    """Bits that qualify a request."""
+
+    NONE = 0
+    IN_PLACE = 1  # the callee is a plain function: it may run inside a blocked receiver
+    BLOCKED = 2  # the caller's loop stands still until the reply is there
+    STREAM = 4  # the reply is a series of items, then a response
+
+
+class HandleSide(IntEnum):
+    """Where the object behind a handle lives, seen from the sender of the frame."""
+
+    SENDER = 0  # the sender's own object, under an id the sender chose
+    RECEIVER = 1  # the receiver's object, or one it is keeper of, under the id the receiver chose
+
+
+class HandleEntry(NamedTuple):
+    """One row of a frame's handle table; bodies refer to rows by their position."""
+
+    side: HandleSide | int
+    id: int
+    description: bytes = b""  # empty when the receiver has been told before
+
+
+class Frame(NamedTuple):
+    """The fields that every frame has, whatever its kind."""
+
+    kind: int
+    flags: int
+    method: int
+    id: int
+    target: int
+    parent: int
+    deadline_ms: int
+    handles: tuple[HandleEntry, ...]
+    body: Buffer
+
+
+class Hello(Frame):
+    """The worker's first frame: who it is and which protocol it speaks."""
+
+    __slots__ = ()
+
+
+class Welcome(Frame):
+    """The host's first frame: the session the worker is in."""
+
+    __slots__ = ()
+
+
+class Request(Frame):
+    """A call of `method` on `target`, made while the caller was serving `parent` (0: none)."""
+
+    __slots__ = ()
+
+
+class Response(Frame):
+    """The one good end of a call."""
+
+    __slots__ = ()
+
+
+class Failure(Frame):
+    """The one bad end of a call; the body is an encoded exception."""
+
+    __slots__ = ()
+
+
+class Notify(Frame):
+    """A call nobody waits for."""
+
+    __slots__ = ()
+
+
+class Cancel(Frame):
+    """The caller no longer wants call `id`; it still gets its one end."""
+
+    __slots__ = ()
+
+
+class Item(Frame):
+    """One item of the stream that call `id` answers with."""
+
+    __slots__ = ()
+
+
+class Credit(Frame):
+    """Leave to send `target` more items on the stream of call `id`."""
+
+    __slots__ = ()
+
+
+class Mirror(Frame):
+    """A change of shared state, to be applied before any later frame is looked at."""
+
+    __slots__ = ()
+
+
+class Release(Frame):
+    """The sender dropped an object it was handed `target` times under id `id`."""
+
+    __slots__ = ()
+
+
+class Goodbye(Frame):
+    """The sender will start nothing new and is about to close."""
+
+    __slots__ = ()
+
+
+_TYPES: Final[tuple[type[Frame] | None, ...]] = (
+    None,
+    Hello,
+    Welcome,
+    Request,
+    Response,
+    Failure,
+    Notify,
+    Cancel,
+    Item,
+    Credit,
+    Mirror,
+    Release,
+    Goodbye,
+)
+
+# length | kind flags method | id target parent deadline_ms | handles
+_HEADER: Final = struct.Struct(">IBBHIIIIH")
+_HANDLE: Final = struct.Struct(">BII")
+LENGTH: Final = struct.Struct(">I")
+HEADER_BYTES: Final = _HEADER.size
+_MIN_LENGTH: Final = HEADER_BYTES - LENGTH.size
+_new = tuple.__new__
+
+
+class Parts(NamedTuple):
+    """A large frame as two writes, to spare a copy of its body."""
+
+    head: bytes
+    body: Buffer
+
+
+def encode_frame(
+    kind: int,
+    *,
+    flags: int = 0,
+    method: int = 0,
+    id: int = 0,
+    target: int = 0,
+    parent: int = 0,
+    deadline_ms: int = 0,
+    handles: Sequence[HandleEntry] = (),
+    body: Buffer = b"",
+    max_frame_bytes: int = MAX_FRAME_BYTES,
+) -> bytes | Parts:
+    """Return the bytes of one frame; a large body is left uncopied in `Parts`.
+
+    Raises:
+        LocalProtocolError: the frame would be larger than the receiver accepts.
+    """
+    table = _encode_handles(handles) if handles else b""
+    length = _MIN_LENGTH + len(table) + len(body)
+    if length + LENGTH.size > max_frame_bytes:
+        raise LocalProtocolError(f"a frame of {length + LENGTH.size} bytes is over the limit of {max_frame_bytes}")
+    head = _HEADER.pack(length, kind, flags, method, id, target, parent, deadline_ms, len(handles))
+    if len(body) < JOIN_BELOW_BYTES:
+        return b"".join((head, table, body))
+    return Parts(head + table, body)
+
+
+def decode_frame(buffer: memoryview, start: int, end: int) -> Frame:
+    """Read the frame that fills `buffer[start:end]`; the body of a small one is a copy.
+
+    Raises:
+        RemoteProtocolError: the frame is of no known kind, or its handle table does not fit in it.
+    """
+    _, kind, flags, method, id_, target, parent, deadline_ms, count = _HEADER.unpack_from(buffer, start)
+    if not 0 < kind < len(_TYPES):
+        raise RemoteProtocolError(f"a frame of unknown kind {kind}")
+    cls = _TYPES[kind]
+    assert cls is not None
+    at = start + HEADER_BYTES
+    handles: tuple[HandleEntry, ...] = ()
+    if count:
+        handles, at = _decode_handles(buffer, at, end, count)
+    view = buffer[at:end]
+    body: Buffer = bytes(view) if end - at < JOIN_BELOW_BYTES else view
+    return _new(cls, (kind, flags, method, id_, target, parent, deadline_ms, handles, body))
+
+
+def _encode_handles(handles: Sequence[HandleEntry]) -> bytes:
+    if len(handles) > MAX_HANDLES:
+        raise LocalProtocolError(f"{len(handles)} handles in one frame; the limit is {MAX_HANDLES}")
+    parts: list[bytes] = []
+    for side, id_, description in handles:
+        if len(description) > MAX_DESCRIPTION_BYTES:
+            raise LocalProtocolError(f"an object's description of {len(description)} bytes is over the limit")
+        parts.append(_HANDLE.pack(side, id_, len(description)))
+        parts.append(description)
+    return b"".join(parts)
+
+
+def _decode_handles(buffer: memoryview, at: int, end: int, count: int) -> tuple[tuple[HandleEntry, ...], int]:
+    if count > MAX_HANDLES:
+        raise RemoteProtocolError(f"{count} handles in one frame; the limit is {MAX_HANDLES}")
+    entries: list[HandleEntry] = []
+    for _ in range(count):
+        if at + _HANDLE.size > end:
+            raise RemoteProtocolError("a handle table runs past the end of its frame")
+        side, id_, size = _HANDLE.unpack_from(buffer, at)
+        at += _HANDLE.size
+        if side > HandleSide.RECEIVER:
+            raise RemoteProtocolError(f"a handle on unknown side {side}")
+        if size > MAX_DESCRIPTION_BYTES or at + size > end:
+            raise RemoteProtocolError("a handle's description is over its limit or runs past the end of its frame")
+        entries.append(HandleEntry(side, id_, bytes(buffer[at : at + size])))
+        at += size
+    return tuple(entries), at
