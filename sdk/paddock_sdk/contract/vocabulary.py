@@ -1,0 +1,212 @@
+"""The contract's models and exceptions as they cross the wire: a closed list, rebuilt by name.
+
+A subclass crosses as the nearest listed class, its further fields kept where the model keeps
+extras. A class that is not listed never comes back as itself: an unknown exception becomes its
+nearest known ancestor, or a `RuntimeError` that carries the original's name in `remote_type`.
+The models are imported on first use only, so that a worker that never meets one never pays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import dataclasses
+import importlib
+import traceback
+from typing import Any, Final
+
+from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
+from paddock_sdk.protocol.body import Ext
+
+_MODULES: Final = {
+    "paddock_sdk.contract.models": (
+        "ToolResult",
+        "HookResult",
+        "ContextInjection",
+        "Pricing",
+        "ModelInfo",
+        "ConfigField",
+        "ProviderInfo",
+        "ModuleInfo",
+        "SessionStatus",
+    ),
+    "paddock_sdk.contract.message_models": (
+        "TextBlock",
+        "ThinkingBlock",
+        "RedactedThinkingBlock",
+        "ToolCallBlock",
+        "ToolResultBlock",
+        "ImageBlock",
+        "ReasoningBlock",
+        "Message",
+        "ToolSpec",
+        "ResponseFormatText",
+        "ResponseFormatJson",
+        "ResponseFormatJsonSchema",
+        "ChatRequest",
+        "ToolCall",
+        "Usage",
+        "Degradation",
+        "ChatResponse",
+    ),
+    "paddock_sdk.contract.content_models": (
+        "ContentBlock",
+        "TextContent",
+        "ThinkingContent",
+        "ToolCallContent",
+        "ToolResultContent",
+    ),
+    "paddock_sdk.contract.interfaces": ("ApprovalRequest", "ApprovalResponse"),
+}
+_HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
+
+_ERRORS: Final[dict[str, type[BaseException]]] = {
+    **{
+        name: value
+        for name, value in vars(builtins).items()
+        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, BaseExceptionGroup)
+    },
+    **{
+        name: value
+        for source in (llm_errors, approval, module_sources, boundary_errors)
+        for name, value in vars(source).items()
+        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == source.__name__
+    },
+    "CancelledError": asyncio.CancelledError,
+}
+_TRACEBACK_CHARACTERS: Final = 8000  # of a remote traceback; the innermost frames are the ones kept
+_MESSAGE_CHARACTERS: Final = 8000
+
+
+class ContractVocabulary:
+    """The `Vocabulary` of everything the module contracts name."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self) -> None:
+        self._names: dict[type, str | None] = {}
+
+    def to_wire(self, value: object) -> tuple[int, object] | None:
+        """Return the form of a model or exception, None for anything else."""
+        kind = type(value)
+        try:
+            name = self._names[kind]
+        except KeyError:
+            name = self._names[kind] = _listed_name(kind)
+        if name is not None:
+            return Ext.MODEL, [name, _fields(value)]
+        if isinstance(value, BaseException):
+            return Ext.ERROR, _describe_error(value)
+        dump = getattr(kind, "model_dump", None)
+        if dump is not None:  # a model of the module's own: its data crosses, its class cannot
+            return Ext.MODEL, ["", dump(value)]
+        return None
+
+    def from_wire(self, extension: int, content: Any) -> object:
+        """Rebuild a model through its own validation, or an exception without calling module code.
+
+        Raises:
+            ValueError: the content is no such thing.
+        """
+        if extension == Ext.MODEL:
+            match content:
+                case ["", dict() as data]:
+                    return data
+                case [str() as name, dict() as fields] if name in _HOME:
+                    return _rebuild_model(name, fields)
+        elif extension == Ext.ERROR:
+            match content:
+                case [list() as lineage, str() as message, list() as args, dict() as attributes, str() as trace]:
+                    return _rebuild_error(lineage, message, args, attributes, trace)
+        raise ValueError("no model or exception of the contract")
+
+
+def _listed_name(kind: type) -> str | None:
+    return next((base.__name__ for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
+
+
+def _fields(value: Any) -> dict[str, object]:
+    if dataclasses.is_dataclass(value):
+        # `raw` holds a vendor SDK's own object, which means nothing in another process.
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "raw"}
+    given = value.__pydantic_fields_set__
+    fields = {
+        name: item
+        for name, item in value.__dict__.items()
+        # A default list or mapping may have been filled in place, which no model takes note of.
+        if name in given or (item and type(item) in (list, dict))
+    }
+    extra = value.__pydantic_extra__
+    if extra:
+        fields.update(extra)
+    return fields
+
+
+def _rebuild_model(name: str, fields: dict[str, Any]) -> object:
+    cls = getattr(importlib.import_module(_HOME[name]), name)
+    if hasattr(cls, "model_validate"):
+        return cls.model_validate(fields, by_name=True) if "json_schema" in fields else cls.model_validate(fields)
+    allowed = {field.name for field in dataclasses.fields(cls)}
+    if "type" in fields:
+        types = importlib.import_module(_HOME[name])
+        fields = {**fields, "type": types.ContentBlockType(fields["type"])}
+    return cls(**{key: item for key, item in fields.items() if key in allowed})
+
+
+def _describe_error(error: BaseException) -> list[object]:
+    lineage = [base.__name__ for base in type(error).__mro__ if base is not object]
+    attributes = {key: value for key, value in vars(error).items() if _is_plain(value)}
+    args = [arg if _is_plain(arg) else str(arg)[:_MESSAGE_CHARACTERS] for arg in error.args]
+    trace = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARACTERS:]
+    return [lineage, _message(error)[:_MESSAGE_CHARACTERS], args, attributes, trace]
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a module's own __str__ may fail
+        return type(error).__name__
+
+
+def _is_plain(value: object, depth: int = 3) -> bool:
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return True
+    if depth and type(value) is list:
+        return all(_is_plain(item, depth - 1) for item in value)
+    if depth and type(value) is dict:
+        return all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())
+    return False
+
+
+def _rebuild_error(
+    lineage: list[Any], message: str, args: list[Any], attributes: dict[str, Any], trace: str
+) -> BaseException:
+    known = next((_ERRORS[name] for name in lineage if name in _ERRORS), Exception)
+    original = lineage[0] if lineage and isinstance(lineage[0], str) else "Exception"
+    if known in (Exception, BaseException):
+        error: BaseException = RuntimeError(f"{original}: {message}")
+    else:
+        try:
+            error = known.__new__(known, *args)
+        except TypeError:
+            error = known.__new__(known)
+        error.args = tuple(args)
+        for key, item in attributes.items():
+            if isinstance(key, str) and not key.startswith("__"):
+                error.__dict__[key] = item
+        if isinstance(error, llm_errors.LLMError):
+            for key, default in _LLM_DEFAULTS.items():
+                error.__dict__.setdefault(key, default)
+    error.__dict__.setdefault("remote_type", original)
+    error.__dict__.setdefault("remote_traceback", trace)
+    return error
+
+
+_LLM_DEFAULTS: Final[dict[str, object]] = {
+    "provider": None,
+    "model": None,
+    "status_code": None,
+    "retryable": False,
+    "retry_after": None,
+    "delay_multiplier": 1.0,
+}
