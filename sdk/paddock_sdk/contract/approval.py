@@ -1,0 +1,29 @@
+"""How the kernel asks a person for permission.
+
+The kernel calls `request_approval` by position and reads the chosen option from the answer; a system that gets no
+answer in time raises instead of guessing. Not the same as the `ApprovalProvider` that approval hooks ask.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+__all__ = ["ApprovalSystem", "ApprovalTimeoutError"]
+
+
+class ApprovalTimeoutError(Exception):
+    """Raised when nobody answered in time."""
+
+
+class ApprovalSystem(Protocol):
+    """Asks a person to choose one of several options."""
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Return the option that was chosen; `timeout` is seconds.
+
+        Raises:
+            ApprovalTimeoutError: nobody answered in time; the caller then acts on `default`.
+        """
+        ...

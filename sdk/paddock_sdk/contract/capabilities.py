@@ -1,0 +1,42 @@
+"""What a model may be able to do, as strings a provider puts in `ModelInfo.capabilities`.
+
+Unrelated to the capabilities modules register with a coordinator. Other strings are legal; these are well known.
+"""
+
+from __future__ import annotations
+
+TOOLS = "tools"
+STREAMING = "streaming"
+THINKING = "thinking"
+VISION = "vision"
+JSON_MODE = "json_mode"
+FAST = "fast"
+CODE_EXECUTION = "code_execution"
+WEB_SEARCH = "web_search"
+DEEP_RESEARCH = "deep_research"
+LOCAL = "local"
+AUDIO = "audio"
+IMAGE_GENERATION = "image_generation"
+COMPUTER_USE = "computer_use"
+EMBEDDINGS = "embeddings"
+LONG_CONTEXT = "long_context"
+BATCH = "batch"
+
+ALL_WELL_KNOWN_CAPABILITIES = [
+    TOOLS,
+    STREAMING,
+    THINKING,
+    VISION,
+    JSON_MODE,
+    FAST,
+    CODE_EXECUTION,
+    WEB_SEARCH,
+    DEEP_RESEARCH,
+    LOCAL,
+    AUDIO,
+    IMAGE_GENERATION,
+    COMPUTER_USE,
+    EMBEDDINGS,
+    LONG_CONTEXT,
+    BATCH,
+]

@@ -1,0 +1,157 @@
+"""What each kind of module offers, as protocols, and the two models approval hooks exchange.
+
+The protocols are for type checkers and readers: they cannot be used with `isinstance`. Members a module may leave
+out (a provider's `stream`, a context's `set_system_prompt_factory`) are not declared; callers look for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
+from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
+
+__all__ = [
+    "ApprovalProvider",
+    "ApprovalRequest",
+    "ApprovalResponse",
+    "ContextManager",
+    "HookHandler",
+    "Orchestrator",
+    "Provider",
+    "Tool",
+]
+
+
+class Tool(Protocol):
+    """Something a model can call."""
+
+    @property
+    def name(self) -> str:
+        """Return the name the model calls the tool by."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Return what the tool is for, in words for a model; it may change between calls."""
+        ...
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the input."""
+        return {}
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Run the tool."""
+        ...
+
+
+class Provider(Protocol):
+    """A way to language models."""
+
+    @property
+    def name(self) -> str:
+        """Return the name the provider is mounted under by default."""
+        ...
+
+    def get_info(self) -> ProviderInfo:
+        """Return what the provider is and how it is configured."""
+        ...
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models on offer."""
+        ...
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Return a model's answer.
+
+        Raises:
+            LLMError: the completion failed; the class says why.
+        """
+        ...
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls in a response."""
+        ...
+
+
+class Orchestrator(Protocol):
+    """The loop that turns a prompt into an answer; the kernel also passes `coordinator=`."""
+
+    async def execute(
+        self,
+        prompt: str,
+        context: ContextManager,
+        providers: dict[str, Provider],
+        tools: dict[str, Tool],
+        hooks: Any,
+        **kwargs: Any,
+    ) -> str:
+        """Return the final answer to one prompt."""
+        ...
+
+
+class ContextManager(Protocol):
+    """The conversation so far."""
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Append one message."""
+        ...
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the messages to send, made to fit the budget or the provider's window."""
+        ...
+
+    async def get_messages(self) -> list[dict[str, Any]]:
+        """Return every message, as it was added."""
+        ...
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace the conversation, as when a session is resumed."""
+        ...
+
+    async def clear(self) -> None:
+        """Forget the conversation."""
+        ...
+
+
+class HookHandler(Protocol):
+    """Something that is called on events."""
+
+    async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Return what should happen."""
+        ...
+
+
+class ApprovalRequest(BaseModel):
+    """What an approval hook wants permitted; `timeout` is seconds, None waits for ever."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    tool_name: str
+    action: str
+    risk_level: str
+    details: dict[str, Any] = Field(default_factory=dict)
+    timeout: float | None = Field(default=None, gt=0)
+
+
+class ApprovalResponse(BaseModel):
+    """The answer to an approval request; `remember` asks not to be asked again."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    approved: bool
+    reason: str | None = None
+    remember: bool = False
+
+
+class ApprovalProvider(Protocol):
+    """Answers approval hooks."""
+
+    async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+        """Return whether the action may go on."""
+        ...

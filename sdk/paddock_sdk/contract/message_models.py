@@ -1,0 +1,229 @@
+"""The provider-independent envelope: messages, content blocks, requests and responses.
+
+Everything a conversation is made of accepts keys it does not know and gives them back when dumped, because
+providers keep their own state in them. Message content is never None and a block of unknown type is refused.
+Classes are declared cheaply: each one's validator is built when it is first used.
+Knows nothing of tools' results, hooks or sessions.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+__all__ = [
+    "ChatRequest",
+    "ChatResponse",
+    "ContentBlockUnion",
+    "Degradation",
+    "ImageBlock",
+    "Message",
+    "ReasoningBlock",
+    "RedactedThinkingBlock",
+    "ResponseFormat",
+    "ResponseFormatJson",
+    "ResponseFormatJsonSchema",
+    "ResponseFormatText",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCall",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "ToolSpec",
+    "Usage",
+]
+
+Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
+
+
+def _refuse_float(value: object) -> object:
+    if isinstance(value, float):
+        # pydantic turns a ValueError into its own error; a TypeError would pass through it.
+        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")  # noqa: TRY004
+    return value
+
+
+# A string in every dump, so that no JSON reader on the way turns an exact amount into a float.
+Money: TypeAlias = Annotated[Decimal, BeforeValidator(_refuse_float), PlainSerializer(str, return_type=str)]
+
+
+class Envelope(BaseModel):
+    """The base of everything here that keeps unknown keys."""
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+
+class TextBlock(Envelope):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+    visibility: Visibility = None
+
+
+class ThinkingBlock(Envelope):
+    """A model's visible reasoning, with the signature its provider wants back."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    signature: str | None = None
+    content: list[Any] | None = None
+    visibility: Visibility = None
+
+
+class RedactedThinkingBlock(Envelope):
+    """Reasoning that only its provider can read."""
+
+    type: Literal["redacted_thinking"] = "redacted_thinking"
+    data: str
+    visibility: Visibility = None
+
+
+class ToolCallBlock(Envelope):
+    """A model's wish to run a tool."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    input: dict[str, Any]
+    visibility: Visibility = None
+
+
+class ToolResultBlock(Envelope):
+    """What a tool answered; `output` has to be given, None included."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    output: Any
+    visibility: Visibility = None
+
+
+class ImageBlock(Envelope):
+    """An image; `source` says where its bytes are."""
+
+    type: Literal["image"] = "image"
+    source: dict[str, Any]
+    visibility: Visibility = None
+
+
+class ReasoningBlock(Envelope):
+    """Reasoning in the form of the responses API: content and summary items."""
+
+    type: Literal["reasoning"] = "reasoning"
+    content: list[Any]
+    summary: list[Any]
+    visibility: Visibility = None
+
+
+ContentBlockUnion: TypeAlias = Annotated[
+    TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ToolResultBlock | ImageBlock | ReasoningBlock,
+    Field(discriminator="type"),
+]
+
+
+class Message(Envelope):
+    """One entry of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "function", "tool"]
+    content: str | list[ContentBlockUnion]
+    name: str | None = None
+    tool_call_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ToolSpec(Envelope):
+    """A tool as it is described to a model; `parameters` is a JSON schema."""
+
+    name: str
+    parameters: dict[str, Any]
+    description: str | None = None
+
+
+class ResponseFormatText(BaseModel):
+    """Ask for free text."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    type: Literal["text"] = "text"
+
+
+class ResponseFormatJson(BaseModel):
+    """Ask for any JSON."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    type: Literal["json"] = "json"
+
+
+class ResponseFormatJsonSchema(BaseModel):
+    """Ask for JSON of one schema, which may be passed as `json_schema` or as `schema`."""
+
+    model_config = ConfigDict(defer_build=True, populate_by_name=True)
+
+    type: Literal["json_schema"] = "json_schema"
+    # Not named `schema`, which pydantic's own class method already is.
+    json_schema: dict[str, Any] = Field(validation_alias="schema", serialization_alias="schema")
+    strict: bool | None = None
+
+
+ResponseFormat: TypeAlias = ResponseFormatText | ResponseFormatJson | ResponseFormatJsonSchema
+
+
+class ChatRequest(Envelope):
+    """What a provider is asked to complete."""
+
+    messages: list[Message]
+    tools: list[ToolSpec] | None = None
+    response_format: ResponseFormat | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    conversation_id: str | None = None
+    stream: bool | None = False
+    metadata: dict[str, Any] | None = None
+    model: str | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    stop: list[str] | None = None
+    reasoning_effort: str | None = None
+    timeout: float | None = None
+
+
+class ToolCall(Envelope):
+    """A tool call as a provider parsed it out of a response."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Usage(Envelope):
+    """Tokens, and money where the provider knows it."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cost_usd: Money | None = None
+
+
+class Degradation(Envelope):
+    """What was asked for, what was done instead, and why."""
+
+    requested: str
+    actual: str
+    reason: str
+
+
+class ChatResponse(Envelope):
+    """What a provider answered; providers subclass it to carry more."""
+
+    content: list[ContentBlockUnion]
+    tool_calls: list[ToolCall] | None = None
+    usage: Usage | None = None
+    degradation: Degradation | None = None
+    finish_reason: str | None = None
+    metadata: dict[str, Any] | None = None

@@ -1,0 +1,258 @@
+"""The Amplifier module contracts under the name modules import them by.
+
+Importing the package imports nothing else: every name is looked up when it is first asked for, so that a module
+pays for pydantic, the kernel or the test tools only if it uses them. Nothing is defined here or below; each name
+is the same object as its original in `paddock_sdk`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
+    from paddock_sdk.kernel.cancellation import CancellationToken as RustCancellationToken
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator as RustCoordinator
+    from paddock_sdk.kernel.hooks import HookRegistry
+    from paddock_sdk.kernel.hooks import HookRegistry as RustHookRegistry
+    from paddock_sdk.kernel.session import AmplifierSession
+    from paddock_sdk.kernel.session import AmplifierSession as RustSession
+
+    from paddock_sdk.contract.content_models import (
+        ContentBlock,
+        ContentBlockType,
+        TextContent,
+        ThinkingContent,
+        ToolCallContent,
+        ToolResultContent,
+    )
+    from paddock_sdk.contract.interfaces import (
+        ApprovalProvider,
+        ApprovalRequest,
+        ApprovalResponse,
+        ContextManager,
+        HookHandler,
+        Orchestrator,
+        Provider,
+        Tool,
+    )
+    from paddock_sdk.contract.llm_errors import (
+        AbortError,
+        AccessDeniedError,
+        AuthenticationError,
+        ConfigurationError,
+        ContentFilterError,
+        ContextLengthError,
+        InvalidRequestError,
+        InvalidToolCallError,
+        LLMError,
+        LLMTimeoutError,
+        NetworkError,
+        NotFoundError,
+        ProviderUnavailableError,
+        QuotaExceededError,
+        RateLimitError,
+        StreamError,
+    )
+    from paddock_sdk.contract.message_models import (
+        ChatRequest,
+        ChatResponse,
+        Degradation,
+        ImageBlock,
+        Message,
+        ReasoningBlock,
+        RedactedThinkingBlock,
+        ResponseFormat,
+        ResponseFormatJson,
+        ResponseFormatJsonSchema,
+        ResponseFormatText,
+        TextBlock,
+        ThinkingBlock,
+        ToolCall,
+        ToolCallBlock,
+        ToolResultBlock,
+        ToolSpec,
+        Usage,
+    )
+    from paddock_sdk.contract.models import (
+        ConfigField,
+        ContextInjection,
+        HookResult,
+        ModelInfo,
+        ModuleInfo,
+        Pricing,
+        ProviderInfo,
+        SessionStatus,
+        ToolResult,
+    )
+    from paddock_sdk.testing import (
+        EventRecorder,
+        MockContextManager,
+        MockCoordinator,
+        MockTool,
+        ScriptedOrchestrator,
+        create_test_coordinator,
+        wait_for,
+    )
+
+    from . import capabilities
+
+__all__ = [
+    "AmplifierSession",
+    "ModuleCoordinator",
+    "HookRegistry",
+    "CancellationToken",
+    "CancellationState",
+    "capabilities",
+    "RustSession",
+    "RustCoordinator",
+    "RustHookRegistry",
+    "RustCancellationToken",
+    "RUST_AVAILABLE",
+    "ToolResult",
+    "HookResult",
+    "ContextInjection",
+    "ConfigField",
+    "ModelInfo",
+    "ModuleInfo",
+    "Pricing",
+    "ProviderInfo",
+    "SessionStatus",
+    "Orchestrator",
+    "Provider",
+    "Tool",
+    "ContextManager",
+    "HookHandler",
+    "ApprovalProvider",
+    "ApprovalRequest",
+    "ApprovalResponse",
+    "ChatRequest",
+    "ChatResponse",
+    "Message",
+    "TextBlock",
+    "ThinkingBlock",
+    "RedactedThinkingBlock",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "ImageBlock",
+    "ReasoningBlock",
+    "ToolCall",
+    "ToolSpec",
+    "Usage",
+    "Degradation",
+    "ResponseFormat",
+    "ResponseFormatText",
+    "ResponseFormatJson",
+    "ResponseFormatJsonSchema",
+    "LLMError",
+    "RateLimitError",
+    "QuotaExceededError",
+    "AuthenticationError",
+    "AccessDeniedError",
+    "ContextLengthError",
+    "ContentFilterError",
+    "InvalidRequestError",
+    "ProviderUnavailableError",
+    "NetworkError",
+    "LLMTimeoutError",
+    "NotFoundError",
+    "StreamError",
+    "AbortError",
+    "InvalidToolCallError",
+    "ConfigurationError",
+    "ContentBlock",
+    "ContentBlockType",
+    "TextContent",
+    "ThinkingContent",
+    "ToolCallContent",
+    "ToolResultContent",
+    "MockCoordinator",
+    "MockTool",
+    "MockContextManager",
+    "EventRecorder",
+    "ScriptedOrchestrator",
+    "create_test_coordinator",
+    "wait_for",
+]
+
+# The version of the contracts, which modules compare against; not the version of this distribution.
+__version__ = "2.0.2"
+
+# Code reads it to choose between two spellings of the same classes; the names it then uses all exist here.
+RUST_AVAILABLE = True
+
+_NAMES_OF_MODULE = {
+    "paddock_sdk.contract.content_models": (
+        "ContentBlock ContentBlockType TextContent ThinkingContent ToolCallContent ToolResultContent"
+    ),
+    "paddock_sdk.contract.interfaces": (
+        "ApprovalProvider ApprovalRequest ApprovalResponse ContextManager HookHandler Orchestrator Provider Tool"
+    ),
+    "paddock_sdk.contract.llm_errors": (
+        "AbortError AccessDeniedError AuthenticationError ConfigurationError ContentFilterError ContextLengthError "
+        "InvalidRequestError InvalidToolCallError LLMError LLMTimeoutError NetworkError NotFoundError "
+        "ProviderUnavailableError QuotaExceededError RateLimitError StreamError"
+    ),
+    "paddock_sdk.contract.message_models": (
+        "ChatRequest ChatResponse Degradation ImageBlock Message ReasoningBlock RedactedThinkingBlock ResponseFormat "
+        "ResponseFormatJson ResponseFormatJsonSchema ResponseFormatText TextBlock ThinkingBlock ToolCall "
+        "ToolCallBlock ToolResultBlock ToolSpec Usage"
+    ),
+    "paddock_sdk.contract.models": (
+        "ConfigField ContextInjection HookResult ModelInfo ModuleInfo Pricing ProviderInfo SessionStatus ToolResult"
+    ),
+    "paddock_sdk.kernel.cancellation": "CancellationState CancellationToken",
+    "paddock_sdk.kernel.coordinator": "ModuleCoordinator",
+    "paddock_sdk.kernel.hooks": "HookRegistry",
+    "paddock_sdk.kernel.session": "AmplifierSession",
+    "paddock_sdk.testing": (
+        "EventRecorder MockContextManager MockCoordinator MockTool ScriptedOrchestrator create_test_coordinator "
+        "wait_for"
+    ),
+}
+
+_ORIGIN = {name: (module, name) for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
+_ORIGIN |= {
+    "RustSession": _ORIGIN["AmplifierSession"],
+    "RustCoordinator": _ORIGIN["ModuleCoordinator"],
+    "RustHookRegistry": _ORIGIN["HookRegistry"],
+    "RustCancellationToken": _ORIGIN["CancellationToken"],
+}
+
+# Reached as attributes without having been imported; `events` is not among them and never was.
+_SUBMODULES = frozenset(
+    [
+        "approval",
+        "cancellation",
+        "capabilities",
+        "content_models",
+        "coordinator",
+        "display",
+        "hooks",
+        "interfaces",
+        "llm_errors",
+        "message_models",
+        "models",
+        "module_sources",
+        "session",
+        "testing",
+    ]
+)
+
+
+# Hidden from type checkers, which would otherwise accept any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name in _SUBMODULES:
+            return import_module(f".{name}", __name__)
+        if name not in _ORIGIN:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, original = _ORIGIN[name]
+        value = globals()[name] = getattr(import_module(module), original)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -1,0 +1,47 @@
+"""The provider-independent envelope: messages, blocks, requests and responses."""
+
+from __future__ import annotations
+
+from paddock_sdk.contract.message_models import (
+    ChatRequest,
+    ChatResponse,
+    ContentBlockUnion,
+    Degradation,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    ResponseFormat,
+    ResponseFormatJson,
+    ResponseFormatJsonSchema,
+    ResponseFormatText,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+    Usage,
+)
+
+__all__ = [
+    "ChatRequest",
+    "ChatResponse",
+    "ContentBlockUnion",
+    "Degradation",
+    "ImageBlock",
+    "Message",
+    "ReasoningBlock",
+    "RedactedThinkingBlock",
+    "ResponseFormat",
+    "ResponseFormatJson",
+    "ResponseFormatJsonSchema",
+    "ResponseFormatText",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolCall",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "ToolSpec",
+    "Usage",
+]
