@@ -1,0 +1,121 @@
+"""What can go wrong while a module is being found.
+
+Every error carries its facts as fields and builds its text from them: `summary` is one line, `detail` the lines under it,
+`hints` what a person may do. Text taken from a file or a plan is shown with every unprintable character made visible, so
+that a folder name cannot draw on a terminal. Nothing here knows who shows the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def _shown(text: object) -> str:
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One place that was asked for a module, and its answer."""
+
+    layer: str
+    asked: str
+    answer: str
+
+    def describe(self) -> str:
+        """Return the attempt as one line of text."""
+        return _shown(f"{self.layer}: {self.asked}: {self.answer}" if self.asked else f"{self.layer}: {self.answer}")
+
+
+class SourceError(Exception):
+    """Root of everything this package raises on purpose."""
+
+    def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.summary = _shown(summary)
+        self.detail: tuple[str, ...] = tuple(_shown(line) for line in detail)
+        self.hints: tuple[str, ...] = tuple(_shown(hint) for hint in hints)
+        super().__init__("\n".join([self.summary, *(f"  {line}" for line in self.detail)]))
+
+
+class ModuleIdError(SourceError):
+    """Raised for text that cannot be the id of a module."""
+
+    def __init__(self, module_id: object, problem: str) -> None:
+        self.module_id = module_id
+        self.problem = problem
+        super().__init__(
+            f"`{module_id}` is not a module id: {problem}",
+            hints=["a module id is made of letters, digits, `-`, `_` and `.`, as in `tool-bash`"],
+        )
+
+
+class SourceUriError(SourceError):
+    """Raised for text that is no module source."""
+
+    def __init__(self, text: object, problem: str, *, hints: Iterable[str] = ()) -> None:
+        self.text = text
+        self.problem = problem
+        super().__init__(f"`{text}` is not a module source: {problem}", hints=hints)
+
+
+class SourceUnavailableError(SourceError):
+    """Raised for a well-formed source of a kind that this version cannot fetch."""
+
+    def __init__(self, text: str, family: str, *, hints: Iterable[str] = ()) -> None:
+        self.text = text
+        self.family = family
+        super().__init__(f"`{text}` is {family}, which is not available in this version", hints=hints)
+
+
+class ModuleLayoutError(SourceError):
+    """Raised when a folder holds no package that could be the module."""
+
+    def __init__(self, module_id: str, root: Path, problem: str, *, looked_at: Iterable[str] = ()) -> None:
+        self.module_id = module_id
+        self.root = root
+        self.problem = problem
+        self.looked_at = tuple(looked_at)
+        super().__init__(
+            f"`{root}` does not hold module `{module_id}`: {problem}",
+            detail=[f"looked at {place}" for place in self.looked_at],
+            hints=["the source names the repository's root or the package's folder, the one with `__init__.py`"],
+        )
+
+
+class ManifestError(SourceError):
+    """Raised when a file that describes a module cannot be read as data."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"cannot read `{path}`: {problem}")
+
+
+class RefusedKindError(SourceError):
+    """Raised for a module that declares a kind which is never run as a module."""
+
+    def __init__(self, module_id: str, kind: str) -> None:
+        self.module_id = module_id
+        self.kind = kind
+        super().__init__(
+            f"module `{module_id}` declares itself a `{kind}`, which is not run as a module",
+            hints=["a resolver decides which code is trusted: it belongs to the application, not to a plan"],
+        )
+
+
+class UnresolvedError(SourceError):
+    """Raised when no layer of a resolver produced the module; `attempts` says what each one answered."""
+
+    def __init__(
+        self, module_id: str, source: str | None, attempts: Iterable[Attempt], *, hints: Iterable[str] = ()
+    ) -> None:
+        self.module_id = module_id
+        self.source = source
+        self.attempts = tuple(attempts)
+        super().__init__(
+            f"no code was found for module `{module_id}`" + (f" from source `{source}`" if source else ""),
+            detail=[attempt.describe() for attempt in self.attempts],
+            hints=hints,
+        )

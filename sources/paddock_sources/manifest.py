@@ -1,0 +1,153 @@
+"""What a module's folder says about the module, read as data.
+
+The package is searched the way the contract does; `pyproject.toml` gives name, version and entry points, the syntax tree
+of `__init__.py` the declared kind. Nothing is imported or executed. What cannot be read safely raises a `SourceError`;
+what is merely absent is None.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from .errors import ManifestError, ModuleLayoutError
+from .module_id import PACKAGE_PREFIX, package_of_id
+from .outline import PackageOutline
+from .tree import SourceTree
+
+ENTRY_POINT_GROUPS = ("amplifier.modules", "amplifier.tools")
+MODULE_KINDS = ("tool", "provider", "hook", "orchestrator", "context", "resolver")
+
+_MAX_PYPROJECT_BYTES = 256 * 1024
+_MAX_INIT_BYTES = 2 * 1024 * 1024  # some providers keep all of their code, near 100 KiB, in this file
+_ENTRY_POINT = re.compile(r"\s*([A-Za-z_]\w*)(?:\.\w+)*\s*(?::\s*[\w.]+\s*)?(?:\[.*\]\s*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleManifest:
+    """`name` and `version` are the distribution's; `entry_points` maps module ids to their targets, of both groups.
+
+    `import_root` is the folder whose presence on `sys.path` makes `package` importable; `defines_mount` is None when
+    reading cannot tell.
+    """
+
+    root: Path
+    package: str
+    package_dir: Path
+    import_root: Path
+    name: str | None
+    version: str | None
+    entry_points: Mapping[str, str]
+    declared_kind: str | None
+    defines_mount: bool | None
+
+    @staticmethod
+    def read(root: Path, module_id: str) -> ModuleManifest:
+        """Return the manifest of the module whose repository root or package folder is `root`.
+
+        Raises:
+            ModuleLayoutError: no package, or several and none that stands out.
+            ManifestError: a file that is needed is malformed, too large, or outside the folder.
+        """
+        tree = SourceTree(root)
+        project = _read_project(tree)
+        entry_points = _entry_points(project, tree.root / "pyproject.toml")
+        package = _find_package(tree, module_id, entry_points)
+        source = tree.read(os.path.join(package, "__init__.py"), limit_bytes=_MAX_INIT_BYTES) or b""
+        outline = PackageOutline.of(source)
+        package_dir = (tree.root / package).resolve()
+        return ModuleManifest(
+            root=tree.root,
+            package=(tree.root / package).name,
+            package_dir=package_dir,
+            import_root=(tree.root / package).parent,
+            name=_text_or_none(project, "name"),
+            version=_text_or_none(project, "version"),
+            entry_points=entry_points,
+            declared_kind=_checked_kind(outline.declared_kind, package_dir / "__init__.py"),
+            defines_mount=outline.defines_mount,
+        )
+
+
+def _read_project(tree: SourceTree) -> Mapping[str, Any]:
+    content = tree.read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES)
+    if content is None:
+        return {}
+    path = tree.root / "pyproject.toml"
+    try:
+        project = tomllib.loads(content.decode("utf-8")).get("project", {})
+    except UnicodeDecodeError as error:
+        raise ManifestError(path, "it is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ManifestError(path, f"it is not TOML: {error}") from error
+    except (RecursionError, ValueError) as error:  # ValueError: a number beyond what Python converts
+        raise ManifestError(path, "a value is nested too deeply or too long") from error
+    if not isinstance(project, dict):
+        raise ManifestError(path, "`project` is not a table")
+    return project
+
+
+def _entry_points(project: Mapping[str, Any], path: Path) -> Mapping[str, str]:
+    groups = project.get("entry-points", {})
+    if not isinstance(groups, dict):
+        raise ManifestError(path, "`project.entry-points` is not a table")
+    found: dict[str, str] = {}
+    for group in ENTRY_POINT_GROUPS:
+        entries = groups.get(group, {})
+        if not isinstance(entries, dict):
+            raise ManifestError(path, f'`project.entry-points."{group}"` is not a table')
+        for name, target in entries.items():
+            if not isinstance(target, str) or not _ENTRY_POINT.fullmatch(target):
+                raise ManifestError(path, f"entry point `{name}` of `{group}` does not name a package")
+            found.setdefault(name, target)
+    return MappingProxyType(found)
+
+
+def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, str]) -> str:
+    if tree.root.name.isidentifier() and tree.is_package("."):
+        return "."
+    for package in _expected_packages(module_id, entry_points):
+        if tree.is_package(package):
+            return package
+    candidates = [
+        os.path.join(folder, name)
+        for folder in ("", "src")
+        for name in tree.names(folder or ".")
+        if name.startswith(PACKAGE_PREFIX) and name.isidentifier() and tree.is_package(os.path.join(folder, name))
+    ]
+    if len(candidates) == 1:
+        return candidates[0]
+    looked_at = [f"`{place}/__init__.py`" for place in _expected_packages(module_id, entry_points)]
+    looked_at.append(f"`{PACKAGE_PREFIX}*/__init__.py`")
+    if candidates:
+        problem = f"several packages could be it ({', '.join(candidates)})"
+    else:
+        problem = "there is no package in it"
+    raise ModuleLayoutError(module_id, tree.root, problem, looked_at=looked_at)
+
+
+def _expected_packages(module_id: str, entry_points: Mapping[str, str]) -> Iterator[str]:
+    names = [package_of_id(module_id)]
+    target = _ENTRY_POINT.fullmatch(entry_points.get(module_id, ""))
+    if target is not None and target[1] not in names:
+        names.append(target[1])
+    for name in names:
+        yield name
+        yield os.path.join("src", name)
+
+
+def _checked_kind(declared: object, path: Path) -> str | None:
+    if declared is None or (isinstance(declared, str) and declared in MODULE_KINDS):
+        return declared
+    raise ManifestError(path, f"`__amplifier_module_type__` is {declared!r}, not one of {', '.join(MODULE_KINDS)}")
+
+
+def _text_or_none(project: Mapping[str, Any], key: str) -> str | None:
+    value = project.get(key)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,86 @@
+"""What a package's `__init__.py` says about itself, read from its syntax tree and never executed.
+
+The answers are best effort: code may bind names in ways no reader can follow, so each of them has a value for "cannot be
+told". Text that does not parse gives an outline that knows nothing; importing it will say why, in the worker.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KIND_NAME = "__amplifier_module_type__"
+
+
+@dataclass(frozen=True, slots=True)
+class PackageOutline:
+    """`declared_kind`: the constant assigned to the kind's name, None when there is none.
+
+    `defines_mount`: whether a top-level statement binds `mount`; None when that cannot be told.
+    """
+
+    declared_kind: object = None
+    defines_mount: bool | None = None
+
+    @staticmethod
+    def of(source: bytes) -> PackageOutline:
+        """Return the outline of a file's content."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the author's invalid escapes are no news to whoever runs the module
+                tree = ast.parse(source)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            # MemoryError and RecursionError are how the parser answers nesting beyond its own stack.
+            return PackageOutline()
+        kind: object = None
+        mount: bool | None = False
+        for statement in _top_level(tree):
+            names = set(_bound_names(statement))
+            if _KIND_NAME in names:
+                value = getattr(statement, "value", None)
+                kind = value.value if isinstance(value, ast.Constant) else None
+            if "mount" in names:
+                mount = True
+            elif names & {"*", "__getattr__"} and not mount:
+                mount = None
+        return PackageOutline(kind, mount)
+
+
+def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements that run when the module is imported, those inside `if`, `try` and the like included."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        inner: list[ast.AST] = []
+        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+            inner.extend(getattr(node, field, ()))
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting.extend(reversed(inner))
+
+
+def _bound_names(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            for alias in aliases:
+                yield alias.asname or alias.name.partition(".")[0]
+        case ast.Assign(targets=targets):
+            for target in targets:
+                yield from _target_names(target)
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            yield from _target_names(target)
+
+
+def _target_names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _target_names(element)
+    elif isinstance(target, ast.Starred):
+        yield from _target_names(target.value)

@@ -1,0 +1,28 @@
+"""Where a module's code is: the answer of a source, and all that a worker needs to import it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A module's code on this machine; every path is absolute, exists, and lies in or above `root` only by `import_root`.
+
+    `source` is the source it came from, as text that policies can match; `layer` names the rule that chose it.
+    `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`.
+    `kind` is what the module declares or, failing that, what its id suggests; `declared_kind` only the former.
+    """
+
+    module_id: str
+    source: str
+    root: Path
+    package: str
+    package_dir: Path
+    import_root: Path
+    kind: str
+    declared_kind: str | None = None
+    version: str | None = None
+    attribute: str = "mount"
+    layer: str = ""
