@@ -1,0 +1,92 @@
+"""The protocols: what they ask for, and that they are not for `isinstance`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Protocol
+
+import pytest
+
+from paddock_sdk.contract import approval, display, interfaces, module_sources
+
+PROTOCOLS: list[tuple[type, dict[str, str]]] = [
+    (interfaces.Tool, {"name": "property", "description": "property", "input_schema": "property", "execute": "async"}),
+    (
+        interfaces.Provider,
+        {
+            "name": "property",
+            "get_info": "sync",
+            "list_models": "async",
+            "complete": "async",
+            "parse_tool_calls": "sync",
+        },
+    ),
+    (interfaces.Orchestrator, {"execute": "async"}),
+    (
+        interfaces.ContextManager,
+        {
+            "add_message": "async",
+            "get_messages_for_request": "async",
+            "get_messages": "async",
+            "set_messages": "async",
+            "clear": "async",
+        },
+    ),
+    (interfaces.HookHandler, {"__call__": "async"}),
+    (interfaces.ApprovalProvider, {"request_approval": "async"}),
+    (approval.ApprovalSystem, {"request_approval": "async"}),
+    (display.DisplaySystem, {"show_message": "sync"}),
+    (module_sources.ModuleSourceResolver, {"resolve": "sync"}),
+]
+
+
+def _kind(member: object) -> str:
+    if isinstance(member, property):
+        return "property"
+    return "async" if inspect.iscoroutinefunction(member) else "sync"
+
+
+@pytest.mark.parametrize(("protocol", "members"), PROTOCOLS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_protocol_asks_for_its_members(protocol: type, members: dict[str, str]) -> None:
+    own = {
+        name: _kind(member)
+        for name, member in vars(protocol).items()
+        if callable(member) or isinstance(member, property)
+        if name in members or not name.startswith("_")
+    }
+    assert own == members
+
+
+@pytest.mark.parametrize("protocol", [protocol for protocol, _ in PROTOCOLS], ids=lambda value: value.__name__)
+def test_a_protocol_cannot_be_used_with_isinstance(protocol: type) -> None:
+    assert Protocol in protocol.__mro__
+    with pytest.raises(TypeError):
+        isinstance(object(), protocol)
+
+
+def test_a_tool_that_declares_itself_one_has_an_empty_schema_unless_it_says_otherwise() -> None:
+    class Quiet(interfaces.Tool):
+        name = "quiet"
+        description = "says nothing"
+
+        async def execute(self, input: dict[str, Any]) -> Any:
+            return None
+
+    assert Quiet().input_schema == {}
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (interfaces.Orchestrator.execute, ["prompt", "context", "providers", "tools", "hooks", "kwargs"]),
+        (interfaces.ContextManager.get_messages_for_request, ["token_budget", "provider"]),
+        (interfaces.Provider.complete, ["request", "kwargs"]),
+        (interfaces.Tool.execute, ["input"]),
+        (approval.ApprovalSystem.request_approval, ["prompt", "options", "timeout", "default"]),
+        (display.DisplaySystem.show_message, ["message", "level", "source"]),
+        (module_sources.ModuleSourceResolver.resolve, ["module_id", "source_hint", "profile_hint"]),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_a_member_takes_its_parameters_in_order(function: Any, parameters: list[str]) -> None:
+    assert list(inspect.signature(function).parameters)[1:] == parameters

@@ -1,0 +1,125 @@
+"""What the envelope accepts, refuses and gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from paddock_sdk.contract.content_models import TextContent
+from paddock_sdk.contract.message_models import (
+    ChatRequest,
+    ChatResponse,
+    ContentBlockUnion,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    ResponseFormatJson,
+    ResponseFormatJsonSchema,
+    ResponseFormatText,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+
+_BLOCKS = [
+    (TextBlock, {"type": "text", "text": "hi"}),
+    (ThinkingBlock, {"type": "thinking", "thinking": "hm"}),
+    (RedactedThinkingBlock, {"type": "redacted_thinking", "data": "x"}),
+    (ToolCallBlock, {"type": "tool_call", "id": "1", "name": "t", "input": {}}),
+    (ToolResultBlock, {"type": "tool_result", "tool_call_id": "1", "output": {"a": 1}}),
+    (ImageBlock, {"type": "image", "source": {"type": "url", "url": "u"}}),
+    (ReasoningBlock, {"type": "reasoning", "content": [], "summary": []}),
+]
+
+
+@pytest.mark.parametrize(("model", "block"), _BLOCKS)
+def test_a_block_is_told_by_its_type(model: type, block: dict[str, Any]) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(ContentBlockUnion)
+    assert type(adapter.validate_python(block)) is model
+    [held] = Message(role="assistant", content=[block]).content  # type: ignore[list-item]
+    assert type(held) is model
+    [held] = ChatResponse(content=[block]).content  # type: ignore[list-item]
+    assert type(held) is model
+
+
+@pytest.mark.parametrize("block", [{"type": "video"}, {"text": "no type"}, "text"])
+def test_a_block_of_unknown_type_is_refused(block: Any) -> None:
+    with pytest.raises(ValidationError):
+        Message(role="user", content=[block])
+    with pytest.raises(ValidationError):
+        ChatResponse(content=[block])
+
+
+@pytest.mark.parametrize("visibility", ["internal", "developer", "user", None])
+def test_a_block_may_say_who_sees_it(visibility: Any) -> None:
+    assert TextBlock(text="x", visibility=visibility).visibility == visibility
+
+
+def test_a_block_cannot_be_shown_to_someone_unknown() -> None:
+    with pytest.raises(ValidationError):
+        TextBlock(text="x", visibility="everyone")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "function", "tool"])
+def test_a_message_has_one_of_six_roles(role: Any) -> None:
+    assert Message(role=role, content="").role == role
+
+
+def test_a_message_of_another_role_or_without_content_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Message(role="robot", content="")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        Message(role="user", content=None)  # type: ignore[arg-type]
+
+
+def test_what_a_provider_hangs_on_blocks_and_messages_survives_a_round_trip() -> None:
+    request = ChatRequest.model_validate(
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "hi", "cache": {"ttl": 5}}], "vendor_id": "m1"}
+            ],
+            "beta": ["x"],
+        }
+    )
+    dumped = request.model_dump(exclude_unset=True)
+    assert dumped["messages"][0]["content"][0]["cache"] == {"ttl": 5}
+    assert dumped["messages"][0]["vendor_id"] == "m1"
+    assert dumped["beta"] == ["x"]
+    assert ChatRequest.model_validate(dumped) == request
+
+
+@pytest.mark.parametrize(
+    ("given", "model"),
+    [
+        ({"type": "text"}, ResponseFormatText),
+        ({"type": "json"}, ResponseFormatJson),
+        ({"type": "json_schema", "json_schema": {"type": "object"}}, ResponseFormatJsonSchema),
+        ({"type": "json_schema", "schema": {"type": "object"}}, ResponseFormatJsonSchema),
+    ],
+)
+def test_a_response_format_is_told_by_its_type(given: dict[str, Any], model: type) -> None:
+    request = ChatRequest.model_validate({"messages": [], "response_format": given})
+    assert type(request.response_format) is model
+
+
+def test_a_json_schema_format_is_dumped_under_either_name() -> None:
+    given = ResponseFormatJsonSchema(json_schema={"type": "object"})
+    assert given == ResponseFormatJsonSchema(schema={"type": "object"})  # type: ignore[call-arg]
+    assert given.model_dump()["json_schema"] == {"type": "object"}
+    assert given.model_dump(by_alias=True)["schema"] == {"type": "object"}
+
+
+def test_a_provider_may_subclass_the_response_with_its_own_typed_fields() -> None:
+    class VendorResponse(ChatResponse):
+        content_blocks: list[TextContent] | None = None
+        text: str | None = None
+
+    response = VendorResponse(content=[TextBlock(text="hi")], content_blocks=[TextContent(text="hi")], text="hi")
+    assert isinstance(response, ChatResponse)
+    assert response.content_blocks is not None
+    assert response.content_blocks[0].to_dict() == {"type": "text", "text": "hi"}
+    assert response.model_dump()["text"] == "hi"
