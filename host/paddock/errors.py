@@ -1,0 +1,269 @@
+"""Every failure that Paddock reports on purpose.
+
+An error carries its facts as fields; `summary` (one line), `detail` (lines under it) and `hints` (what to do) are built
+from them, so that a terminal, a log and an application see the same. `str()` and `render()` escape text that came from
+modules and plans. Where the module contracts have a class for the same failure, ours is one of its subclasses: code
+written for the contracts catches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+from paddock.text import escape
+from paddock_sdk.contract import boundary_errors, module_sources
+from paddock_sources.errors import Attempt, SourceError, UnresolvedError
+
+# The end of a traceback says what failed; a module may raise through any depth and with any text.
+_MAX_TRACEBACK_LINES = 60
+_MAX_LINE_CHARACTERS = 500
+
+
+class PaddockError(Exception):
+    """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.summary = summary
+        self.detail: tuple[str, ...] = tuple(detail)
+        self.hints: tuple[str, ...] = tuple(hints)
+        super().__init__(summary)
+
+    def __str__(self) -> str:
+        return "\n".join([_shown(self.summary), *(f"  {_shown(line)}" for line in self.detail)])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    """One thing wrong with a plan: where (`tools[1].module`; empty: the whole document), what, and how to mend it."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def describe(self) -> str:
+        """Return place and message as one line of text."""
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class PlanError(PaddockError):
+    """Raised for a plan that cannot be used; `problems` holds everything wrong with it, in the plan's order."""
+
+    exit_code = 1
+
+    def __init__(self, problems: Iterable[PlanProblem], *, origin: str | None = None) -> None:
+        self.problems = tuple(problems)
+        self.origin = origin
+        count = len(self.problems)
+        super().__init__(
+            f"plan{f' `{origin}`' if origin else ''} has {'a problem' if count == 1 else f'{count} problems'}",
+            detail=[problem.describe() for problem in self.problems],
+            hints=_unique(
+                f"{problem.path}: {problem.hint}" if problem.path else problem.hint
+                for problem in self.problems
+                if problem.hint
+            ),
+        )
+
+
+class ModuleError(PaddockError):
+    """Root of what goes wrong with one module, `module_id`."""
+
+    exit_code = 1
+
+    def __init__(self, module_id: str, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.module_id = module_id
+        super().__init__(summary, detail=detail, hints=hints)
+
+
+class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
+    """Raised when no code is found for a module; `tried` holds each place asked and its answer."""
+
+    def __init__(
+        self, module_id: str, *, source: str | None = None, tried: Iterable[Attempt] = (), hints: Iterable[str] = ()
+    ) -> None:
+        self.source = source
+        self.tried = tuple(tried)
+        super().__init__(
+            module_id,
+            f"no code was found for module `{module_id}`" + (f" from source `{source}`" if source else ""),
+            detail=[attempt.describe() for attempt in self.tried],
+            hints=hints,
+        )
+
+    @classmethod
+    def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
+        """Return the error that tells a host's caller what `error` told the host."""
+        if isinstance(error, UnresolvedError):
+            return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
+        answer = "; ".join([error.summary, *error.detail])
+        return cls(module_id, tried=[Attempt("source", "", answer)], hints=error.hints)
+
+
+LoadStage = Literal["import", "mount", "start", "handshake"]
+
+_STAGE_TEXT: dict[LoadStage, str] = {
+    "import": "cannot be imported",
+    "mount": "failed while it mounted itself",
+    "start": "did not start",
+    "handshake": "did not answer the host's greeting",
+}
+
+
+class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
+    """Raised when a module was found and cannot be used; `traceback` is the module's own text, untrusted."""
+
+    def __init__(
+        self, module_id: str, stage: LoadStage, message: str, *, traceback: str = "", hints: Iterable[str] = ()
+    ) -> None:
+        self.stage = stage
+        self.message = message
+        self.traceback = traceback
+        super().__init__(
+            module_id,
+            f"module `{module_id}` {_STAGE_TEXT[stage]}: {message}",
+            detail=_last_lines(traceback),
+            hints=hints,
+        )
+
+
+class LaunchError(ModuleError, module_sources.ModuleLoadError):
+    """Raised when no process could be made for a module; `step` names what failed on the way."""
+
+    def __init__(self, module_id: str, step: str, message: str, *, hints: Iterable[str] = ()) -> None:
+        self.step = step
+        self.message = message
+        super().__init__(
+            module_id, f"no process could be started for module `{module_id}`: {step}: {message}", hints=hints
+        )
+
+
+class Report(Protocol):
+    """What is known about the end of a process."""
+
+    def describe(self) -> str:
+        """Return it as text, the most important fact on the first line."""
+        ...
+
+
+class ModuleDiedError(ModuleError, boundary_errors.ModuleGoneError):
+    """Raised for a call into a module whose process ended; `report` says how, `call` what was in flight."""
+
+    exit_code = 5
+
+    def __init__(self, module_id: str, report: Report, *, call: str = "", hints: Iterable[str] = ()) -> None:
+        self.report = report
+        self.call = call
+        first, *rest = report.describe().splitlines() or [""]
+        super().__init__(
+            module_id,
+            f"module `{module_id}` ended{f' during {call}' if call else ''}" + (f": {first}" if first else ""),
+            detail=rest,
+            hints=hints,
+        )
+
+
+class ModuleTimeoutError(ModuleError, TimeoutError):
+    """Raised for a call that did not end within the seconds that limit `limit_name` gives it."""
+
+    exit_code = 5
+
+    def __init__(self, module_id: str, call: str, limit_seconds: float, *, limit_name: str = "runtime_max") -> None:
+        self.call = call
+        self.limit_seconds = limit_seconds
+        self.limit_name = limit_name
+        super().__init__(
+            module_id,
+            f"module `{module_id}` did not finish {call} within {limit_seconds:g} s",
+            hints=[
+                f"to give it longer, add to its entry in the plan: limits: {{{limit_name}: <duration, as in 10min>}}"
+            ],
+        )
+
+
+class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
+    """Raised for a call into a module that is no longer restarted: it ended `deaths` times in `window_seconds`."""
+
+    exit_code = 5
+
+    def __init__(self, module_id: str, *, deaths: int, window_seconds: float, report: Report | None = None) -> None:
+        self.deaths = deaths
+        self.window_seconds = window_seconds
+        self.report = report
+        super().__init__(
+            module_id,
+            f"module `{module_id}` is quarantined: it ended {deaths} times within {window_seconds:g} s",
+            detail=["the last time:", *report.describe().splitlines()] if report is not None else (),
+            hints=["a new session starts it again"],
+        )
+
+
+class DeadlockError(PaddockError, boundary_errors.DeadlockError):
+    """Raised at once for a call that could never be answered: its target waits for the end of `chain`."""
+
+    exit_code = 1
+
+    def __init__(self, target: str, *, chain: Iterable[str]) -> None:
+        self.target = target
+        self.chain = tuple(chain)
+        super().__init__(
+            f"a call into `{target}` would wait forever: `{target}` itself waits for this call to end",
+            detail=[" → ".join([*self.chain, target])] if self.chain else (),
+            hints=["the module that waits makes a synchronous call; an awaited one would let it answer"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A refused act: `caller` wanted to do `operation` to `target`; `grant` is the line that allows it, if one can."""
+
+    operation: str
+    target: str
+    caller: str
+    grant: str = ""
+
+
+class CallRefusedError(PaddockError, boundary_errors.RefusedError):
+    """Raised for a call that a module has no grant for."""
+
+    exit_code = 4
+
+    def __init__(self, denial: Denial) -> None:
+        self.denial = denial
+        if denial.grant:
+            hint = f"to allow it, add to the entry of `{denial.caller}` in the plan: {denial.grant}"
+        else:
+            hint = "no grant allows this"
+        super().__init__(f"module `{denial.caller}` may not {denial.operation} `{denial.target}`", hints=[hint])
+
+
+def render(error: BaseException) -> str:
+    """Return the text that a person is shown for `error`, without a final newline."""
+    if isinstance(error, (PaddockError, SourceError)):
+        summary, detail, hints = error.summary, error.detail, error.hints
+    else:
+        summary, detail = f"unexpected {type(error).__name__}: {error}", ()
+        hints = ("this is a defect of Paddock, not of the plan or the module; please report it",)
+    lines = [f"error: {_shown(summary)}", *(f"  {_shown(line)}" for line in detail)]
+    if hints:
+        lines += ["", *(f"hint: {_shown(hint)}" for hint in hints)]
+    return "\n".join(lines)
+
+
+def _shown(line: str) -> str:
+    # A hostile line may be megabytes; cut before escaping, which only makes it longer.
+    return escape(line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + "…")
+
+
+def _last_lines(traceback: str) -> list[str]:
+    lines = traceback.rstrip().split("\n") if traceback.strip() else []
+    if len(lines) > _MAX_TRACEBACK_LINES:
+        return [f"… {len(lines) - _MAX_TRACEBACK_LINES} lines left out", *lines[-_MAX_TRACEBACK_LINES:]]
+    return lines
+
+
+def _unique(lines: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(lines))

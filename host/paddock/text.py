@@ -1,0 +1,43 @@
+"""Make text from modules, plans and file names safe to show.
+
+`escape` leaves nothing in a text that could move a cursor, hide, reorder or forge other text on a terminal or in a log
+line. It is idempotent, never fails, and keeps everything that a person can see as it is. Knows nothing of who shows it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1 controls: ESC, CSI, OSC and the ends of lines among them
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0"  # letters and marks that show nothing
+    "\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069"  # zero width, and the bidirectional controls
+    "\u2028\u2029"  # line and paragraph separators
+    "\u2060-\u2065\u206a-\u206f\ufe00-\ufe0d\ufeff\ufff0-\ufffb"  # joiners, deprecated formats; not \ufe0f, emoji need it
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # invisible shorthand and musical formats
+    "\U000e0000-\U000e0fff"  # tags and variation selectors, able to carry a whole hidden text
+    "\ud800-\udfff"  # lone surrogates: no encoder writes them
+    "]"
+)
+_UNSAFE_IN_LINES = re.compile(f"(?![\n\t]){_UNSAFE.pattern}")
+
+
+def escape(text: str, *, multiline: bool = False) -> str:
+    r"""Return `text` with every unsafe character written as `\x1b`, `\u202e` and the like.
+
+    With `multiline`, newline and tab stay as they are.
+    """
+    return (_UNSAFE_IN_LINES if multiline else _UNSAFE).sub(_visible, text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    char = match[0]
+    if char in _SHORT:
+        return _SHORT[char]
+    code = ord(char)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
