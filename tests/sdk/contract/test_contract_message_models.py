@@ -40,10 +40,10 @@ _BLOCKS = [
 def test_a_block_is_told_by_its_type(model: type, block: dict[str, Any]) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(ContentBlockUnion)
     assert type(adapter.validate_python(block)) is model
-    [held] = Message(role="assistant", content=[block]).content  # type: ignore[list-item]
-    assert type(held) is model
-    [held] = ChatResponse(content=[block]).content  # type: ignore[list-item]
-    assert type(held) is model
+    message = Message.model_validate({"role": "assistant", "content": [block]})
+    assert [type(held) for held in message.content] == [model]
+    response = ChatResponse.model_validate({"content": [block]})
+    assert [type(held) for held in response.content] == [model]
 
 
 @pytest.mark.parametrize("block", [{"type": "video"}, {"text": "no type"}, "text"])

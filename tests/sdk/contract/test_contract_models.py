@@ -32,7 +32,7 @@ def test_a_hook_may_answer_with_each_of_the_five_actions(action: Any) -> None:
 )
 def test_a_hook_result_refuses_what_it_does_not_know(field: str, value: object) -> None:
     with pytest.raises(ValidationError):
-        HookResult(**{field: value})
+        HookResult.model_validate({field: value})
 
 
 def test_an_injection_may_be_given_as_a_mapping() -> None:
