@@ -1,0 +1,101 @@
+"""Listen to the session's events and log them; never disturb the session.
+
+Whatever goes wrong with the file is reported once through `logging` and swallowed. Modules may announce events of
+their own until the session begins, so the list of events is completed when the first session event arrives.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.models import HookResult
+
+from .log_file import LogFile
+from .log_line import line_for
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+NAME = "hooks-logging"
+_ANNOUNCEMENTS = "observability.events"  # the capability and the contribution channel share the name
+_BEGINNINGS = (events.SESSION_START, events.SESSION_RESUME, events.SESSION_FORK)
+
+
+class EventLogger:
+    """The hook: one handler registered for every event that is wanted and known."""
+
+    def __init__(self, coordinator: Any, settings: Settings) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._file = LogFile()
+        self._registered: dict[str, Callable[[], None]] = {}
+        self._complained = False
+
+    async def start(self) -> None:
+        """Register for the events known by now, and for the session's beginning, to learn of the others."""
+        for event in _BEGINNINGS:
+            self._register(event)
+        for event in (*self._settings.plain_names, *filter(self._settings.wants, events.ALL_EVENTS)):
+            self._register(event)
+        await self._discover()
+
+    async def handle(self, event: str, data: Any) -> HookResult:
+        """Log the event and let the session go on, whatever happens."""
+        try:
+            if event in _BEGINNINGS:
+                await self._discover()
+            if self._settings.wants(event):
+                line = line_for(event, data, self._settings.detail, self._settings.max_line_bytes)
+                self._file.append(self._path(), line)
+        except Exception as problem:
+            self._complain(problem)
+        return HookResult(action="continue")
+
+    def close(self) -> None:
+        """Stop listening, bring the log to the disk and close it. May be called again."""
+        registered, self._registered = self._registered, {}
+        for unregister in registered.values():
+            unregister()
+        try:
+            self._file.close()
+        except OSError as problem:
+            self._complain(problem)
+
+    async def _discover(self) -> None:
+        """Register for the events that other modules announced."""
+        lookup = getattr(self._coordinator, "get_capability", None)
+        announced = list(_names(lookup(_ANNOUNCEMENTS)) if lookup is not None else ())
+        collect = getattr(self._coordinator, "collect_contributions", None)
+        for contribution in (await collect(_ANNOUNCEMENTS)) if collect is not None else ():
+            announced += _names(contribution)
+        for event in announced:
+            if self._settings.wants(event):
+                self._register(event)
+
+    def _register(self, event: str) -> None:
+        if event not in self._registered:
+            register = self._coordinator.hooks.register
+            self._registered[event] = register(event, self.handle, priority=self._settings.priority, name=NAME)
+
+    def _path(self) -> Path:
+        lookup = getattr(self._coordinator, "get_capability", None)
+        working_dir = lookup("session.working_dir") if lookup is not None else None
+        return Path(working_dir or Path.cwd()) / Path(self._settings.path).expanduser()
+
+    def _complain(self, problem: Exception) -> None:
+        """Report the first problem; a full disk would otherwise be reported with every event."""
+        level = logging.DEBUG if self._complained else logging.WARNING
+        self._complained = True
+        logger.log(level, "hooks-logging: cannot log to %s: %s", self._settings.path, problem)
+
+
+def _names(announced: Any) -> Iterable[str]:
+    if isinstance(announced, str):
+        return (announced,)
+    if isinstance(announced, list | tuple | set | frozenset):
+        return [name for name in announced if isinstance(name, str)]
+    return ()

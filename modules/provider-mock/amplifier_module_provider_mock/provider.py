@@ -1,0 +1,145 @@
+"""A provider that answers from a script.
+
+Deterministic: the same script and the same calls give the same replies, ids and token counts. It keeps no
+conversation, touches no network, and raises only what the script tells it to raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from amplifier_core import capabilities
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from amplifier_core.models import ModelInfo, ProviderInfo
+
+from .script import Reply, Script
+from .settings import Settings
+
+_PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
+_CAPABILITIES = (capabilities.TOOLS, capabilities.THINKING, capabilities.LOCAL)
+
+
+class MockProvider:
+    """The five-method provider protocol over a `Script`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._script = Script(settings.replies, settings.fallback or _script_is_over(len(settings.replies)))
+        self.priority = settings.priority
+        self.default_model = settings.default_model
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    def get_info(self) -> ProviderInfo:
+        """Return what the provider claims to be; the sizes in `defaults` are in tokens."""
+        return ProviderInfo(
+            id=self.name,
+            display_name="Mock provider",
+            capabilities=list(_CAPABILITIES),
+            defaults={
+                "model": self.default_model,
+                "context_window": self._settings.context_window,
+                "max_output_tokens": self._settings.max_output_tokens,
+            },
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the one model there is."""
+        return [
+            ModelInfo(
+                id=self.default_model,
+                display_name="Scripted replies",
+                context_window=self._settings.context_window,
+                max_output_tokens=self._settings.max_output_tokens,
+                capabilities=list(_CAPABILITIES),
+            )
+        ]
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Return the next scripted reply, after its delay.
+
+        Raises:
+            LLMError: the script says so.
+        """
+        reply = self._script.next()
+        number = self._script.used  # taken before the delay: calls that overlap keep their own numbers
+        model = str(kwargs.get("model") or request.model or self.default_model)
+        if reply.delay:
+            await asyncio.sleep(reply.delay)
+        if reply.error is not None:
+            raise reply.error.exception(self.name, model)
+        return self._response(reply, request, number, model)
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls of one of this provider's responses."""
+        return list(response.tool_calls or [])
+
+    def _response(self, reply: Reply, request: ChatRequest, number: int, model: str) -> ChatResponse:
+        content: list[Any] = []
+        if reply.thinking is not None:
+            content.append(ThinkingBlock(thinking=reply.thinking, signature=f"{self.name}-signature-{number}"))
+        if reply.text is not None:
+            content.append(TextBlock(text=_filled(reply.text, request)))
+        calls = [
+            ToolCall(
+                id=call.id or f"{self.name}_call_{number}_{index}",
+                name=call.name,
+                arguments=copy.deepcopy(dict(call.arguments)),
+            )
+            for index, call in enumerate(reply.tool_calls, start=1)
+        ]
+        content += [ToolCallBlock(id=call.id, name=call.name, input=copy.deepcopy(call.arguments)) for call in calls]
+        spent = _tokens(json.dumps(message.model_dump(mode="json"), sort_keys=True) for message in request.messages)
+        answered = _tokens(json.dumps(block.model_dump(mode="json"), sort_keys=True) for block in content)
+        return ChatResponse(
+            content=content,
+            tool_calls=calls or None,
+            usage=Usage(input_tokens=spent, output_tokens=answered, total_tokens=spent + answered),
+            finish_reason="tool_calls" if calls else "stop",
+            metadata={"model": model},
+        )
+
+
+def _script_is_over(replies: int) -> Reply:
+    played = f"all {replies} scripted replies were used" if replies else "it has no scripted replies"
+    return Reply(text=f"The mock provider's script is over: {played}. Add to `responses`, or set `fallback`.")
+
+
+def _filled(template: str, request: ChatRequest) -> str:
+    """Replace the placeholders in one pass, so that braces in what is filled in stay as they are."""
+    values = {"prompt": _last(request, "user"), "last_tool_result": _last(request, "tool")}
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def _last(request: ChatRequest, role: str) -> str:
+    for message in reversed(request.messages):
+        # A hook may speak in the user's role; the prompt is what the person said.
+        if message.role == role and (message.metadata or {}).get("source") != "hook":
+            return _plain(message)
+    return ""
+
+
+def _plain(message: Message) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
+
+
+def _tokens(texts: Iterable[str]) -> int:
+    return sum(len(text) for text in texts) // 4 + 1  # about four characters a token, and never none

@@ -1,0 +1,67 @@
+"""What the configuration of the provider says, checked once.
+
+Unknown settings are refused inside a reply, where a misspelling changes the script, and only reported at the top
+level, where plans written for other mock providers keep settings of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import fields
+from .script import Reply
+
+logger = logging.getLogger(__name__)
+
+_KEYS = (
+    "responses",
+    "fallback",
+    "name",
+    "default_model",
+    "context_window",
+    "max_output_tokens",
+    "priority",
+)
+_PLACE = "config"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The provider's name, the sizes it claims to have, and its script. Sizes are in tokens."""
+
+    replies: tuple[Reply, ...] = ()
+    fallback: Reply | None = None
+    name: str = "mock"
+    default_model: str = "mock-model"
+    context_window: int = 128_000
+    max_output_tokens: int = 8_192
+    priority: int = 100
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Settings:
+        """Return the settings a mount plan's `config` describes.
+
+        Raises:
+            ValueError: a value has the wrong shape; the message names it.
+        """
+        config = fields.mapping(config, _PLACE)
+        unknown = sorted(set(config) - set(_KEYS))
+        if unknown:
+            logger.warning("provider-mock: ignoring unknown settings: %s", ", ".join(unknown))
+        items = fields.sequence(config.get("responses"), "responses")
+        fallback = config.get("fallback")
+        settings = cls(
+            replies=tuple(Reply.of(item, f"responses[{index}]") for index, item in enumerate(items)),
+            fallback=Reply.of(fallback, "fallback") if fallback is not None else None,
+            name=fields.name(config, "name", _PLACE, "mock"),
+            default_model=fields.name(config, "default_model", _PLACE, "mock-model"),
+            context_window=fields.count(config, "context_window", _PLACE, 128_000),
+            max_output_tokens=fields.count(config, "max_output_tokens", _PLACE, 8_192),
+            priority=fields.whole(config, "priority", _PLACE, 100),
+        )
+        if settings.max_output_tokens >= settings.context_window:
+            raise fields.refuse(_PLACE, "`max_output_tokens` must be smaller than `context_window`")
+        return settings

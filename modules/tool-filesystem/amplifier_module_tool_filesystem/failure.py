@@ -1,0 +1,29 @@
+"""Why a file tool could not do what it was asked, in words the model can act on."""
+
+from __future__ import annotations
+
+from amplifier_core.models import ToolResult
+
+
+class Failure(Exception):
+    """Raised inside the tools and turned into a failed `ToolResult`; never reaches the caller of a tool."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+    def result(self) -> ToolResult:
+        """Return the failure as the contract reports it."""
+        return ToolResult(success=False, error={"type": self.kind, "message": self.message})
+
+
+def from_os_error(error: OSError, doing: str) -> Failure:
+    """Return what an operating system error means for the model; `doing` completes "Cannot …"."""
+    kind = {
+        FileNotFoundError: "not_found",
+        IsADirectoryError: "not_a_file",
+        NotADirectoryError: "not_found",
+        PermissionError: "permission_denied",
+    }.get(type(error), "io_error")
+    return Failure(kind, f"Cannot {doing}: {error.strerror or error}.")

@@ -1,0 +1,52 @@
+"""What the configuration of the file tools says, checked once at mount."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the tools may go, and how large a file they take.
+
+    Relative paths are relative to the working directory, and so is the default, which is that directory itself.
+    The sizes keep one careless call from filling the memory and the conversation.
+    """
+
+    allowed_read_paths: tuple[str, ...] = (".",)
+    allowed_write_paths: tuple[str, ...] = (".",)
+    max_read_bytes: int = 10 * _MEBIBYTE
+    max_write_bytes: int = 10 * _MEBIBYTE
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Settings:
+        """Return the settings a mount plan's `config` describes; a value of null means the default, an empty list nothing.
+
+        Raises:
+            ValueError: a value has the wrong shape; the message names it.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(str(key) for key in config if key not in known)
+        if unknown:
+            logger.warning("tool-filesystem: ignoring unknown settings: %s", ", ".join(unknown))
+        given: dict[str, Any] = {name: value for name, value in config.items() if name in known and value is not None}
+        for name in ("allowed_read_paths", "allowed_write_paths"):
+            if name in given:
+                given[name] = _paths(name, given[name])
+        for name in ("max_read_bytes", "max_write_bytes"):
+            if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int) or given[name] < 1):
+                raise ValueError(f"tool-filesystem: `{name}` must be a whole number of bytes, not {given[name]!r}")
+        return cls(**given)
+
+
+def _paths(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(path, str) and path for path in value):
+        return tuple(value)
+    raise ValueError(f"tool-filesystem: `{name}` must be a list of paths, not {value!r}")

@@ -1,0 +1,81 @@
+"""What the three tools share: checking their input, running off the loop, answering failures, telling the hooks.
+
+`execute` never raises for anything the model or the file system did; such failures are results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from amplifier_core.models import ToolResult
+
+from .failure import Failure
+from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a tool did: its output, and the event that tells of it."""
+
+    output: dict[str, Any]
+    event: str
+    path: Path
+    size_bytes: int
+
+
+class FileTool(ABC):
+    """A tool over one file of the workspace."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    input_schema: ClassVar[dict[str, Any]]
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    async def execute(self, input: Mapping[str, Any]) -> ToolResult:
+        """Do what the input asks, and say what was done or why not."""
+        try:
+            arguments = _checked(self.input_schema, input)
+            done = await asyncio.to_thread(self._work, arguments, self._workspace.working_dir)
+        except Failure as failure:
+            return failure.result()
+        await self._workspace.tell(done.event, {"tool": self.name, "path": str(done.path), "bytes": done.size_bytes})
+        return ToolResult(success=True, output=done.output)
+
+    @abstractmethod
+    def _work(self, arguments: dict[str, Any], base: Path) -> Done:
+        """Do it, in a thread; relative paths are relative to `base`."""
+
+
+_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
+
+
+def _checked(schema: dict[str, Any], given: Any) -> dict[str, Any]:
+    """Return the arguments the schema knows, defaults filled in; what it does not know is left out.
+
+    Raises:
+        Failure: one is missing or of the wrong kind.
+    """
+    if not isinstance(given, Mapping):
+        raise Failure("invalid_input", "The input must be an object with named arguments.")
+    arguments: dict[str, Any] = {}
+    for name, about in schema["properties"].items():
+        value = given.get(name)
+        if value is None:
+            if name in schema["required"]:
+                raise Failure("invalid_input", f"`{name}` is missing.")
+            value = about.get("default")
+        elif not isinstance(value, _TYPES[about["type"]]) or (about["type"] == "integer" and isinstance(value, bool)):
+            raise Failure("invalid_input", f"`{name}` must be of type {about['type']}, not {type(value).__name__}.")
+        elif about["type"] == "integer" and value < about.get("minimum", value):
+            raise Failure("invalid_input", f"`{name}` must be at least {about['minimum']}, not {value}.")
+        elif value == "" and about.get("minLength"):
+            raise Failure("invalid_input", f"`{name}` must not be empty.")
+        arguments[name] = value
+    return arguments
