@@ -1,0 +1,241 @@
+"""Drive the host's end of one worker's connection.
+
+A channel turns bytes into events for its receiver and calls into bytes, with one coarse timer
+for all of its deadlines, however many calls are open. It promises that each call given to it is
+ended exactly once, with the worker's answer or with None when the connection is gone, and that
+a worker that breaks the protocol is reported once and then heard no more. It knows nothing of
+processes, modules or handles' meaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.frames import Buffer, Parts
+
+_TICK: Final = 0.05  # seconds between looks at the deadlines; they are tens of seconds long
+_SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
+FOREVER: Final = float("inf")
+
+_REQUEST, _RESPONSE, _FAILURE, _ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE), int(Kind.ITEM)
+
+
+class OpenCall:
+    """A call the host made of a worker that has not ended.
+
+    `deadline` is in loop time. While the worker itself waits for the host, in a call made on
+    behalf of this one, its time stands still.
+    """
+
+    __slots__ = ("_nested", "_nested_since", "deadline", "id")
+
+    def __init__(self, deadline: float = FOREVER) -> None:
+        self.id = 0
+        self.deadline = deadline
+        self._nested = 0
+        self._nested_since = 0.0
+
+    def nested_begins(self, now: float) -> None:
+        """The worker started to wait for the host."""
+        if self._nested == 0:
+            self._nested_since = now
+        self._nested += 1
+
+    def nested_ends(self, now: float) -> None:
+        """The worker got its answer."""
+        self._nested -= 1
+        if self._nested == 0:
+            self.deadline += now - self._nested_since
+
+    def is_overdue(self, now: float) -> bool:
+        return self._nested == 0 and now >= self.deadline
+
+    def on_end(self, frame: Frame | None) -> None:
+        """The call ended: with an answer, or with None because the connection is gone."""
+        raise NotImplementedError
+
+    def on_item(self, frame: Frame) -> None:
+        """An item of the stream that answers the call has come."""
+
+    def on_overdue(self) -> None:
+        """The call has taken longer than it may; called at every tick until it ends."""
+
+
+class Receiver(Protocol):
+    """What a channel hands its events to."""
+
+    def on_hello(self, hello: Frame) -> None: ...
+
+    def on_request(self, request: Frame) -> None: ...
+
+    def on_event(self, event: Frame) -> None: ...
+
+    def on_violation(self, error: RemoteProtocolError) -> None: ...
+
+    def on_lost(self) -> None: ...
+
+
+class Channel(asyncio.BufferedProtocol):
+    """The host's end of one worker's socket."""
+
+    def __init__(self, connection: Connection, receiver: Receiver) -> None:
+        self.connection = connection
+        self.calls: dict[int, OpenCall] = {}
+        self._receiver = receiver
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_lost = False
+
+    @classmethod
+    async def open(cls, sock: socket.socket, connection: Connection, receiver: Receiver) -> Channel:
+        """Take over `sock`, the host's end of a worker's socket pair."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
+        _, channel = await asyncio.get_running_loop().create_connection(lambda: cls(connection, receiver), sock=sock)
+        return channel
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self.connection.is_closed
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much the worker has yet to read."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    # -- saying ----------------------------------------------------------------------------
+
+    def request(
+        self,
+        call: OpenCall,
+        target: int,
+        method: int,
+        body: Buffer,
+        handles: Sequence[HandleEntry] = (),
+        flags: int = 0,
+    ) -> None:
+        """Start `call`; it will be ended exactly once.
+
+        Raises:
+            LocalProtocolError: the message is too large, or the connection is not open.
+        """
+        id, frame = self.connection.send_request(target, method, body, handles, flags=flags)
+        call.id = id
+        self.calls[id] = call
+        self.write(frame)
+        if self._timer is None and call.deadline != FOREVER:
+            self._timer = self._loop.call_later(_TICK, self._on_tick)
+
+    def cancel(self, call: OpenCall) -> None:
+        """Give `call` up: it is not ended any more, and the worker is told."""
+        if self.calls.pop(call.id, None) is not None and self.is_open:
+            frame = self.connection.send_cancel(call.id)
+            if frame is not None:
+                self.write(frame)
+
+    def respond(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
+        """End the worker's request `id` well, if it still waits."""
+        if self.is_open and self.connection.is_serving(id):
+            self.write(self.connection.send_response(id, body, handles))
+
+    def fail(self, id: int, body: Buffer) -> None:
+        """End the worker's request `id` with an encoded exception, if it still waits."""
+        if self.is_open and self.connection.is_serving(id):
+            self.write(self.connection.send_failure(id, body))
+
+    def mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
+        """Tell the worker of a change of shared state, before any later frame."""
+        if self.is_open:
+            self.write(self.connection.send_mirror(section, body, handles))
+
+    def release(self, id: int, times: int) -> None:
+        """Tell the worker that its object `id` is held no more; 0 times confirms what it let go of."""
+        if self.is_open:
+            self.write(self.connection.send_release(id, times))
+
+    def goodbye(self) -> None:
+        """Ask the worker to end."""
+        if self.is_open and not self.connection.said_goodbye:
+            self.write(self.connection.send_goodbye())
+
+    def write(self, frame: bytes | Parts) -> None:
+        """Hand one frame to the transport; atomic, as the loop runs one callback at a time."""
+        transport = self._transport
+        if transport is None:
+            raise LocalProtocolError("the connection is gone")
+        if isinstance(frame, bytes):
+            transport.write(frame)
+        else:
+            transport.write(frame.head)
+            transport.write(frame.body)
+
+    def close(self) -> None:
+        """Close the socket; calls still open end with None."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- hearing ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # what a stream socket always gets
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.connection.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            events = self.connection.buffer_updated(nbytes)
+            for event in events:
+                kind = event.kind
+                if kind == _RESPONSE or kind == _FAILURE:
+                    call = self.calls.pop(event.id, None)
+                    if call is not None:
+                        call.on_end(event)
+                elif kind == _REQUEST:
+                    self._receiver.on_request(event)
+                elif kind == _ITEM:
+                    streaming = self.calls.get(event.id)
+                    if streaming is not None:
+                        streaming.on_item(event)
+                elif kind == Kind.HELLO:
+                    self._receiver.on_hello(event)
+                else:
+                    self._receiver.on_event(event)
+        except RemoteProtocolError as exc:
+            self._receiver.on_violation(exc)
+            self.close()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = True
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            self.connection.receive_eof()
+        except RemoteProtocolError as error:
+            if exc is None:
+                self._receiver.on_violation(error)
+        calls, self.calls = self.calls, {}
+        self._receiver.on_lost()
+        for call in calls.values():
+            call.on_end(None)
+
+    def _on_tick(self) -> None:
+        now = self._loop.time()
+        self._timer = None
+        for call in list(self.calls.values()):
+            if call.is_overdue(now):
+                call.on_overdue()
+        if any(call.deadline != FOREVER for call in self.calls.values()):
+            self._timer = self._loop.call_later(_TICK, self._on_tick)

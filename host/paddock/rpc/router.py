@@ -1,0 +1,427 @@
+"""Decide, for every request of every worker, where it goes, and bring the answer back.
+
+The router reads headers and handle tables, never bodies: what one worker says to another is
+passed on as the bytes it is, under the receiver's numbers. It knows who calls by the connection
+a request came in on. Each request is answered exactly once, also when its target dies, hangs or
+is started again meanwhile; what then becomes of it is decided by the `Afterlife`. It refuses at
+once what would wait for itself. It knows nothing of processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+from paddock.rpc.channel import FOREVER, OpenCall
+from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
+from paddock.rpc.peer import Peer
+from paddock.rpc.values import Values
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, RefusedError
+from paddock_sdk.protocol import Flag, Frame, Kind, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.description import Flavour
+
+_MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
+_BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
+_RESPONSE: Final = int(Kind.RESPONSE)
+_FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STREAM}
+
+
+class IncomingCall:
+    """A worker's request that has not been answered."""
+
+    __slots__ = ("blocks", "cause", "depth", "id", "peer", "served_by", "task")
+
+    def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool) -> None:
+        self.peer = peer
+        self.id = id
+        self.cause = cause  # the call in whose service the worker makes this one
+        self.blocks = blocks  # the worker's loop stands still until the answer
+        self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
+        self.served_by: Forward | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("paddock_incoming", default=None)
+"""The worker's request that the host's current code serves."""
+
+
+class RoutedCall(OpenCall):
+    """A call of a worker's object, with the request it is made for, if any."""
+
+    __slots__ = ("handle", "message", "method", "origin")
+
+    def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
+        super().__init__()
+        self.origin = origin
+        self.handle = handle
+        self.method = method
+        self.message = message
+
+
+class Forward(RoutedCall):
+    """One worker's call of another worker's object."""
+
+    __slots__ = ("router",)
+
+    def __init__(self, router: Router, origin: IncomingCall, handle: Handle, method: int, message: Encoded) -> None:
+        super().__init__(origin, handle, method, message)
+        self.router = router
+
+    def on_end(self, frame: Frame | None) -> None:
+        self.router.on_forward_end(self, frame)
+
+    def on_item(self, frame: Frame) -> None:
+        assert self.origin is not None  # a forward always has one
+        peer = self.origin.peer
+        if peer.is_open and peer.channel.connection.credit(self.origin.id):
+            handles = peer.send(self.handle.owner.receive(frame.handles)) if frame.handles else ()
+            peer.channel.write(peer.channel.connection.send_item(self.origin.id, frame.body, handles))
+
+    def on_overdue(self) -> None:
+        self.router.afterlife.on_overdue(self.handle.owner, self)
+
+
+class HostCall(RoutedCall):
+    """A call that the host itself makes."""
+
+    __slots__ = ("future", "router")
+
+    def __init__(
+        self, router: Router, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+    ) -> None:
+        super().__init__(origin, handle, method, message)
+        self.router = router
+        self.future: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
+
+    def on_end(self, frame: Frame | None) -> None:
+        if not self.future.done():
+            self.future.set_result(frame)
+
+    def on_overdue(self) -> None:
+        self.router.afterlife.on_overdue(self.handle.owner, self)
+
+
+class Service(Protocol):
+    """The host's own methods."""
+
+    def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
+        """Answer `call`, now or later, through the router; raise RemoteProtocolError for nonsense."""
+
+    def notice(self, peer: Peer, method: int, message: Encoded) -> None:
+        """Take a notification."""
+
+
+class Afterlife(Protocol):
+    """What becomes of calls into a worker that is dead, dying or overstaying."""
+
+    async def revive(self, handle: Handle, method: str) -> Encoded | None:
+        """Bring the owner of `handle` back, and `handle` with it.
+
+        When it stays dead, return what stands in for the answer of `method`, or raise.
+        """
+
+    async def answer_for(self, call: RoutedCall, method: str) -> Encoded | None:
+        """Return what stands in for the lost answer, None to make the call again; raise to fail it."""
+
+    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
+        """`call` has run longer than it may."""
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        """The worker broke the protocol."""
+
+    def on_lost(self, peer: Peer) -> None:
+        """The worker's connection is gone."""
+
+
+class Router:
+    """The one way for calls through the host."""
+
+    def __init__(self, values: Values, tasks: asyncio.TaskGroup) -> None:
+        self.values = values
+        self.service: Service
+        self.afterlife: Afterlife
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+
+    # -- requests from workers -------------------------------------------------------------
+
+    def on_request(self, peer: Peer, request: Frame) -> None:
+        """Route one request; the answer goes back by itself."""
+        cause = peer.channel.calls.get(request.parent) if request.parent else None
+        blocks = bool(request.flags & _BLOCKED)
+        call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]
+        peer.incoming[request.id] = call
+        if cause is not None:
+            cause.nested_begins(self._loop.time())
+        if blocks:
+            peer.blocked.append(call)
+        handles = peer.receive(request.handles) if request.handles else ()
+        message = Encoded(request.body, handles)
+        if request.target == 0:
+            self.service.serve(call, request.method, message)
+            return
+        grant = peer.grant(request.target)
+        if not grant.may_call:
+            self.fail(call, RefusedError(self._refusal(peer, grant.handle)))
+        elif type(grant.handle) is HostObject:
+            self._serve_host_object(call, grant.handle, request.method, message)
+        elif call.depth > _MAX_DEPTH:
+            self.fail(call, RecursionError(f"calls nested through more than {_MAX_DEPTH} processes"))
+        else:
+            assert isinstance(grant.handle, Handle)  # there is no third sort
+            forward = Forward(self, call, grant.handle, request.method, message)
+            call.served_by = forward
+            self._send(forward)
+
+    def on_event(self, peer: Peer, event: Frame) -> None:
+        """Take anything else a worker says."""
+        if event.kind == Kind.NOTIFY:
+            self.service.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
+        elif event.kind == Kind.CANCEL:
+            self._on_cancel(peer, event.id)
+        elif event.kind == Kind.CREDIT:
+            call = peer.incoming.get(event.id)
+            if call is not None and call.served_by is not None:
+                self._pass_credit(call.served_by, event.target)
+        elif event.kind == Kind.RELEASE:
+            peer.on_release(event)
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        self.afterlife.on_violation(peer, error)
+
+    def on_lost(self, peer: Peer) -> None:
+        """Drop what the worker asked for; nobody is left to hear the answers."""
+        for call in list(peer.incoming.values()):
+            self._on_cancel(peer, call.id)
+        self.afterlife.on_lost(peer)
+
+    def respond(self, call: IncomingCall, answer: Encoded) -> None:
+        """End `call` well."""
+        if self._finish(call):
+            peer = call.peer
+            try:
+                peer.channel.respond(call.id, answer.body, peer.send(answer.handles) if answer.handles else ())
+            except LocalProtocolError as exc:
+                peer.channel.fail(call.id, self.values.encode_error(exc))
+
+    def fail(self, call: IncomingCall, error: BaseException) -> None:
+        """End `call` badly."""
+        if self._finish(call):
+            call.peer.channel.fail(call.id, self.values.encode_error(error))
+
+    def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
+        """Answer `call` with what `work` returns or raises, as a task."""
+        call.task = self._tasks.create_task(self._serve(call, work))
+
+    async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
+        current.set(call)
+        try:
+            self.respond(call, await work)
+        except asyncio.CancelledError as exc:
+            self.fail(call, exc)
+            raise
+        except Exception as exc:  # whatever it is, it is the caller's to see
+            self.fail(call, exc)
+
+    def _finish(self, call: IncomingCall) -> bool:
+        if call.peer.incoming.pop(call.id, None) is None:
+            return False
+        if call.cause is not None:
+            call.cause.nested_ends(self._loop.time())
+        if call.blocks:
+            call.peer.blocked.remove(call)
+        return True
+
+    def _on_cancel(self, peer: Peer, id: int) -> None:
+        call = peer.incoming.get(id)
+        if call is None:
+            return
+        if call.task is not None:
+            call.task.cancel()
+        elif call.served_by is not None:
+            call.served_by.handle.owner.channel.cancel(call.served_by)
+            self.fail(call, asyncio.CancelledError())
+
+    # -- calls from one worker to another --------------------------------------------------
+
+    def _send(self, forward: Forward) -> None:
+        call, owner = forward.origin, forward.handle.owner
+        assert call is not None  # a forward always has one
+        if not owner.is_open:
+            call.task = self._tasks.create_task(self._serve_again(forward))
+            return
+        try:
+            self._start(forward)
+        except (LocalProtocolError, DeadlockError, AttributeError) as exc:
+            self.fail(call, exc)
+
+    def _start(self, routed: RoutedCall) -> None:
+        """Put a call on its owner's wire.
+
+        Raises:
+            DeadlockError: the owner stands still waiting for this very call.
+            AttributeError: there is no such member.
+            LocalProtocolError: the message is too large.
+        """
+        handle = routed.handle
+        owner = handle.owner
+        members = handle.description(self.values.codec).members
+        if routed.method >= len(members):
+            raise AttributeError(f"an object of `{owner.name}` has no member {routed.method}")
+        flags = _FLAGS[members[routed.method].flavour]
+        if owner.blocked and flags != _IN_PLACE:
+            self._refuse_deadlock(routed, owner)
+        if owner.runtime_max != FOREVER:
+            routed.deadline = self._loop.time() + owner.runtime_max
+        message = routed.message
+        handles = owner.send(message.handles) if message.handles else ()
+        owner.channel.request(routed, handle.object_id, routed.method, message.body, handles, flags)
+
+    def on_forward_end(self, forward: Forward, frame: Frame | None) -> None:
+        """Carry an answer back to where the request came from."""
+        call = forward.origin
+        assert call is not None  # a forward always has one
+        if frame is None:
+            call.task = self._tasks.create_task(self._serve_after_loss(forward))
+            return
+        try:
+            handles = forward.handle.owner.receive(frame.handles) if frame.handles else ()
+        except RemoteProtocolError:
+            call.task = self._tasks.create_task(self._serve_after_loss(forward))
+            raise
+        if frame.kind != _RESPONSE:
+            if self._finish(call):
+                call.peer.channel.fail(call.id, frame.body)
+            return
+        if forward.handle.on_success is not None:
+            forward.handle.on_success(self.method_name(forward), forward.message)
+        if self._finish(call):
+            peer = call.peer
+            peer.channel.respond(call.id, frame.body, peer.send(handles) if handles else ())
+
+    async def _serve_again(self, forward: Forward) -> None:
+        """Revive the owner of what is called, then make the call."""
+        await self._serve(_of(forward), self._carry_over(forward, lost=False))
+
+    async def _serve_after_loss(self, forward: Forward) -> None:
+        await self._serve(_of(forward), self._carry_over(forward, lost=True))
+
+    async def _carry_over(self, routed: RoutedCall, *, lost: bool) -> Encoded:
+        """Return the answer to a call whose owner is gone, from its next life or its stand-in."""
+        if lost:
+            instead = await self.afterlife.answer_for(routed, self.method_name(routed))
+            if instead is not None:
+                return instead
+        return await self._exchange(routed.origin, routed.handle, routed.method, routed.message)
+
+    # -- calls by the host -----------------------------------------------------------------
+
+    async def call(self, handle: Handle, method: int, message: Encoded) -> Encoded:
+        """Call a worker's object, and return the answer undecoded.
+
+        Raises:
+            Exception: what the callee raised, or what its death amounts to for its kind.
+        """
+        return await self._exchange(current.get(), handle, method, message)
+
+    async def _exchange(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> Encoded:
+        while True:
+            routed = HostCall(self, origin, handle, method, message)
+            if not handle.owner.is_open:
+                instead = await self.afterlife.revive(handle, self.method_name(routed))
+                if instead is not None:
+                    return instead
+            owner = handle.owner
+            self._start(routed)
+            frame = await self._await_end(routed, owner)
+            if frame is not None:
+                if frame.kind != _RESPONSE:
+                    raise self.values.decode_error(frame.body)
+                if handle.on_success is not None:
+                    handle.on_success(self.method_name(routed), message)
+                return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+            instead = await self.afterlife.answer_for(routed, self.method_name(routed))
+            if instead is not None:
+                return instead
+
+    async def _await_end(self, routed: HostCall, owner: Peer) -> Frame | None:
+        try:
+            return await routed.future
+        except asyncio.CancelledError:
+            owner.channel.cancel(routed)
+            raise
+
+    async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
+        """Call one of the worker runtime's own methods.
+
+        Raises:
+            ModuleGoneError: the worker is gone.
+        """
+        endpoint = Handle(peer, 0, b"")
+        routed = HostCall(self, current.get(), endpoint, method, message)
+        peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
+        frame = await self._await_end(routed, peer)
+        if frame is None:
+            raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
+        if frame.kind != _RESPONSE:
+            raise self.values.decode_error(frame.body)
+        return Encoded(frame.body, peer.receive(frame.handles))
+
+    def method_name(self, routed: RoutedCall) -> str:
+        """Return the name of the member that `routed` calls, for people and journals."""
+        if routed.handle.object_id == 0:
+            return "mount"
+        members = routed.handle.description(self.values.codec).members
+        return members[routed.method].name if routed.method < len(members) else f"member {routed.method}"
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside everything else, until the session ends; it must not raise."""
+        self._tasks.create_task(work)
+
+    # -- objects of the host ---------------------------------------------------------------
+
+    def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
+        members = handle.description.members
+        if method >= len(members):
+            self.fail(call, AttributeError(f"no member {method}"))
+            return
+        self.serve(call, self._call_host_object(handle, members[method].name, message))
+
+    async def _call_host_object(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
+        function: Any = handle.value if handle.description.is_function else getattr(handle.value, member)
+        args, kwargs = self.values.decode(message)
+        result = function(*args, **kwargs)
+        if asyncio.iscoroutine(result) or asyncio.isfuture(result):
+            result = await result
+        return self.values.encode(result)
+
+    # -- small decisions -------------------------------------------------------------------
+
+    def _refuse_deadlock(self, routed: RoutedCall, owner: Peer) -> None:
+        call = routed.origin
+        while call is not None:
+            if call.peer is owner and call.blocks:
+                name = self.method_name(routed)
+                raise DeadlockError(
+                    f"`{name}` of module `{owner.name}` was called while that module stands still in a synchronous "
+                    "call that waits, in the end, for this one; call it asynchronously there"
+                )
+            call = call.cause.origin if call.cause is not None else None
+
+    def _refusal(self, peer: Peer, handle: AnyHandle) -> str:
+        whose = f"module `{handle.owner.name}`" if isinstance(handle, Handle) else "the host"
+        return f"{peer.kind} `{peer.name}` may not call an object of {whose} that it was not handed for the purpose"
+
+    def _pass_credit(self, forward: Forward, items: int) -> None:
+        owner = forward.handle.owner
+        if owner.is_open:
+            frame = owner.channel.connection.send_credit(forward.id, items)
+            if frame is not None:
+                owner.channel.write(frame)
+
+
+def _of(forward: Forward) -> IncomingCall:
+    assert forward.origin is not None  # a forward always has one
+    return forward.origin

@@ -1,0 +1,125 @@
+"""Host values to messages and back.
+
+A message refers to objects by handles, whoever owns them; a value has stand-ins in their places.
+The same handle always gives the same stand-in, and a stand-in turns back into its handle, so an
+object of a worker that passes through the application arrives as itself. Decoding goes through
+the contract's own validation; anything else in a body is a `RemoteProtocolError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.describing import describe
+from paddock_sdk.protocol.description import encode_description
+from paddock_sdk.protocol.frames import Buffer
+from paddock_sdk.protocol.remote_object import stand_in
+
+if TYPE_CHECKING:
+    from paddock.rpc.router import Router
+
+_ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
+
+
+class Values:
+    """Encode and decode for one session; on the session's loop only."""
+
+    def __init__(self) -> None:
+        self.codec = Codec(ContractVocabulary())
+        self.router: Router
+        self._handles: weakref.WeakKeyDictionary[Any, Handle] = weakref.WeakKeyDictionary()
+        self._host_objects: dict[int, HostObject] = {}
+
+    def encode(self, value: object) -> Encoded:
+        """Return the message for `value`.
+
+        Raises:
+            EncodeError: something in it has no form on the wire.
+        """
+        body, objects = self.codec.encode(value)
+        return Encoded(body, tuple(self.handle_of(item) for item in objects))
+
+    def decode(self, message: Encoded) -> Any:
+        """Return the value of a message.
+
+        Raises:
+            RemoteProtocolError: it has none.
+        """
+        objects = [self.object_of(handle) for handle in message.handles]
+        return self.codec.decode(message.body, objects)
+
+    def encode_error(self, error: BaseException) -> bytes:
+        """Return the body of a failure."""
+        try:
+            return self.codec.encode(error, live_objects=False)[0]
+        except LocalProtocolError:
+            return self.codec.encode(RuntimeError(repr(error)[:_ERROR_TEXT]), live_objects=False)[0]
+
+    def decode_error(self, body: Buffer) -> BaseException:
+        """Return the exception in the body of a failure; a body that holds none is one as well."""
+        try:
+            error = self.codec.decode(body)
+        except RemoteProtocolError as exc:
+            return exc
+        return error if isinstance(error, BaseException) else RuntimeError("a failure of no known form")
+
+    def handle_of(self, value: object) -> AnyHandle:
+        """Return the handle that stands for `value`; an object of the host gets one on first use."""
+        try:
+            known = self._handles.get(value)
+        except TypeError:
+            known = None
+        if known is not None:
+            return known
+        held = self._host_objects.get(id(value))
+        if held is None:
+            description = describe(value)
+            held = HostObject(value, description, encode_description(description, self.codec))
+            self._host_objects[id(value)] = held  # holds the value too, so its id stays its own
+        return held
+
+    def object_of(self, handle: AnyHandle) -> object:
+        """Return the host's stand-in for a worker's object, or its own object itself."""
+        if isinstance(handle, HostObject):
+            return handle.value
+        known = handle.proxy() if handle.proxy is not None else None
+        if known is not None:
+            return known
+        description = handle.description(self.codec)
+        instance = stand_in(description, 0, _Caller(self, handle))
+        handle.proxy = weakref.ref(instance)
+        self._handles[instance] = handle
+        return instance
+
+    def bind(self, instance: object, handle: Handle) -> None:
+        """Let `instance` be the host's stand-in for `handle`."""
+        handle.proxy = weakref.ref(instance)
+        self._handles[instance] = handle
+
+
+class _Caller:
+    """The way from a stand-in in the host to its object."""
+
+    __slots__ = ("_handle", "_values")
+
+    def __init__(self, values: Values, handle: Handle) -> None:
+        self._values = values
+        self._handle = handle
+
+    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
+        values = self._values
+        return values.decode(await values.router.call(self._handle, method, values.encode(value)))
+
+    def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
+        # The host never stands still: a plain function elsewhere is awaited here, as every contract call site allows.
+        return asyncio.ensure_future(self.call(target, method, value))
+
+    def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        raise TypeError("the host does not read streams of modules")

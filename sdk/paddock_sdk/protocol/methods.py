@@ -1,0 +1,63 @@
+"""The method numbers of the two endpoints, and the sections of mirrored state.
+
+Target 0 of a request is the peer itself; these are its methods. Methods of any other target are
+positions in the member list of that object's description. Numbers are never reused.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class HostMethod(IntEnum):
+    """What a worker may ask of its host."""
+
+    REGISTER = 1  # [event, priority, name | None, handler] -> registration
+    UNREGISTER = 2  # [registration] -> None
+    UNREGISTER_NAME = 3  # [name] -> None
+    LIST_HANDLERS = 4  # [event | None] -> {event: [name]}
+    EMIT = 5  # [event, data] -> HookResult
+    EMIT_AND_COLLECT = 6  # [event, data, timeout] -> [data]
+    SET_DEFAULT_FIELDS = 7  # [fields] -> None
+    MOUNT = 8  # [point, name | None, object] -> None
+    UNMOUNT = 9  # [point, name | None] -> None
+    REGISTER_CAPABILITY = 10  # name, then the value, opaque -> None
+    SET_ATTRIBUTE = 11  # name, then the value, opaque -> None
+    DELETE_ATTRIBUTE = 12  # [name] -> None
+    PATCH_STATE = 13  # [[path, [value] | []]…] -> None (notification)
+    REGISTER_CONTRIBUTOR = 14  # [channel, name, callback] -> None
+    COLLECT_CONTRIBUTIONS = 15  # [channel] -> [contribution]
+    REGISTER_CLEANUP = 16  # [function] -> None
+    PROCESS_HOOK_RESULT = 17  # [result, event, hook name] -> HookResult
+    TOOL_STARTED = 18  # [call id, name] (notification)
+    TOOL_COMPLETED = 19  # [call id] (notification)
+    REQUEST_CANCEL = 20  # ["graceful" | "immediate" | "reset"] -> bool
+    ON_CANCEL = 21  # [callback] -> None
+    TRIGGER_CANCEL_CALLBACKS = 22  # [] -> None
+    REQUEST_APPROVAL = 23  # [prompt, options, timeout, default] -> reply
+    SHOW_MESSAGE = 24  # [message, level, source] (notification)
+    DESCRIBE = 25  # [object id, description] (notification): the object's data changed
+    RESET_TURN = 26  # [] (notification)
+
+
+class WorkerMethod(IntEnum):
+    """What a host asks of its worker."""
+
+    MOUNT = 1  # {module, package, import_root, attribute, config} -> outcome
+    SESSION_READY = 2  # [] -> None
+
+
+class MirrorSection(IntEnum):
+    """The parts of shared state that a host keeps current in every worker."""
+
+    SESSION = 1  # {session_id, parent_id, config}
+    HEARD = 2  # [event, has handlers]
+    MOUNTED = 3  # [point, name | None, object]
+    UNMOUNTED = 4  # [point, name | None]
+    CAPABILITY = 5  # name, then the value
+    ATTRIBUTE = 6  # name, then the value
+    ATTRIBUTE_DELETED = 7  # [name]
+    STATE = 8  # [[path, [value] | []]…]
+    CONTRIBUTOR = 9  # [channel, name, callback]
+    CANCELLATION = 10  # [state, {running call id: tool name}]
+    DESCRIPTION = 11  # [object id, description]

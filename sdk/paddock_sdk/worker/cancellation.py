@@ -1,0 +1,60 @@
+"""The session's cancellation token as a module sees it.
+
+Its state is the host's, kept current by the mirror, so polling it costs nothing; requests and
+callbacks go to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from paddock_sdk.kernel.cancellation import CancellationToken
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.driver import Driver
+
+
+class RemoteCancellationToken(CancellationToken):
+    """A `CancellationToken` whose state is the host's."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver = driver
+
+    def request_graceful(self) -> bool:
+        """Ask the host to cancel after the running tools; return whether that changed anything."""
+        return bool(self._driver.call_sync(0, HostMethod.REQUEST_CANCEL, ["graceful"]))
+
+    def request_immediate(self) -> bool:
+        """Ask the host to cancel at once; return whether that changed anything."""
+        return bool(self._driver.call_sync(0, HostMethod.REQUEST_CANCEL, ["immediate"]))
+
+    def reset(self) -> None:
+        """Withdraw the cancellation."""
+        self._driver.call_sync(0, HostMethod.REQUEST_CANCEL, ["reset"])
+
+    def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
+        super().register_tool_start(tool_call_id, tool_name)
+        self._driver.notify(HostMethod.TOOL_STARTED, [tool_call_id, tool_name])
+
+    def register_tool_complete(self, tool_call_id: str) -> None:
+        super().register_tool_complete(tool_call_id)
+        self._driver.notify(HostMethod.TOOL_COMPLETED, [tool_call_id])
+
+    def on_cancel(self, callback: Callable[[], Any]) -> None:
+        """Have the host call `callback` when callbacks are triggered."""
+        self._driver.call_sync(0, HostMethod.ON_CANCEL, [callback])
+
+    async def trigger_callbacks(self) -> None:
+        """Have the host run every callback of the session."""
+        await self._driver.call(0, HostMethod.TRIGGER_CANCEL_CALLBACKS, [])
+
+    def mirror(self, state: str, running: dict[str, str]) -> None:
+        """Take the host's state."""
+        self._running_tools = dict(running)
+        if state == "none":
+            super().reset()
+        elif state == "graceful":
+            super().request_graceful()
+        else:
+            super().request_immediate()

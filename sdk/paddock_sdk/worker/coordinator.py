@@ -1,0 +1,84 @@
+"""The coordinator a module is mounted with: the kernel's own, its state a mirror of the host's.
+
+Reads are local and as fresh as the last frame that came in. Changes take effect here and are
+told to the host; what the host decides (hook results, contributions, approvals) is asked of it.
+Nothing a module finds here has a member that the contract's coordinator has not.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from paddock_sdk.kernel.cancellation import CancellationToken
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.cancellation import RemoteCancellationToken
+from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.hooks import RemoteHookRegistry
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import HookResult
+
+
+class RemoteCoordinator(ModuleCoordinator):
+    """One session, from inside a module's process."""
+
+    _driver: Driver
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        super().__init__(
+            SimpleNamespace(session_id="", parent_id=None, config={}),
+            approval_system=_RemoteApproval(driver),
+            display_system=_RemoteDisplay(driver),
+        )
+
+    def _make_hooks(self) -> HookRegistry:
+        return RemoteHookRegistry(self._driver)
+
+    def _make_cancellation(self) -> CancellationToken:
+        return RemoteCancellationToken(self._driver)
+
+    async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "unknown") -> HookResult:
+        """Have the host act on a hook's result, and return what is left to act on."""
+        if isinstance(result, dict):
+            raise AttributeError("'dict' object has no attribute 'action'")
+        processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, [result, event, hook_name])
+        return processed
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return the contributions of every module, in order of registration."""
+        collected: list[Any] = await self._driver.call(0, HostMethod.COLLECT_CONTRIBUTIONS, [channel])
+        return collected
+
+    async def cleanup(self) -> None:
+        """Do nothing here: the host runs every module's functions, in one order, when the session ends."""
+
+    def reset_turn(self) -> None:
+        """Start counting injections anew, at the host."""
+        self._driver.notify(HostMethod.RESET_TURN, [])
+
+
+class _RemoteApproval:
+    """The host's approval system."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        reply: str = await self._driver.call(
+            0, HostMethod.REQUEST_APPROVAL, [prompt, list(options), float(timeout), default]
+        )
+        return reply
+
+
+class _RemoteDisplay:
+    """The host's display system."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        self._driver.notify(HostMethod.SHOW_MESSAGE, [message, level, source])

@@ -1,0 +1,148 @@
+"""Run what the host asks for: each request on the object it names, each ending in one reply.
+
+Coroutines run as tasks of the module's loop, plain functions in place, generators item by item
+as their reader has room. Whatever a module raises becomes a failure of that one request; a tool
+that raises, or returns what is no result, has failed and says so in a `ToolResult`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.description import Flavour, encode_description
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.driver import Driver, serving
+from paddock_sdk.worker.objects import Exported, ObjectTable
+
+Runtime = Callable[[int, Any], Awaitable[Any]]
+
+
+class Dispatcher:
+    """Serve the requests that arrive on one driver."""
+
+    def __init__(self, driver: Driver, objects: ObjectTable, runtime: Runtime) -> None:
+        self._driver = driver
+        self._objects = objects
+        self._runtime = runtime
+
+    def on_request(self, request: Frame) -> None:
+        """Start serving a request; never raises."""
+        id = request.id
+        try:
+            value = self._driver.decode(request)
+            if request.target == 0:
+                self._start(id, self._call_runtime(id, request.method, value))
+                return
+            exported = self._objects.exported(request.target)
+            function, flavour = exported.methods[request.method]
+            args, kwargs = value
+        except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
+            self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
+            return
+        if flavour is Flavour.ASYNC:
+            if exported.mount_point == "tools" and exported.description.members[request.method].name == "execute":
+                self._start(id, self._run_tool(id, exported, function, args, kwargs))
+            else:
+                self._start(id, self._run(id, exported, function, args, kwargs))
+        elif flavour is Flavour.STREAM:
+            self._start(id, self._run_stream(id, function, args, kwargs))
+        else:
+            contextvars.copy_context().run(self._run_in_place, id, exported, function, args, kwargs)
+
+    def _start(self, id: int, work: Any) -> None:
+        self._driver.own(id, asyncio.get_running_loop().create_task(work))
+
+    async def _call_runtime(self, id: int, method: int, value: Any) -> None:
+        serving.set(id)
+        try:
+            self._driver.reply(id, await self._runtime(method, value))
+        except BaseException as exc:
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+
+    async def _run(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            result = await function(*args, **kwargs)
+            self._say_changes(exported)
+            self._driver.reply(id, result)
+        except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+
+    async def _run_tool(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            result = await function(*args, **kwargs)
+            self._say_changes(exported)
+            self._reply_tool_result(id, result)
+        except asyncio.CancelledError as exc:
+            self._driver.fail(id, exc)
+        except BaseException as exc:  # as in _run
+            self._reply_tool_result(
+                id, _failed_result(type(exc).__name__, f"the tool raised {type(exc).__name__}: {exc}")
+            )
+        finally:
+            self._driver.disown(id)
+
+    def _reply_tool_result(self, id: int, result: Any) -> None:
+        if not (hasattr(result, "success") and hasattr(result, "output")):
+            kind = type(result).__name__
+            result = _failed_result("TypeError", f"the tool returned `{kind}`; execute must return a ToolResult")
+        try:
+            self._driver.reply(id, result, live_objects=False)
+        except LocalProtocolError as exc:
+            self._driver.reply(id, _failed_result(type(exc).__name__, f"the tool's result cannot be sent: {exc}"))
+
+    async def _run_stream(self, id: int, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+        serving.set(id)
+        generator = function(*args, **kwargs)
+        try:
+            async for item in generator:
+                await self._driver.send_item(id, item)
+            self._driver.reply(id, None)
+        except BaseException as exc:  # as in _run
+            self._driver.fail(id, exc)
+        finally:
+            self._driver.disown(id)
+            await generator.aclose()
+
+    def _run_in_place(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        serving.set(id)
+        try:
+            result = function(*args, **kwargs)
+            if inspect.isawaitable(result):
+                self._start(id, self._run(id, exported, _constant(result), [], {}))
+                return
+            self._say_changes(exported)
+            self._driver.reply(id, result)
+        except BaseException as exc:  # as in _run
+            self._driver.fail(id, exc)
+
+    def _say_changes(self, exported: Exported) -> None:
+        if exported.changed():
+            description = encode_description(exported.description, self._driver.codec)
+            self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
+
+
+def _constant(awaitable: Awaitable[Any]) -> Callable[[], Awaitable[Any]]:
+    return lambda: awaitable
+
+
+def _failed_result(kind: str, message: str) -> Any:
+    from paddock_sdk.contract.models import ToolResult  # pydantic: only where a result has to be made here
+
+    return ToolResult(success=False, error={"type": kind, "message": message})

@@ -1,0 +1,435 @@
+"""Drive a worker's end of the wire: one socket, one outbox, one loop.
+
+The driver owns its non-blocking socket, so that a synchronous call from module code can be made
+in place: it empties the outbox and reads frames until its own reply is there, running what must
+not wait (plain functions, mirror changes) and leaving coroutines to the loop. Frames are looked
+at strictly in the order they came, however deep such calls nest. Calls from other threads are
+carried over to the loop. When the host is gone every waiting call ends with `ModuleGoneError`.
+It knows calls and bodies, nothing of coordinators or modules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import os
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, Protocol
+
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, RemoteProtocolError
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.frames import Buffer, Parts
+
+_STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
+_POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
+
+serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
+"""The id of the request in whose service the current code runs, 0 outside of any."""
+
+Finish = Callable[[Frame | None], None]
+
+
+class Objects(Protocol):
+    """The objects that cross by handle."""
+
+    def export(self, value: object) -> HandleEntry: ...
+
+    def resolve(self, entry: HandleEntry) -> object: ...
+
+    def release(self, object_id: int, times: int) -> None: ...
+
+    @property
+    def has_dropped(self) -> bool: ...
+
+    def dropped(self) -> list[tuple[int, int]]: ...
+
+
+class Receiver(Protocol):
+    """What the driver hands incoming frames to; neither method may block or raise."""
+
+    def on_request(self, request: Frame) -> None: ...
+
+    def on_mirror(self, change: Frame) -> None: ...
+
+    def on_notify(self, notice: Frame) -> None: ...
+
+    def on_goodbye(self) -> None: ...
+
+
+class Driver:
+    """One worker's connection, its calls out, and the order of what comes in."""
+
+    def __init__(self, sock: socket.socket, connection: Connection, codec: Codec) -> None:
+        self.codec = codec
+        self.connection = connection
+        self.objects: Objects
+        self.receiver: Receiver
+        self.before_send: Callable[[], None] = lambda: None  # says what changed in shared state since the last frame
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._inbox: deque[Frame] = deque()
+        self._outbox: deque[memoryview] = deque()
+        self._pending: dict[int, Finish] = {}
+        self._items: dict[int, asyncio.Queue[Frame | None]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._credited: dict[int, asyncio.Event] = {}
+        self._blocked = 0
+        self._mail: deque[Callable[[], None]] = deque()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.get_ident()
+        self._loop: asyncio.AbstractEventLoop
+        self.closed: asyncio.Event
+
+    def start(self) -> None:
+        """Attach to the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.closed = asyncio.Event()
+        self._loop.add_reader(self._fd, self._on_readable)
+        self._loop.add_reader(self._wake, self._on_wake)
+
+    def close(self) -> None:
+        """Detach, and end every call that still waits."""
+        if self.is_open:
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+            self._loop.remove_reader(self._wake)
+            self._sock.close()
+            os.close(self._wake)
+            self._end_all()
+        self.closed.set()
+
+    @property
+    def is_open(self) -> bool:
+        return self._sock.fileno() >= 0
+
+    @property
+    def in_loop_thread(self) -> bool:
+        return threading.get_ident() == self._thread
+
+    # -- calls out -------------------------------------------------------------------------
+
+    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
+        """Call, and return the decoded reply.
+
+        Raises:
+            ModuleGoneError: the host is gone.
+            Exception: what the callee raised, rebuilt.
+        """
+        flags = Flag.IN_PLACE if in_place else Flag.NONE
+        if not self.in_loop_thread or asyncio.get_running_loop() is not self._loop:
+            return self._result(await asyncio.wrap_future(self._from_thread(target, method, value, flags)))
+        future: asyncio.Future[Frame | None] = self._loop.create_future()
+        id = self._request(target, method, value, flags, future.set_result)
+        try:
+            return self._result(await future)
+        except asyncio.CancelledError:
+            self._give_up(id)
+            raise
+
+    def call_sync(
+        self, target: int, method: int, value: object, *, in_place: bool = True, head: str | None = None
+    ) -> Any:
+        """Call and wait in place; the loop stands still meanwhile, but for what must not wait."""
+        flags = Flag.IN_PLACE if in_place else Flag.NONE
+        if not self.in_loop_thread:
+            return self._result(self._from_thread(target, method, value, flags, head).result())
+        answer: list[Frame | None] = []
+        self._request(target, method, value, flags | Flag.BLOCKED, answer.append, head)
+        self._blocked += 1
+        try:
+            while not answer:
+                self._turn()
+        finally:
+            self._blocked -= 1
+            if self._inbox and not self._blocked:
+                self._loop.call_soon(self._drain)
+        return self._result(answer[0])
+
+    def notify(self, method: int, value: object, *, head: str | None = None) -> None:
+        """Tell the host something, without waiting."""
+        if not self.in_loop_thread:
+            self._post(lambda: self.notify(method, value, head=head))
+            return
+        body, handles = self.encode(value, head=head)
+        self.before_send()
+        if self.is_open:
+            self.write(self.connection.send_notify(0, method, body, handles))
+
+    async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        """Call a generator and yield its items as they come; leaving early cancels it."""
+        queue: asyncio.Queue[Frame | None] = asyncio.Queue()
+        id = self._request(target, method, value, Flag.STREAM, queue.put_nowait)
+        self._items[id] = queue
+        self._grant(id, _STREAM_WINDOW)
+        taken, ended = 0, False
+        try:
+            while True:
+                frame = await queue.get()
+                if frame is None or frame.kind != Kind.ITEM:
+                    ended = True
+                    self._result(frame)
+                    return
+                taken += 1
+                if taken == _STREAM_WINDOW // 2:
+                    self._grant(id, taken)
+                    taken = 0
+                yield self.decode(frame)
+        finally:
+            self._items.pop(id, None)
+            if not ended:
+                self._give_up(id)
+
+    def _grant(self, id: int, items: int) -> None:
+        frame = self.connection.send_credit(id, items)
+        if frame is not None:
+            self.write(frame)
+
+    def _request(
+        self, target: int, method: int, value: object, flags: int, finish: Finish, head: str | None = None
+    ) -> int:
+        if not self.is_open:
+            raise ModuleGoneError("the host has closed this module's connection")
+        body, handles = self.encode(value, head=head)
+        self.before_send()
+        id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=serving.get())
+        self._pending[id] = finish
+        self.write(frame)
+        return id
+
+    def _from_thread(
+        self, target: int, method: int, value: object, flags: int, head: str | None = None
+    ) -> concurrent.futures.Future[Frame | None]:
+        future: concurrent.futures.Future[Frame | None] = concurrent.futures.Future()
+        context = contextvars.copy_context()
+
+        def send() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                context.run(self._request, target, method, value, flags, future.set_result, head)
+            except BaseException as exc:  # belongs to the waiting thread, whatever it is
+                future.set_exception(exc)
+
+        self._post(send)
+        return future
+
+    def _give_up(self, id: int) -> None:
+        if self._pending.pop(id, None) is not None and not self.connection.is_closed:
+            frame = self.connection.send_cancel(id)
+            if frame is not None:
+                self.write(frame)
+
+    def _result(self, frame: Frame | None) -> Any:
+        if frame is None:
+            raise ModuleGoneError("the host has closed this module's connection")
+        value = self.decode(frame)
+        if frame.kind == Kind.FAILURE:
+            raise value if isinstance(value, BaseException) else RuntimeError(f"a failure of no known form: {value!r}")
+        return value
+
+    # -- replies ---------------------------------------------------------------------------
+
+    def reply(self, id: int, value: object, *, live_objects: bool = True) -> None:
+        """End the host's request `id` with a value; nothing happens if it has ended."""
+        body, handles = self.encode(value, live_objects=live_objects)
+        if self.connection.is_serving(id):
+            self.before_send()
+            self.write(self.connection.send_response(id, body, handles))
+
+    def fail(self, id: int, error: BaseException) -> None:
+        """End the host's request `id` with an exception."""
+        body, _ = self.encode(error, live_objects=False)
+        if self.connection.is_serving(id):
+            self.before_send()
+            self.write(self.connection.send_failure(id, body))
+
+    async def send_item(self, id: int, value: object) -> None:
+        """Send one item of the stream that answers request `id`, when the reader has room for it."""
+        while self.connection.is_serving(id) and not self.connection.credit(id):
+            event = self._credited.setdefault(id, asyncio.Event())
+            event.clear()
+            await event.wait()
+        body, handles = self.encode(value)
+        if self.connection.is_serving(id):
+            self.write(self.connection.send_item(id, body, handles))
+
+    def own(self, id: int, task: asyncio.Task[None]) -> None:
+        """Remember the task that serves request `id`, so that a cancellation finds it."""
+        self._tasks[id] = task
+
+    def disown(self, id: int) -> None:
+        """Forget the task that served request `id`."""
+        self._tasks.pop(id, None)
+        self._credited.pop(id, None)
+
+    # -- bodies ----------------------------------------------------------------------------
+
+    def encode(
+        self, value: object, *, live_objects: bool = True, head: str | None = None
+    ) -> tuple[bytes, Sequence[HandleEntry]]:
+        """Return the body of `value` and the handles it refers to; `head` goes first, for the host to read alone."""
+        body, objects = self.codec.encode(value, live_objects=live_objects)
+        if head is not None:
+            body = self.codec.encode(head)[0] + body
+        return body, [self.objects.export(item) for item in objects] if objects else ()
+
+    def decode(self, frame: Frame) -> Any:
+        """Return the value of a frame's body."""
+        return self.decode_body(frame.body, frame.handles)
+
+    def decode_body(self, body: Buffer, handles: Sequence[HandleEntry]) -> Any:
+        """Return the value of a body."""
+        if not handles:
+            return self.codec.decode(body)
+        return self.codec.decode(body, [self.objects.resolve(entry) for entry in handles])
+
+    # -- bytes -----------------------------------------------------------------------------
+
+    def write(self, frame: bytes | Parts) -> None:
+        """Send now what the socket takes, and the rest when it takes more."""
+        pieces = [memoryview(frame)] if isinstance(frame, bytes) else [memoryview(part) for part in frame]
+        if not self._outbox:
+            while pieces:
+                try:
+                    sent = self._sock.send(pieces[0])
+                except BlockingIOError:
+                    break
+                except OSError:
+                    return  # the host is gone; reading says so in its own time
+                if sent < len(pieces[0]):
+                    pieces[0] = pieces[0][sent:]
+                else:
+                    del pieces[0]
+            if pieces:
+                self._loop.add_writer(self._fd, self._on_writable)
+        self._outbox.extend(pieces)
+
+    def _on_writable(self) -> None:
+        while self._outbox:
+            try:
+                sent = self._sock.send(self._outbox[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._outbox.clear()
+                break
+            if sent < len(self._outbox[0]):
+                self._outbox[0] = self._outbox[0][sent:]
+                return
+            self._outbox.popleft()
+        self._loop.remove_writer(self._fd)
+
+    def _on_readable(self) -> None:
+        self._receive()
+        self._drain()
+
+    def _receive(self) -> None:
+        try:
+            count = self._sock.recv_into(self.connection.get_buffer())
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return
+        try:
+            self._inbox.extend(self.connection.buffer_updated(count))
+        except RemoteProtocolError:
+            self.close()  # the host does not break the protocol; what speaks here is not our host
+
+    def _drain(self) -> None:
+        """Look at each frame once, in order; a nested call continues where this one stands."""
+        inbox = self._inbox
+        while inbox:
+            frame = inbox.popleft()
+            kind = frame.kind
+            if kind == Kind.REQUEST:
+                self.receiver.on_request(frame)
+            elif kind == Kind.RESPONSE or kind == Kind.FAILURE:
+                finish = self._pending.pop(frame.id, None)
+                if finish is not None:
+                    finish(frame)
+                    if self._blocked:
+                        return  # let the call that may just have been answered look first
+            elif kind == Kind.MIRROR:
+                self.receiver.on_mirror(frame)
+            else:
+                self._on_other(frame)
+            if self.objects.has_dropped:
+                self._send_releases()
+
+    def _on_other(self, frame: Frame) -> None:
+        match frame.kind:
+            case Kind.ITEM:
+                queue = self._items.get(frame.id)
+                if queue is not None:
+                    queue.put_nowait(frame)
+            case Kind.CANCEL:
+                task = self._tasks.get(frame.id)
+                if task is not None:
+                    task.cancel()
+            case Kind.CREDIT:
+                event = self._credited.get(frame.id)
+                if event is not None:
+                    event.set()
+            case Kind.RELEASE:
+                self.objects.release(frame.id, frame.target)
+            case Kind.NOTIFY:
+                self.receiver.on_notify(frame)
+            case Kind.GOODBYE:
+                self.receiver.on_goodbye()
+
+    def _send_releases(self) -> None:
+        for object_id, times in self.objects.dropped():
+            self.write(self.connection.send_release(object_id, times))
+
+    def _turn(self) -> None:
+        """Take one step of a call that waits in place."""
+        if self._inbox:
+            self._drain()
+            return
+        if not self.is_open:
+            self._end_all()
+            return
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN | (select.POLLOUT if self._outbox else 0))
+        poller.register(self._wake, select.POLLIN)
+        for fd, events in poller.poll(_POLL_SLICE_MS):
+            if fd == self._wake:
+                self._on_wake()
+            else:
+                if events & select.POLLOUT:
+                    self._on_writable()
+                if events & ~select.POLLOUT:
+                    self._receive()
+
+    # -- other threads ---------------------------------------------------------------------
+
+    def _post(self, action: Callable[[], None]) -> None:
+        if not self.is_open:
+            raise ModuleGoneError("the host has closed this module's connection")
+        self._mail.append(action)
+        os.eventfd_write(self._wake, 1)
+
+    def _on_wake(self) -> None:
+        try:
+            os.eventfd_read(self._wake)
+        except BlockingIOError:
+            return
+        while self._mail:
+            self._mail.popleft()()
+
+    def _end_all(self) -> None:
+        pending, self._pending = self._pending, {}
+        for finish in pending.values():
+            finish(None)
+        for task in list(self._tasks.values()):
+            task.cancel()

@@ -1,0 +1,85 @@
+"""Serve one host over one socket until it says goodbye or is gone.
+
+All of a module's code, from its import to its cleanup, runs on the one loop started here. The
+process ends when the connection does, whatever the module still has running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from typing import Any
+
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sdk.worker.coordinator import RemoteCoordinator
+from paddock_sdk.worker.dispatcher import Dispatcher
+from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.mirror import Mirror
+from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
+from paddock_sdk.worker.objects import ObjectTable
+from paddock_sdk.worker.reporter import Reporter
+
+
+def serve(rpc: socket.socket, name: str) -> None:
+    """Run the worker of module `name` until its host lets go of it."""
+    rpc.setblocking(False)
+    # What the module logs belongs in its own output; anything milder than a warning would drown it.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    asyncio.run(Worker(rpc, name).run())
+
+
+class Worker:
+    """One module process's runtime: what the host's frames are handed to."""
+
+    def __init__(self, rpc: socket.socket, name: str) -> None:
+        self._name = name
+        self._driver = Driver(rpc, Connection(Role.WORKER), Codec(ContractVocabulary()))
+        self._objects = ObjectTable(self._driver, self._driver.codec)
+        self._driver.objects = self._objects
+        self._driver.receiver = self
+        self._coordinator = RemoteCoordinator(self._driver)
+        reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
+        self._coordinator.observer = reporter
+        self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
+        self._dispatcher = Dispatcher(self._driver, self._objects, self._call)
+        self._ready: SessionReady | None = None
+        self._driver.before_send = self._mirror.tell_changes
+        self.on_request = self._dispatcher.on_request
+        self.on_mirror = self._mirror.on_mirror
+
+    async def run(self) -> None:
+        """Greet the host and serve it until the connection ends."""
+        driver = self._driver
+        driver.start()
+        hello = {"protocol": PROTOCOL_VERSION, "module": self._name, "pid": os.getpid()}
+        driver.write(driver.connection.send_hello(driver.codec.encode(hello)[0]))
+        await driver.closed.wait()
+
+    def on_notify(self, notice: Frame) -> None:
+        """Ignore it: hosts of this version notify nothing."""
+
+    def on_goodbye(self) -> None:
+        """End: the host has taken its leave."""
+        self._driver.close()
+
+    async def _call(self, method: int, value: Any) -> Any:
+        match method, value:
+            case WorkerMethod.MOUNT, {
+                "import_root": str() as import_root,
+                "package": str() as package,
+                "attribute": str() as attribute,
+                "config": dict() as config,
+            }:
+                outcome = await mount_module(self._coordinator, import_root, package, attribute, config)
+                if isinstance(outcome, Mounted):
+                    self._ready = outcome.on_session_ready
+                    return {"mounted": True, "on_session_ready": self._ready is not None}
+                return {"mounted": False, "stage": outcome.stage, "error": outcome.error}
+            case WorkerMethod.SESSION_READY, _ if self._ready is not None:
+                return await self._ready(self._coordinator)
+        raise ValueError(f"the worker runtime has no method {method} that takes this")

@@ -1,0 +1,112 @@
+"""Apply the host's changes of shared state to this process's coordinator, in the order they come.
+
+A change is applied before any later frame is looked at, also inside a synchronous call. Nothing
+applied here is reported back.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from paddock_sdk.protocol import Frame
+from paddock_sdk.protocol.body import unpack_prefix
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from paddock_sdk.worker.cancellation import RemoteCancellationToken
+from paddock_sdk.worker.coordinator import RemoteCoordinator
+from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.hooks import RemoteHookRegistry
+from paddock_sdk.worker.objects import ObjectTable
+from paddock_sdk.worker.reporter import Reporter
+from paddock_sdk.worker.shared_state import SharedState
+
+
+class Mirror:
+    """The state of the session in this process."""
+
+    def __init__(
+        self, coordinator: RemoteCoordinator, driver: Driver, objects: ObjectTable, reporter: Reporter
+    ) -> None:
+        self._coordinator = coordinator
+        self._driver = driver
+        self._objects = objects
+        self._reporter = reporter
+        self._state = SharedState(driver.codec)
+        self._attributes = SharedState(driver.codec)
+        self._is_telling = False
+
+    def on_mirror(self, change: Frame) -> None:
+        """Apply one change."""
+        section = change.method
+        if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
+            name, rest = unpack_prefix(change.body)
+            value = self._driver.decode_body(rest, change.handles)
+            self._coordinator.observer = None
+            if section == MirrorSection.CAPABILITY:
+                self._coordinator.register_capability(name, value)
+            else:
+                setattr(self._coordinator, name, value)
+                self._reporter.note_shared(name, value)
+                self._attributes.apply([[[name], [value]]])
+            self._coordinator.observer = self._reporter
+            return
+        value = self._driver.decode(change)
+        self._coordinator.observer = None
+        try:
+            self._apply(section, value)
+        finally:
+            self._coordinator.observer = self._reporter
+
+    def _apply(self, section: int, value: Any) -> None:
+        coordinator = self._coordinator
+        hooks, token = coordinator.hooks, coordinator.cancellation
+        match section, value:
+            case MirrorSection.HEARD, [event, is_heard] if isinstance(hooks, RemoteHookRegistry):
+                hooks.hear(event, is_heard)
+            case MirrorSection.STATE, changes:
+                self._state.live = coordinator.session_state
+                self._state.apply(changes)
+            case MirrorSection.CANCELLATION, [state, running] if isinstance(token, RemoteCancellationToken):
+                token.mirror(state, running)
+            case MirrorSection.MOUNTED, [point, None, obj]:
+                coordinator.mount_points[point] = obj
+            case MirrorSection.MOUNTED, [point, name, obj]:
+                coordinator.mount_points[point][name] = obj
+            case MirrorSection.UNMOUNTED, [point, None]:
+                coordinator.mount_points[point] = None
+            case MirrorSection.UNMOUNTED, [point, name]:
+                coordinator.mount_points[point].pop(name, None)
+            case MirrorSection.ATTRIBUTE_DELETED, [name]:
+                vars(coordinator).pop(name, None)
+                self._reporter.shared.discard(name)
+                self._attributes.apply([[[name], []]])
+            case MirrorSection.CONTRIBUTOR, [channel, name, callback]:
+                coordinator.register_contributor(channel, name, callback)
+            case MirrorSection.DESCRIPTION, [object_id, description]:
+                self._objects.redescribe(object_id, description)
+            case MirrorSection.SESSION, {"session_id": session_id, "parent_id": parent_id, "config": config}:
+                coordinator.bind_session(SimpleNamespace(session_id=session_id, parent_id=parent_id, config=config))
+
+    def tell_changes(self) -> None:
+        """Say what module code changed in place since the last frame; called before each frame leaves."""
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            self._state.live = self._coordinator.session_state
+            changes = self._state.changes()
+            if changes:
+                self._driver.notify(HostMethod.PATCH_STATE, changes)
+            if self._reporter.shared:
+                self._tell_attributes()
+        finally:
+            self._is_telling = False
+
+    def _tell_attributes(self) -> None:
+        coordinator = self._coordinator
+        self._attributes.live = {
+            name: vars(coordinator)[name] for name in self._reporter.shared if name in vars(coordinator)
+        }
+        for path, value in self._attributes.changes():
+            if value:
+                self._driver.notify(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])

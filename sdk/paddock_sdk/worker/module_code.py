@@ -1,0 +1,59 @@
+"""Bring the module's code into this process: the first untrusted line runs here, and nowhere before.
+
+Import, look up `mount`, call it; each of these may fail in the module's own way, and the outcome
+says which did and with what.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """The module is mounted; `on_session_ready` is what it wants called later, if anything."""
+
+    on_session_ready: SessionReady | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMounted:
+    """The module could not be mounted: the stage that failed, and how."""
+
+    stage: str  # "import", "lookup" or "mount"
+    error: BaseException
+
+
+async def mount_module(
+    coordinator: ModuleCoordinator, import_root: str, package: str, attribute: str, config: dict[str, Any]
+) -> Mounted | NotMounted:
+    """Import `package` from `import_root` and mount it; failures of the module are returned, not raised."""
+    # First on the path, as an installed module's own packages would be found before anything else of that name.
+    sys.path.insert(0, import_root)
+    try:
+        module = importlib.import_module(package)
+    except BaseException as exc:  # a module may also raise SystemExit while it is imported
+        return NotMounted("import", exc)
+    mount = getattr(module, attribute, None)
+    if not callable(mount):
+        return NotMounted("lookup", AttributeError(f"package `{package}` has no function `{attribute}`"))
+    try:
+        cleanup = mount(coordinator, config)
+        if inspect.isawaitable(cleanup):
+            cleanup = await cleanup
+        if cleanup:
+            coordinator.register_cleanup(cleanup)
+    except BaseException as exc:  # as above
+        return NotMounted("mount", exc)
+    home = sys.modules.get(getattr(mount, "__module__", package), module)
+    ready = getattr(home, "on_session_ready", None)
+    return Mounted(ready if inspect.iscoroutinefunction(ready) else None)

@@ -1,0 +1,178 @@
+"""The objects that cross a worker's connection by handle: its own, and stand-ins for others'.
+
+An object handed out keeps its number for as long as the host holds it, so what comes back is
+the very same object; a stand-in is the same one each time its number comes in. The host is told
+when a stand-in has been collected. Numbers mean nothing on any other connection.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from typing import Any
+
+from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.describing import describe
+from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
+from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
+
+
+class Exported:
+    """An object of this process that the host holds a handle to."""
+
+    __slots__ = ("description", "id", "key", "methods", "mount_point", "times", "value")
+
+    def __init__(self, value: object, key: object, id: int) -> None:
+        self.value = value
+        self.id = id
+        self.key = key
+        self.times = 0
+        self.mount_point: str | None = None
+        self.description = describe(value)
+        self.methods: list[tuple[Any, Flavour]] = [
+            (value if self.description.is_function else getattr(value, member.name), member.flavour)
+            for member in self.description.members
+        ]
+
+    def changed(self) -> bool:
+        """Re-read the data of a mounted object; return whether it is different now."""
+        if self.mount_point is None:
+            return False
+        value = self.value
+        for name, known in self.description.attributes.items():
+            if getattr(value, name, known) != known:
+                fresh = describe(value)
+                if fresh == self.description:
+                    return False  # what differed is masked, or was lost and came back
+                self.description = Description(
+                    fresh.type_name, self.description.members, fresh.attributes, self.description.is_function
+                )
+                return True
+        return False
+
+
+class ObjectTable:
+    """Both directions of a worker's handles."""
+
+    def __init__(self, caller: Caller, codec: Codec) -> None:
+        self._caller = caller
+        self._codec = codec
+        self._exports: dict[int, Exported] = {}
+        self._export_ids: dict[object, int] = {}
+        self._next_id = 1
+        self._stand_ins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._stand_in_ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._descriptions: dict[int, Description] = {}
+        self._received: dict[int, int] = {}
+        self._collected: list[tuple[int, int]] = []
+
+    # -- this process's objects ------------------------------------------------------------
+
+    def export(self, value: object) -> HandleEntry:
+        """Return the handle entry that refers to `value`, whoever owns it."""
+        foreign = self._stand_in_id(value)
+        if foreign is not None:
+            return HandleEntry(HandleSide.RECEIVER, foreign)
+        key = _identity(value)
+        object_id = self._export_ids.get(key)
+        if object_id is not None:
+            exported = self._exports[object_id]
+            exported.times += 1
+            return HandleEntry(HandleSide.SENDER, object_id)
+        object_id, self._next_id = self._next_id, self._next_id + 1
+        exported = self._exports[object_id] = Exported(value, key, object_id)
+        self._export_ids[key] = object_id
+        exported.times = 1
+        return HandleEntry(HandleSide.SENDER, object_id, encode_description(exported.description, self._codec))
+
+    def exported(self, object_id: int) -> Exported:
+        """Return what is known of one of this process's objects.
+
+        Raises:
+            RemoteProtocolError: no object was handed out under that number, or it was let go.
+        """
+        try:
+            return self._exports[object_id]
+        except KeyError:
+            raise RemoteProtocolError(f"a call of object {object_id}, which was never handed out") from None
+
+    def mark_mounted(self, value: object, point: str) -> int | None:
+        """Note where `value` is mounted, so that its data is kept current; return its number."""
+        object_id = self._export_ids.get(_identity(value))
+        if object_id is not None:
+            self._exports[object_id].mount_point = point
+        return object_id
+
+    def release(self, object_id: int, times: int) -> None:
+        """The host let go of an object it was handed `times` times; 0 confirms what this side let go of."""
+        if times == 0:
+            if object_id not in self._stand_ins:
+                self._descriptions.pop(object_id, None)
+            return
+        exported = self._exports.get(object_id)
+        if exported is None:
+            return
+        exported.times -= times
+        if exported.times <= 0:
+            del self._exports[object_id]
+            del self._export_ids[exported.key]
+
+    # -- other processes' objects ----------------------------------------------------------
+
+    def resolve(self, entry: HandleEntry) -> object:
+        """Return the object that a received handle entry refers to.
+
+        Raises:
+            RemoteProtocolError: the entry refers to nothing.
+        """
+        if entry.side == HandleSide.RECEIVER:
+            return self.exported(entry.id).value
+        self._received[entry.id] = self._received.get(entry.id, 0) + 1
+        known = self._stand_ins.get(entry.id)
+        if known is not None:
+            return known
+        if entry.description:
+            self._descriptions[entry.id] = decode_description(entry.description, self._codec)
+        description = self._descriptions.get(entry.id)
+        if description is None:
+            raise RemoteProtocolError(f"object {entry.id} came without a description")
+        instance = stand_in(description, entry.id, self._caller)
+        self._stand_ins[entry.id] = instance
+        self._stand_in_ids[instance] = entry.id
+        weakref.finalize(instance, self._on_collected, entry.id).atexit = False
+        return instance
+
+    def redescribe(self, object_id: int, data: bytes) -> None:
+        """Take the new data of an object that a stand-in here may show."""
+        description = decode_description(data, self._codec)
+        self._descriptions[object_id] = description
+        instance = self._stand_ins.get(object_id)
+        if instance is not None:
+            refresh(instance, description)
+
+    @property
+    def has_dropped(self) -> bool:
+        return bool(self._collected)
+
+    def dropped(self) -> list[tuple[int, int]]:
+        """Return the objects let go of since the last call, with how often each had come in."""
+        collected, self._collected = self._collected, []
+        return [(id, times) for id, times in collected if id not in self._stand_ins]
+
+    def _on_collected(self, object_id: int) -> None:
+        # Runs whenever the collector likes, on any thread: only notes what happened.
+        self._collected.append((object_id, self._received.pop(object_id, 0)))
+
+    def _stand_in_id(self, value: object) -> int | None:
+        try:
+            return self._stand_in_ids.get(value)
+        except TypeError:  # unhashable or not weakly referable, so not one of ours
+            return None
+
+
+def _identity(value: object) -> object:
+    """Return what makes two exports the same object; a bound method is made anew at each access."""
+    if isinstance(value, types.MethodType):
+        return (id(value.__self__), id(value.__func__))
+    return id(value)

@@ -1,0 +1,90 @@
+"""Notice what module code changed in place in state that others read.
+
+Modules write into `session_state` and into values they attached to the coordinator without
+telling anyone. Before each frame leaves, what can be sent is compared with what was last known,
+and the differences go out first; a value that cannot be sent stays this process's own. The last
+writer of a key wins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol.body import Codec
+
+Change = list[Any]
+"""`[path, [value]]` for a new value, `[path, []]` for one that is gone."""
+
+_ABSENT: Final = object()
+_DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sent whole
+
+
+class SharedState:
+    """A live dict, and what the other processes are known to know of it."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.live: dict[Any, Any] = {}
+        self._codec = codec
+        self._known: dict[Any, bytes] = {}
+
+    def changes(self) -> list[Change]:
+        """Return what changed since the last call, and take it for known."""
+        if not self.live and not self._known:
+            return []
+        changes: list[Change] = []
+        for key in [key for key in self._known if key not in self.live]:
+            del self._known[key]
+            changes.append([[key], []])
+        for key, value in self.live.items():
+            packed = self._packed(value)
+            known = self._known.get(key)
+            if packed is None or packed == known:
+                continue
+            before = self._codec.decode(known) if known is not None else _ABSENT
+            self._known[key] = packed
+            _compare([key], before, value, changes, _DEPTH)
+        return changes
+
+    def apply(self, changes: list[Change]) -> None:
+        """Take changes that others made."""
+        for path, value in changes:
+            patch(self.live, path, value)
+            key = path[0]
+            if key in self.live:
+                packed = self._packed(self.live[key])
+                if packed is not None:
+                    self._known[key] = packed
+            else:
+                self._known.pop(key, None)
+
+    def _packed(self, value: object) -> bytes | None:
+        try:
+            return self._codec.encode(value, live_objects=False)[0]
+        except LocalProtocolError:
+            return None
+
+
+def patch(target: dict[Any, Any], path: list[Any], value: list[Any]) -> None:
+    """Set or remove the value at `path`; a path through something that is no mapping is ignored."""
+    for key in path[:-1]:
+        inner = target.get(key)
+        if not isinstance(inner, dict):
+            return
+        target = inner
+    if value:
+        target[path[-1]] = value[0]
+    else:
+        target.pop(path[-1], None)
+
+
+def _compare(path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
+    if not (depth and type(before) is dict and type(after) is dict):
+        if before is _ABSENT or before != after or type(before) is not type(after):
+            changes.append([path, [after]])
+        return
+    for key in before:
+        if key not in after:
+            changes.append([[*path, key], []])
+    for key, value in after.items():
+        _compare([*path, key], before.get(key, _ABSENT), value, changes, depth - 1)
