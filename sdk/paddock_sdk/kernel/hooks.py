@@ -1,0 +1,308 @@
+"""Events, and the handlers that hear them.
+
+`emit` runs an event's handlers one after the other, in order of priority, and folds their answers into one result:
+a deny ends the chain, a modification is what later handlers see, injections and questions are collected. Every
+handler and the emitter get copies of their own. A handler that fails is logged and skipped; one that answers
+nonsense denies. Cancelling the emitter cancels the handler that is running. Knows nothing of where handlers live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from paddock_sdk.contract import events
+from paddock_sdk.kernel.answer import InvalidAnswerError, hook_result_class, read_answer
+from paddock_sdk.kernel.cancel_watch import CancelWatch
+from paddock_sdk.kernel.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from paddock_sdk.kernel.injections import carries_injection, merged_injections
+from paddock_sdk.kernel.payload import Payload
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import HookResult
+
+__all__ = ["HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
+
+_log = logging.getLogger(__name__)
+
+
+class PayloadHandler(Protocol):
+    """A handler that takes the payload itself, to encode it once for many, and is awaited without a task of its own.
+
+    Recognised by its class defining `deliver`: an attribute of the instance does not count, or every mock would be one.
+    """
+
+    def deliver(self, event: str, payload: Payload) -> Awaitable[object]:
+        """Return an awaitable of what a handler returns."""
+        ...
+
+
+class HookObserver(Protocol):
+    """Hears which events have handlers."""
+
+    def subscribed(self, event: str) -> None:
+        """An event got its first handler."""
+        ...
+
+    def unsubscribed(self, event: str) -> None:
+        """An event lost its last handler."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class _Registration:
+    event: str
+    name: str
+    priority: int
+    handler: Any
+    takes_payload: bool
+
+
+@dataclass(slots=True)
+class _Raised:
+    error: BaseException
+
+
+class HookRegistry:
+    """The handlers of one session."""
+
+    SESSION_START: ClassVar[str] = events.SESSION_START
+    SESSION_END: ClassVar[str] = events.SESSION_END
+    PROMPT_SUBMIT: ClassVar[str] = events.PROMPT_SUBMIT
+    TOOL_PRE: ClassVar[str] = events.TOOL_PRE
+    TOOL_POST: ClassVar[str] = events.TOOL_POST
+    CONTEXT_PRE_COMPACT: ClassVar[str] = events.CONTEXT_PRE_COMPACT
+    ORCHESTRATOR_COMPLETE: ClassVar[str] = events.ORCHESTRATOR_COMPLETE
+    USER_NOTIFICATION: ClassVar[str] = events.USER_NOTIFICATION
+
+    def __init__(self) -> None:
+        self.observer: HookObserver | None = None
+        # Tuples, replaced on every change: an emit that is under way keeps the handlers it started with, for free.
+        self._handlers: dict[str, tuple[_Registration, ...]] = {}
+        self._by_name: dict[str, list[_Registration]] = {}
+        self._defaults: dict[str, Any] = {}
+
+    def register(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
+        """Add a handler and return a function that removes exactly this registration.
+
+        Lower priorities run earlier, equal ones in the order they were registered. Whether the handler can be called
+        is found out when the event happens.
+
+        Raises:
+            TypeError: the priority is not an integer.
+        """
+        if not isinstance(priority, int):
+            raise TypeError(f"a handler's priority is an integer, not {type(priority).__name__}")
+        registration = _Registration(
+            event=event,
+            name=name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
+            priority=priority,
+            handler=handler,
+            takes_payload=hasattr(type(handler), "deliver"),
+        )
+        present = self._handlers.get(event, ())
+        place = bisect_right(present, priority, key=lambda other: other.priority)
+        self._handlers[event] = (*present[:place], registration, *present[place:])
+        self._by_name.setdefault(registration.name, []).append(registration)
+        if not present and self.observer is not None:
+            self.observer.subscribed(event)
+        return lambda: self._remove(registration)
+
+    def on(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
+        """Do what `register` does."""
+        return self.register(event, handler, priority, name)
+
+    def unregister(self, name: str) -> None:
+        """Remove the most recent registration of a name; an unknown name is ignored."""
+        registrations = self._by_name.get(name)
+        if registrations:
+            self._remove(registrations[-1])
+
+    def set_default_fields(self, **fields: Any) -> None:
+        """Set the fields every heard event carries unless its data has them.
+
+        Raises:
+            RuntimeError: a value has no JSON form.
+        """
+        self._defaults = Payload.of(fields).data()
+
+    def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
+        """Return the names of the handlers of one event or of all, in the order they run."""
+        if event is not None:
+            return {event: [registration.name for registration in self._handlers.get(event, ())]}
+        return {heard: [registration.name for registration in present] for heard, present in self._handlers.items()}
+
+    def has_handlers(self, event: str) -> bool:
+        return bool(self._handlers.get(event))
+
+    async def emit(self, event: str, data: Any) -> HookResult:
+        """Let an event's handlers hear and judge it, and return what they come to.
+
+        The action is never "modify": a modification shows in the data of the result.
+
+        Raises:
+            RuntimeError: the data has no JSON form.
+        """
+        return await self.emit_payload(event, Payload.of(data))
+
+    async def emit_payload(self, event: str, payload: Payload) -> HookResult:
+        """Do what `emit` does, with data that is converted already."""
+        registrations = self._handlers.get(event)
+        if not registrations:
+            return _continue_with(payload)
+
+        payload = payload.stamped(self._defaults, datetime.now(UTC).isoformat(timespec="microseconds"))
+        if event in CORRELATED_EVENTS:
+            payload = _correlated(event, payload)
+        watch = CancelWatch()
+        question: HookResult | None = None
+        injections: list[tuple[str, HookResult]] = []
+        for registration in registrations:
+            returned = await _ask(registration, event, payload, watch)
+            if returned is None:
+                continue
+            try:
+                answer = read_answer(returned)
+                if answer.action == "modify" and answer.data is not None:
+                    payload = _replaced(answer.data)
+            except InvalidAnswerError as error:
+                return _refusal(registration, event, error)
+            if answer.action == "deny":
+                return answer
+            if answer.action == "ask_user":
+                question = answer if question is None else question
+            elif answer.action == "inject_context" and carries_injection(answer):
+                injections.append((registration.name, answer))
+
+        if question is not None:
+            return question
+        if injections:
+            return merged_injections(injections, event)
+        return _continue_with(payload)
+
+    async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
+        """Return the data every handler answers with, in order; each gets `timeout` seconds and no veto.
+
+        Raises:
+            RuntimeError: the data has no JSON form.
+        """
+        payload = Payload.of(data)
+        watch = CancelWatch()
+        collected: list[dict[str, Any]] = []
+        for registration in self._handlers.get(event, ()):
+            try:
+                async with asyncio.timeout(timeout):
+                    returned = await _ask(registration, event, payload, watch)
+                if returned is None:
+                    continue
+                answer = read_answer(returned)
+                if answer.data is not None:
+                    collected.append(_replaced(answer.data).data())
+            except TimeoutError:
+                _log.warning(
+                    "Hook handler %r took more than %s s to answer %r and was skipped",
+                    registration.name,
+                    timeout,
+                    event,
+                )
+            except InvalidAnswerError as error:
+                _log.warning("Hook handler %r returned no valid answer to %r: %s", registration.name, event, error)
+        return collected
+
+    def _remove(self, registration: _Registration) -> None:
+        namesakes = self._by_name.get(registration.name, [])
+        if registration not in namesakes:
+            return
+        namesakes.remove(registration)
+        if not namesakes:
+            del self._by_name[registration.name]
+        event = registration.event
+        self._handlers[event] = tuple(other for other in self._handlers[event] if other is not registration)
+        if not self._handlers[event] and self.observer is not None:
+            self.observer.unsubscribed(event)
+
+
+async def _ask(registration: _Registration, event: str, payload: Payload, watch: CancelWatch) -> object:
+    """Return what one handler returns, None if it fails; let through only the emitter's own cancellation."""
+    awaited = False
+    try:
+        if registration.takes_payload:
+            awaited = True
+            returned = await registration.handler.deliver(event, payload)
+        else:
+            returned = registration.handler(event, payload.data())
+            # Seen by what comes back, not by the handler: partials, mocks and plain functions return coroutines, too.
+            if type(returned) is CoroutineType or hasattr(type(returned), "__await__"):
+                awaited = True
+                returned = await _in_own_task(returned)
+    except GeneratorExit:
+        # This emit itself is being closed.
+        raise
+    except BaseException as error:
+        if awaited and watch.cancelled:
+            raise asyncio.CancelledError from error
+        # Even a SystemExit: no handler may end the chain of those after it.
+        _log.warning("Hook handler %r failed on %r and was skipped", registration.name, event, exc_info=error)
+        return None
+    if awaited and watch.cancelled:
+        # The handler swallowed the cancellation that was passed on to it; it was meant for the emitter.
+        raise asyncio.CancelledError
+    return returned
+
+
+async def _in_own_task(awaitable: Awaitable[object]) -> object:
+    """Await in a task of its own, with a copy of the context: what the handler sets does not leak to the emitter."""
+    task = asyncio.create_task(_caught(awaitable))
+    try:
+        outcome = await task
+    except asyncio.CancelledError:
+        # Cancelled before its first step, so nothing else will ever finish the coroutine.
+        if isinstance(awaitable, Coroutine):
+            awaitable.close()
+        raise
+    if isinstance(outcome, _Raised):
+        raise outcome.error
+    return outcome
+
+
+async def _caught(awaitable: Awaitable[object]) -> object:
+    # A task that raises SystemExit or KeyboardInterrupt takes the whole loop with it.
+    try:
+        return await awaitable
+    except BaseException as error:  # noqa: BLE001 - raised again by whoever awaits the task
+        return _Raised(error)
+
+
+def _correlated(event: str, payload: Payload) -> Payload:
+    if not payload.is_mapping:
+        return payload
+    request_id = resolve_request_id(event, payload.shared.get(REQUEST_ID_FIELD))
+    return payload if request_id is None else payload.with_field(REQUEST_ID_FIELD, request_id)
+
+
+def _replaced(data: object) -> Payload:
+    try:
+        return Payload.of(data)
+    except Exception as error:
+        raise InvalidAnswerError(str(error)) from error
+
+
+def _continue_with(payload: Payload) -> HookResult:
+    return hook_result_class()(action="continue", data=payload.data() if payload.is_mapping else {})
+
+
+def _refusal(registration: _Registration, event: str, error: InvalidAnswerError) -> HookResult:
+    _log.error(
+        "SECURITY: hook handler %r returned an invalid response to %r, which counts as deny: %s",
+        registration.name,
+        event,
+        error,
+    )
+    return hook_result_class()(action="deny", reason="Hook handler returned invalid response")

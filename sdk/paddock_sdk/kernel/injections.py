@@ -1,0 +1,79 @@
+"""Fold the context injections of several handlers into the one result their emitter sees.
+
+The list `context_injections` is the full account, one item per injection with the handler and event it came from;
+the scalar fields are what older orchestrators read. Origins are written here and never taken from a handler's word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import ContextInjection, HookResult
+
+__all__ = ["INJECTION_SEPARATOR", "carries_injection", "merged_injections", "scalar_fields"]
+
+INJECTION_SEPARATOR: Final = "\n\n"
+
+
+def carries_injection(result: HookResult) -> bool:
+    """Tell whether an `inject_context` result holds anything to inject; an empty text counts."""
+    return result.context_injection is not None or bool(result.context_injections)
+
+
+def merged_injections(collected: list[tuple[str, HookResult]], event: str) -> HookResult:
+    """Return one `inject_context` result for (handler name, result) pairs in the order they answered.
+
+    A single result keeps its other fields; of several only what concerns injecting survives.
+    """
+    from paddock_sdk.contract.models import HookResult
+
+    if len(collected) == 1:
+        name, only = collected[0]
+        return _with_origin(only, name, event) if only.context_injections else only
+
+    items = [item for name, result in collected for item in _items(result, name, event)]
+    first = _with_origin(collected[0][1], collected[0][0], event)
+    return HookResult(
+        action="inject_context",
+        context_injection=INJECTION_SEPARATOR.join(item.content for item in items),
+        context_injection_role=first.context_injection_role,
+        ephemeral=first.ephemeral,
+        suppress_output=first.suppress_output,
+        append_to_last_tool_result=any(item.append_to_last_tool_result for item in items),
+        context_injections=items,
+    )
+
+
+def scalar_fields(items: list[ContextInjection]) -> dict[str, Any]:
+    """Return the scalar fields that say of a whole list what they can; the list is not empty."""
+    return {
+        "context_injection": INJECTION_SEPARATOR.join(item.content for item in items),
+        "context_injection_role": items[0].role,
+        "ephemeral": any(item.ephemeral for item in items),
+        "append_to_last_tool_result": any(item.append_to_last_tool_result for item in items),
+    }
+
+
+def _with_origin(result: HookResult, name: str, event: str) -> HookResult:
+    if not result.context_injections:
+        return result
+    items = _items(result, name, event)
+    return result.model_copy(update={"context_injections": items, **scalar_fields(items)})
+
+
+def _items(result: HookResult, name: str, event: str) -> list[ContextInjection]:
+    from paddock_sdk.contract.models import ContextInjection
+
+    if result.context_injections:
+        return [item.model_copy(update={"hook_name": name, "event": event}) for item in result.context_injections]
+    return [
+        ContextInjection(
+            content=result.context_injection or "",
+            role=result.context_injection_role,
+            ephemeral=result.ephemeral,
+            append_to_last_tool_result=result.append_to_last_tool_result,
+            hook_name=name,
+            event=event,
+        )
+    ]

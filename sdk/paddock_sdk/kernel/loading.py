@@ -1,0 +1,126 @@
+"""The seam between a session and whatever loads its modules.
+
+A loader turns a module's id into a closure that mounts it; the session calls the closure. Why a load failed is
+reduced here to one of a few words, for events and statistics; the words for people are in the exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
+
+if TYPE_CHECKING:
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+__all__ = [
+    "REASON_CODES",
+    "TYPE_TO_MOUNT_POINT",
+    "ModuleLoading",
+    "ModuleValidationError",
+    "Mount",
+    "ReadyCallback",
+    "SessionReadyQueue",
+    "load_entry",
+    "module_failure_reason",
+    "safe_exception_str",
+]
+
+TYPE_TO_MOUNT_POINT: Final = {
+    "orchestrator": "orchestrator",
+    "provider": "providers",
+    "tool": "tools",
+    "hook": "hooks",
+    "context": "context",
+    "resolver": "module-source-resolver",
+}
+
+REASON_CODES: Final = frozenset(
+    {
+        "invalid_package_layout",
+        "missing_source",
+        "invalid_entry_point",
+        "invalid_module_metadata",
+        "validation_failed",
+        "unknown",
+    }
+)
+
+#: Mounts a module and returns None, or what is to be called at the end of the session.
+Mount: TypeAlias = "Callable[[ModuleCoordinator], Awaitable[Any]]"
+
+#: A module's `on_session_ready`.
+ReadyCallback: TypeAlias = "Callable[[ModuleCoordinator], Awaitable[Any]]"
+
+
+class ModuleLoading(Protocol):
+    """Loads modules for a session."""
+
+    async def load(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        source_hint: Any = None,
+        coordinator: ModuleCoordinator | None = None,
+    ) -> Mount:
+        """Return the closure that mounts the module."""
+        ...
+
+
+@runtime_checkable
+class SessionReadyQueue(Protocol):
+    """A loader that also keeps, in load order, what mounted modules want to be called when everything is mounted."""
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, ReadyCallback]]: ...
+
+    def enqueue_on_session_ready(self, module_id: str, fn: ReadyCallback) -> None: ...
+
+    def clear_on_session_ready_queue(self) -> None: ...
+
+
+class ModuleValidationError(Exception):
+    """Raised when a module does not keep to the contract of its kind."""
+
+    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
+        super().__init__(message)
+        self.reason_code = reason_code
+
+
+async def load_entry(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:
+    """Load and mount the module of one plan entry with the coordinator's loader.
+
+    What its mount function returns becomes a cleanup function if it can be called.
+    """
+    mount = await coordinator.loader.load(
+        entry["module"],
+        entry.get("config") or {},
+        source_hint=entry.get("source"),
+        coordinator=coordinator,
+    )
+    cleanup = await mount(coordinator)
+    if cleanup:
+        coordinator.register_cleanup(cleanup)
+
+
+def module_failure_reason(exc: BaseException) -> str:
+    """Return why a module could not be loaded, as one of `REASON_CODES`, looking through the chain of causes."""
+    cause: BaseException | None = exc
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        code = getattr(cause, "reason_code", None)
+        if isinstance(code, str) and code in REASON_CODES:
+            return code
+        if isinstance(cause, SourceNotFoundError):
+            return "missing_source"
+        cause = cause.__cause__
+    return "unknown"
+
+
+def safe_exception_str(exc: BaseException) -> str:
+    """Return the exception's text, or its class where the exception cannot even tell that."""
+    try:
+        return str(exc)
+    except Exception:  # noqa: BLE001 - `__str__` of a class we do not know
+        return f"<{type(exc).__name__} without a readable message>"

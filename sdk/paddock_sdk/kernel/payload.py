@@ -1,0 +1,141 @@
+"""An event's data as handlers see it: JSON types only, keys sorted, never shared.
+
+A `Payload` is a value: nothing changes it once it is made, and whoever asks for its data gets a copy to keep.
+Conversion follows JSON with `str` for what JSON cannot express; what even that cannot express (NaN, infinity,
+numbers and nestings without a bound) raises RuntimeError. Knows neither events nor handlers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+__all__ = ["Payload"]
+
+# The JSON readers on the other side of most pipes stop here; it also bounds the recursion below on data that holds itself.
+_MAX_DEPTH: Final = 128
+
+# What a signed and an unsigned 64-bit integer can hold between them; a wider number becomes a float.
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+
+_AS_THEY_ARE: Final = frozenset({str, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list})
+
+
+class Payload:
+    """One event's converted data."""
+
+    __slots__ = ("_data", "cache")
+
+    def __init__(self, data: Any, /) -> None:
+        self._data = data
+        #: Where a transport may keep its encoding of this payload, so that twenty receivers cost one encoding.
+        self.cache: dict[str, object] = {}
+
+    @classmethod
+    def of(cls, data: object) -> Payload:
+        """Convert any data.
+
+        Raises:
+            RuntimeError: the data has no JSON form.
+            TypeError: a key is neither text, number, boolean nor None.
+        """
+        if type(data) is not dict and hasattr(data, "model_dump"):
+            data = data.model_dump(mode="json")
+        return cls(_converted(data, 0))
+
+    @classmethod
+    def trusted(cls, data: object) -> Payload:
+        """Wrap data known to be JSON types; it belongs to the payload from now on."""
+        return cls(data)
+
+    @property
+    def is_mapping(self) -> bool:
+        return type(self._data) is dict
+
+    @property
+    def shared(self) -> Any:
+        """The data itself, for reading only: whoever encodes it needs no copy."""
+        return self._data
+
+    def data(self) -> Any:
+        """Return a copy that shares nothing mutable with the payload."""
+        return _copied(self._data)
+
+    def stamped(self, defaults: dict[str, Any], timestamp: str) -> Payload:
+        """Return the payload laid over default fields, with a timestamp; data that is no mapping stays as it is.
+
+        The defaults have to be JSON types.
+        """
+        if not self.is_mapping:
+            return self
+        return Payload(_by_key({**defaults, **self._data, "timestamp": timestamp}))
+
+    def with_field(self, name: str, value: str) -> Payload:
+        """Return a mapping payload with one field set."""
+        return Payload(_by_key({**self._data, name: value}))
+
+
+def _by_key(mapping: dict[str, Any]) -> dict[str, Any]:
+    return {key: mapping[key] for key in sorted(mapping)}
+
+
+def _copied(value: Any) -> Any:
+    # Strings are shared, not copied: a large tool result costs its structure, not its size.
+    kind = type(value)
+    if kind is dict:
+        return {key: _copied(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
+    if kind is list:
+        return [_copied(item) if type(item) in _CONTAINERS else item for item in value]
+    return value
+
+
+def _converted(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if isinstance(value, (dict, list, tuple)):
+        return _converted_container(value, depth + 1)
+    # Subclasses (enums among them) lose their class but keep the value JSON would write, whatever their own
+    # conversions say: hence the base class's methods.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return _bounded(int.__int__(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise RuntimeError(f"Invalid JSON: event data holds {float(value)}, which JSON cannot express")
+        return float.__float__(value)
+    return str.__str__(str(value))
+
+
+def _converted_container(value: Any, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise RuntimeError(f"Invalid JSON: event data is nested more than {_MAX_DEPTH} deep, or holds itself")
+    if isinstance(value, dict):
+        return _by_key(
+            {
+                key if type(key) is str else _key(key): item if type(item) in _AS_THEY_ARE else _converted(item, depth)
+                for key, item in value.items()
+            }
+        )
+    return [item if type(item) in _AS_THEY_ARE else _converted(item, depth) for item in value]
+
+
+def _bounded(number: int) -> int | float:
+    if _INT_MIN <= number <= _INT_MAX:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        raise RuntimeError("Invalid JSON: event data holds a number too large for JSON's readers") from None
+
+
+def _key(key: object) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    if key is None or isinstance(key, (int, float)):
+        return json.dumps(key)
+    raise TypeError(f"event data has a key of type {type(key).__name__}; keys are text, numbers, booleans or None")

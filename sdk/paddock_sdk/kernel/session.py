@@ -1,0 +1,351 @@
+"""A session: bring its modules up, run turns, take everything down.
+
+`AmplifierSession` is the class applications get from the top level of the contract package; `PlainAmplifierSession`
+is the one from its `session` module, which differs in a few documented ways. Cancelling a turn or a cleanup leaves
+the session usable: the next `execute` or `cleanup` works. Where modules live is the loader's and the coordinator's
+business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from types import SimpleNamespace, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from paddock_sdk.contract import events
+from paddock_sdk.kernel.cancel_watch import CancelWatch
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.initialization import initialize_session, session_extras
+from paddock_sdk.kernel.loading import load_entry, safe_exception_str
+from paddock_sdk.kernel.redaction import redact_secrets
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.approval import ApprovalSystem
+    from paddock_sdk.contract.display import DisplaySystem
+    from paddock_sdk.contract.models import SessionStatus
+    from paddock_sdk.kernel.loading import ModuleLoading
+
+__all__ = ["AmplifierSession", "PlainAmplifierSession"]
+
+_log = logging.getLogger(__name__)
+
+
+class AmplifierSession:
+    """One conversation with one set of modules.
+
+    Subclasses may replace `_make_coordinator`, `_make_loader` and `_load_entry`.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        loader: ModuleLoading | None = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        approval_system: ApprovalSystem | None = None,
+        display_system: DisplaySystem | None = None,
+        is_resumed: bool = False,
+    ) -> None:
+        """Check that the plan names an orchestrator and a context; nothing is loaded yet.
+
+        Raises:
+            TypeError: the configuration is not a dict.
+            ValueError: the configuration lacks what every session needs.
+        """
+        _check_config(config)
+        self._config = config
+        self._session_id = session_id if session_id is not None else str(uuid.uuid4())
+        self._parent_id = parent_id
+        self._is_resumed = is_resumed
+        self._initialized = False
+        self._started = False
+        self._coordinator = self._make_coordinator()
+        if approval_system is not None:
+            self._coordinator.approval_system = approval_system
+        if display_system is not None:
+            self._coordinator.display_system = display_system
+        self._coordinator.hooks.set_default_fields(session_id=self._session_id, parent_id=self._parent_id)
+        self._accept_loader(loader)
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def parent_id(self) -> str | None:
+        return self._parent_id
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self._config
+
+    @property
+    def coordinator(self) -> ModuleCoordinator:
+        return self._coordinator
+
+    @property
+    def is_resumed(self) -> bool:
+        return self._is_resumed
+
+    @property
+    def initialized(self) -> bool:
+        return self._initialized
+
+    # What subclasses may replace.
+
+    def _make_coordinator(self) -> ModuleCoordinator:
+        """Return the coordinator; it gets a stand-in for the session, which is not finished yet."""
+        return ModuleCoordinator(session=self._stand_in())
+
+    def _make_loader(self) -> ModuleLoading:
+        """Return a loader for a coordinator that has none when initialisation begins."""
+        raise RuntimeError("The session has no module loader: set `session.coordinator.loader` before initialize()")
+
+    async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
+        """Load and mount one plan entry; `index` is its place in its section."""
+        await load_entry(self._coordinator, entry)
+
+    def _stand_in(self) -> SimpleNamespace:
+        return SimpleNamespace(session_id=self._session_id, parent_id=self._parent_id, config=self._config)
+
+    # Life.
+
+    async def initialize(self) -> None:
+        """Load and mount the plan's modules, once.
+
+        Raises:
+            RuntimeError: the session cannot work; the message names what stood in the way.
+        """
+        if self._initialized:
+            return
+        self._coordinator.bind_session(self)
+        try:
+            if self._coordinator.loader is None:
+                self._coordinator.loader = self._make_loader()
+            await initialize_session(
+                self._config, self._coordinator, self._session_id, self._parent_id, self._load_entry
+            )
+        except Exception as error:  # noqa: BLE001 - raised again by the next line, in this class's own words
+            self._fail_initialization(error)
+        self._initialized = True
+
+    async def execute(self, prompt: str) -> Any:
+        """Run one turn and return the orchestrator's answer.
+
+        Raises:
+            RuntimeError: the session is not initialised, or the orchestrator failed.
+            TypeError: the orchestrator answered with something that is not text.
+        """
+        await self._ensure_initialized()
+        await self._announce_turn()
+        coordinator = self._coordinator
+        try:
+            response = await self._run_orchestrator(prompt)
+        except (Exception, asyncio.CancelledError) as error:
+            if coordinator.cancellation.is_cancelled:
+                await self._announce_cancelled(error)
+            if isinstance(error, Exception):
+                self._fail_execution(error)
+            raise
+        if coordinator.cancellation.is_cancelled:
+            await self._announce_cancelled(None)
+        return self._checked_response(response)
+
+    async def cleanup(self) -> None:
+        """End the session: announce it, then run the cleanup functions, the latest first.
+
+        Nothing a module does wrong here is raised; only this task's own cancellation is, once everything has run.
+        """
+        watch = CancelWatch()
+        cancelled: BaseException | None = None
+        for step in (self._announce_end, self._coordinator.cleanup):
+            try:
+                await step()
+            except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - as promised
+                if isinstance(error, asyncio.CancelledError) and watch.cancelled:
+                    cancelled = cancelled or error
+                else:
+                    _log.warning("Cleaning up session %s failed", self._session_id, exc_info=error)
+        self._after_cleanup()
+        if cancelled is not None:
+            raise cancelled
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.initialize()
+        except BaseException:
+            # `__aexit__` is not called after this, and some modules may be up already.
+            await self.cleanup()
+            raise
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.cleanup()
+
+    # The pieces of it, where the two session classes differ.
+
+    def _accept_loader(self, loader: ModuleLoading | None) -> None:
+        if loader is not None:
+            _log.warning("The loader given to AmplifierSession is ignored; set `coordinator.loader` instead")
+
+    def _fail_initialization(self, error: Exception) -> NoReturn:
+        raise RuntimeError(
+            f"Session initialization failed: {type(error).__name__}: {safe_exception_str(error)}"
+        ) from error
+
+    async def _ensure_initialized(self) -> None:
+        if not self._initialized:
+            raise RuntimeError("Session not initialized. Call initialize() first.")
+
+    def _fail_execution(self, error: Exception) -> NoReturn:
+        # The cause is kept for debuggers and for applications that tell one failure from another.
+        raise RuntimeError(f"Execution failed: {type(error).__name__}: {safe_exception_str(error)}") from error
+
+    def _checked_response(self, response: object) -> Any:
+        if not isinstance(response, str):
+            raise TypeError(f"the orchestrator returned a {type(response).__name__} instead of text")
+        return response
+
+    async def _announce_turn(self) -> None:
+        await self._announce_start(session_extras(self._config, raw=False))
+        if self._config["session"].get("raw"):
+            await self._coordinator.hooks.emit(
+                "session:config", {"session_id": self._session_id, "raw": redact_secrets(self._config)}
+            )
+
+    async def _announce_start(self, extras: dict[str, Any]) -> None:
+        if self._started:
+            return
+        # Before the event: a turn that is cancelled meanwhile has started the session all the same.
+        self._started = True
+        event = events.SESSION_RESUME if self._is_resumed else events.SESSION_START
+        await self._coordinator.hooks.emit(
+            event, {"session_id": self._session_id, "parent_id": self._parent_id, **extras}
+        )
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        coordinator = self._coordinator
+        orchestrator = coordinator.get("orchestrator")
+        if orchestrator is None:
+            raise RuntimeError("No orchestrator mounted")
+        context = coordinator.get("context")
+        if context is None:
+            raise RuntimeError("No context manager mounted")
+        return await orchestrator.execute(
+            prompt=prompt,
+            context=context,
+            providers=coordinator.get("providers"),
+            tools=coordinator.get("tools"),
+            hooks=coordinator.hooks,
+            coordinator=coordinator,
+        )
+
+    async def _announce_cancelled(self, error: BaseException | None) -> None:
+        data: dict[str, Any] = {"was_immediate": self._coordinator.cancellation.is_immediate}
+        if error is not None:
+            data["error"] = safe_exception_str(error)
+        await self._coordinator.hooks.emit(events.CANCEL_COMPLETED, data)
+
+    async def _announce_end(self) -> None:
+        if self._initialized:
+            await self._coordinator.hooks.emit(events.SESSION_END, {"session_id": self._session_id})
+
+    def _after_cleanup(self) -> None:
+        self._initialized = False
+
+
+class PlainAmplifierSession(AmplifierSession):
+    """The session class of the contract package's `session` module.
+
+    It initialises itself, takes a loader, keeps a status, lets the orchestrator's exceptions and results through as
+    they are, needs a provider, and announces its end at every cleanup.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        loader: ModuleLoading | None = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        approval_system: ApprovalSystem | None = None,
+        display_system: DisplaySystem | None = None,
+        is_resumed: bool = False,
+    ) -> None:
+        super().__init__(config, loader, session_id, parent_id, approval_system, display_system, is_resumed)
+        from paddock_sdk.contract.models import SessionStatus
+
+        self.status: SessionStatus = SessionStatus(session_id=self._session_id)
+
+    @property
+    def loader(self) -> ModuleLoading | None:
+        loader: ModuleLoading | None = self._coordinator.loader
+        return loader
+
+    async def execute(self, prompt: str) -> Any:
+        """Run one turn, initialising the session first where necessary, and return what the orchestrator returns.
+
+        Raises:
+            RuntimeError: the session cannot be initialised, or no provider is mounted.
+        """
+        self.status.status = "running"
+        self.status.ended_at = None
+        try:
+            response = await super().execute(prompt)
+        except BaseException as error:
+            cancelled = self._coordinator.cancellation.is_cancelled or not isinstance(error, Exception)
+            self.status.status = "cancelled" if cancelled else "failed"
+            self.status.last_error = {"type": type(error).__name__, "message": safe_exception_str(error)}
+            raise
+        finally:
+            self.status.last_activity = datetime.now()
+        self.status.status = "cancelled" if self._coordinator.cancellation.is_cancelled else "completed"
+        return response
+
+    def _accept_loader(self, loader: ModuleLoading | None) -> None:
+        if loader is not None:
+            self._coordinator.loader = loader
+
+    def _fail_initialization(self, error: Exception) -> NoReturn:
+        raise error
+
+    async def _ensure_initialized(self) -> None:
+        await self.initialize()
+
+    def _fail_execution(self, error: Exception) -> NoReturn:
+        raise error
+
+    def _checked_response(self, response: object) -> Any:
+        return response
+
+    async def _announce_turn(self) -> None:
+        await self._announce_start(session_extras(self._config, raw=True))
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        if not self._coordinator.get("providers"):
+            raise RuntimeError("No providers mounted")
+        return await super()._run_orchestrator(prompt)
+
+    async def _announce_end(self) -> None:
+        await self._coordinator.hooks.emit(
+            events.SESSION_END, {"session_id": self._session_id, "status": self.status.status}
+        )
+
+    def _after_cleanup(self) -> None:
+        self.status.ended_at = datetime.now()
+
+
+def _check_config(config: object) -> None:
+    if not isinstance(config, dict):
+        raise TypeError(f"Configuration has to be a dict, not {type(config).__name__}")
+    if not config:
+        raise ValueError("Configuration is required")
+    session = config.get("session")
+    for field in ("orchestrator", "context"):
+        if not isinstance(session, Mapping) or session.get(field) is None:
+            raise ValueError(f"Configuration must specify session.{field}")
