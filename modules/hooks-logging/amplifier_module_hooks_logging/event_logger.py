@@ -51,7 +51,7 @@ class EventLogger:
             if self._settings.wants(event):
                 line = line_for(event, data, self._settings.detail, self._settings.max_line_bytes)
                 self._file.append(self._path(), line)
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - a log must never disturb what it records
             self._complain(problem)
         return HookResult(action="continue")
 
@@ -67,14 +67,22 @@ class EventLogger:
 
     async def _discover(self) -> None:
         """Register for the events that other modules announced."""
+        try:
+            announced = await self._announced()
+        except Exception:
+            logger.warning("hooks-logging: cannot ask the modules for their own events", exc_info=True)
+            return
+        for event in announced:
+            if self._settings.wants(event):
+                self._register(event)
+
+    async def _announced(self) -> list[str]:
         lookup = getattr(self._coordinator, "get_capability", None)
         announced = list(_names(lookup(_ANNOUNCEMENTS)) if lookup is not None else ())
         collect = getattr(self._coordinator, "collect_contributions", None)
         for contribution in (await collect(_ANNOUNCEMENTS)) if collect is not None else ():
             announced += _names(contribution)
-        for event in announced:
-            if self._settings.wants(event):
-                self._register(event)
+        return announced
 
     def _register(self, event: str) -> None:
         if event not in self._registered:

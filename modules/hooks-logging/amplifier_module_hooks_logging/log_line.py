@@ -15,8 +15,8 @@ from .settings import Detail
 
 _SUMMARY_CHARS = 200
 _SHRINKING = (4_096, 512, 64)  # characters a text may keep, tried in turn until the line fits
-_KEYS_NAMED = 20
-_KEY_CHARS = 32  # with `_KEYS_NAMED`, keeps the shortest form of a line within the least size a line may have
+_KEYS_NAMED = 8
+_NAME_CHARS = 32  # six bytes each at worst: together these keep the shortest form of a line below 4096 bytes
 _ENVELOPE = ("timestamp", "session_id", "parent_id")
 
 
@@ -24,12 +24,12 @@ def line_for(event: str, data: Any, detail: Detail, max_bytes: int) -> bytes:
     """Return the line for an event, its newline included."""
     fields = data if isinstance(data, dict) else {}
     head: dict[str, Any] = {
-        "ts": _cut(fields.get("timestamp") or datetime.now(UTC).isoformat(), _KEY_CHARS),
-        "event": _cut(event, 2 * _KEY_CHARS),
+        "ts": _cut(fields.get("timestamp") or datetime.now(UTC).isoformat(), _NAME_CHARS),
+        "event": _cut(event, 2 * _NAME_CHARS),
     }
     for key in ("session_id", "parent_id"):
         if fields.get(key) is not None:
-            head[key] = _cut(fields[key], 4 * _KEY_CHARS)
+            head[key] = _cut(fields[key], 4 * _NAME_CHARS)
     if detail == "names":
         return _encoded(head)
     kept = without_secrets({key: value for key, value in fields.items() if key not in _ENVELOPE} if fields else data)
@@ -47,7 +47,7 @@ def line_for(event: str, data: Any, detail: Detail, max_bytes: int) -> bytes:
 
 def _names(value: Any) -> list[str]:
     keys = list(value)[:_KEYS_NAMED] if isinstance(value, dict) else []
-    return [str(key)[:_KEY_CHARS].encode("ascii", "replace").decode() for key in keys]
+    return [str(key)[:_NAME_CHARS].encode("ascii", "replace").decode() for key in keys]
 
 
 def _cut(value: Any, max_chars: int) -> Any:

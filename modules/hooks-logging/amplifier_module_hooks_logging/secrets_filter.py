@@ -12,8 +12,8 @@ REDACTED = "[REDACTED]"
 
 # Whole words of a key: `api_key`, `X-Api-Key`, `clientSecret`; but `max_tokens` and `token_count` are numbers to keep.
 _WORDS = re.compile(
-    r"(^|_)(api_?key|access_?key|private_?key|secret(_key)?|client_secret|password|passwd|passphrase|pwd|token|auth|"
-    r"authorization|credentials?|cookie|set_cookie|session_key)$"
+    r"(^|_)(api_?keys?|access_?key|private_?key|secret_?key|session_?key|secrets?|passwords?|passwd|passphrase|pwd|"
+    r"token|auth|authorization|credentials?|cookies?)$"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 Detail = Literal["names", "summary", "full"]
 
-_LEAST_LINE = 1024  # bytes; room for an event's name, its time and the note that its data was left out
+_LEAST_LINE = 4096  # bytes; the longest a line gets once its data is left out
 
 
 @dataclass(frozen=True, slots=True)

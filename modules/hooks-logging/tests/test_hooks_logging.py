@@ -1,0 +1,297 @@
+"""The event log: what is written, what is kept out of it, and that it never disturbs a session."""
+
+from __future__ import annotations
+
+import json
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_core import events
+from amplifier_core.models import HookResult
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_hooks_logging import EventLogger, Settings, mount
+from amplifier_module_hooks_logging.log_line import line_for
+from amplifier_module_hooks_logging.secrets_filter import is_secret
+
+pytestmark = pytest.mark.anyio
+
+
+def session_in(folder: Path) -> MockCoordinator:
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(folder))
+    coordinator.hooks.set_default_fields(session_id="s-1", parent_id=None)
+    return coordinator
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+async def test_every_event_becomes_a_line_with_time_and_session(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator)
+
+    await coordinator.hooks.emit("tool:pre", {"tool_name": "read", "tool_input": {"path": "a"}})
+    await coordinator.hooks.emit("session:end", {})
+
+    first, second = logged(tmp_path / "session.jsonl")
+    assert first["event"] == "tool:pre"
+    assert first["session_id"] == "s-1"
+    assert first["ts"].startswith("20")
+    assert first["data"] == {"tool_name": "read", "tool_input": {"path": "a"}}
+    assert second["event"] == "session:end"
+
+
+async def test_all_well_known_events_are_logged_by_default(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, None)
+    for event in events.ALL_EVENTS:
+        await coordinator.hooks.emit(event, {})
+    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == list(events.ALL_EVENTS)
+
+
+async def test_patterns_select_events_and_plain_names_need_not_be_known(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"events": ["tool:*", "my:own"]})
+    for event in ("tool:pre", "my:own", "session:start", "prompt:submit", "my:other"):
+        await coordinator.hooks.emit(event, {})
+    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == ["tool:pre", "my:own"]
+
+
+async def test_events_announced_before_and_after_mounting_are_logged(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    coordinator.register_capability("observability.events", ["early:listed", 7])
+    coordinator.register_contributor("observability.events", "a", lambda: ["early:contributed"])
+    await mount(coordinator)
+    coordinator.register_capability("observability.events", ["early:listed", "late:listed"])
+    coordinator.register_contributor("observability.events", "b", lambda: ["late:contributed"])
+
+    await coordinator.hooks.emit("session:start", {})
+    names = ["early:listed", "early:contributed", "late:listed", "late:contributed"]
+    for name in [*names, "never:announced"]:
+        await coordinator.hooks.emit(name, {})
+
+    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == ["session:start", *names]
+
+
+async def test_a_failing_contributor_does_not_stop_the_log(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+
+    async def refuse(channel: str) -> list[Any]:
+        raise PermissionError(channel)
+
+    coordinator.collect_contributions = refuse
+    await mount(coordinator)
+    await coordinator.hooks.emit("session:start", {})
+    assert len(logged(tmp_path / "session.jsonl")) == 1
+
+
+async def test_the_answer_is_always_continue(tmp_path: Path) -> None:
+    event_logger = EventLogger(session_in(tmp_path), Settings())
+    for data in ({}, {"a": 1}, None, [1], "text", {"a": object()}, {"a": float("nan")}):
+        result = await event_logger.handle("x", data)
+        assert isinstance(result, HookResult)
+        assert result.action == "continue"
+
+
+async def test_other_hooks_still_decide(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator)
+
+    async def refuse(event: str, data: Any) -> HookResult:
+        return HookResult(action="deny", reason="no")
+
+    coordinator.hooks.register("tool:pre", refuse, priority=200)
+    assert (await coordinator.hooks.emit("tool:pre", {})).action == "deny"
+
+
+async def test_a_log_that_cannot_be_written_is_reported_once_and_never_raises(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    coordinator = session_in(tmp_path)
+    cleanup = await mount(coordinator, {"path": "file/log.jsonl"})
+
+    for _ in range(3):
+        assert (await coordinator.hooks.emit("tool:pre", {})).action == "continue"
+    cleanup()
+
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    assert "file/log.jsonl" in caplog.text
+
+
+async def test_a_log_that_becomes_writable_goes_on(tmp_path: Path) -> None:
+    blocker = tmp_path / "logs"
+    blocker.touch()
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"path": "logs/log.jsonl"})
+    await coordinator.hooks.emit("tool:pre", {})
+    blocker.unlink()
+    await coordinator.hooks.emit("tool:post", {})
+    assert [entry["event"] for entry in logged(tmp_path / "logs/log.jsonl")] == ["tool:post"]
+
+
+async def test_mounting_alone_makes_no_file(tmp_path: Path) -> None:
+    cleanup = await mount(session_in(tmp_path))
+    assert not (tmp_path / "session.jsonl").exists()
+    cleanup()
+    assert not (tmp_path / "session.jsonl").exists()
+
+
+async def test_cleanup_stops_the_log_and_may_be_called_twice(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    cleanup = await mount(coordinator)
+    await coordinator.hooks.emit("tool:pre", {})
+
+    cleanup()
+    cleanup()
+
+    await coordinator.hooks.emit("tool:pre", {})
+    assert len(logged(tmp_path / "session.jsonl")) == 1
+    assert not any(coordinator.hooks.list_handlers().values())
+
+
+async def test_only_the_owner_may_read_a_new_log_and_an_old_one_is_continued(tmp_path: Path) -> None:
+    for _ in range(2):
+        coordinator = session_in(tmp_path)
+        cleanup = await mount(coordinator, {"path": "deep/er/log.jsonl"})
+        await coordinator.hooks.emit("tool:pre", {})
+        cleanup()
+    path = tmp_path / "deep/er/log.jsonl"
+    assert len(logged(path)) == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_without_a_working_directory_the_current_folder_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    coordinator = MockCoordinator()
+    await mount(coordinator)
+    await coordinator.hooks.emit("tool:pre", {})
+    assert len(logged(tmp_path / "session.jsonl")) == 1
+
+
+async def test_the_priority_decides_when_the_log_runs(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"priority": -5})
+
+    async def other(event: str, data: Any) -> HookResult:
+        return HookResult()
+
+    coordinator.hooks.register("tool:pre", other, priority=0, name="other")
+    assert coordinator.hooks.list_handlers("tool:pre")["tool:pre"] == ["hooks-logging", "other"]
+
+
+# --- secrets
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "api_key", "apiKey", "API-KEY", "OPENAI_API_KEY", "x-api-key", "token", "access_token", "accessToken", "password",
+        "db_password", "Authorization", "secret", "client_secret", "clientSecret", "AWS_SECRET_ACCESS_KEY", "private_key",
+        "credentials", "Set-Cookie", "auth",
+    ],
+)  # fmt: skip
+def test_a_secret_is_known_by_its_name(key: str) -> None:
+    assert is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["max_tokens", "input_tokens", "token_count", "total_tokens", "author", "key", "keyboard", "secretary", "path"],
+)
+def test_an_ordinary_name_is_not_taken_for_a_secret(key: str) -> None:
+    assert not is_secret(key)
+
+
+async def test_secrets_are_left_out_at_every_depth_and_the_event_itself_keeps_them(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"detail": "full"})
+    seen: list[Any] = []
+
+    async def later(event: str, data: Any) -> HookResult:
+        seen.append(data["config"]["api_key"])
+        return HookResult()
+
+    coordinator.hooks.register("tool:pre", later, priority=500)
+    config = {"api_key": "k-123", "list": [{"password": ["k-123"]}], "token": None, "max_tokens": 5}
+    await coordinator.hooks.emit("tool:pre", {"config": config})
+
+    text = (tmp_path / "session.jsonl").read_text()
+    assert "k-123" not in text
+    assert json.loads(text)["data"]["config"] == {
+        "api_key": "[REDACTED]",
+        "list": [{"password": "[REDACTED]"}],
+        "token": None,
+        "max_tokens": 5,
+    }
+    assert seen == ["k-123"]
+
+
+# --- detail and size
+
+
+async def test_the_detail_decides_how_much_of_the_data_is_written() -> None:
+    data = {"timestamp": "2030-01-01T00:00:00Z", "session_id": "s", "text": "x" * 1000}
+    lines = {detail: json.loads(line_for("e", data, detail, 65_536)) for detail in ("names", "summary", "full")}
+    assert lines["names"] == {"ts": "2030-01-01T00:00:00Z", "event": "e", "session_id": "s"}
+    assert lines["summary"]["data"]["text"] == "x" * 200 + "… [800 more characters]"
+    assert lines["full"]["data"] == {"text": "x" * 1000}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": "x" * 1_000_000},
+        {"text": "\x00" * 1_000_000},
+        {"numbers": list(range(100_000))},
+        {f"key {number}" * 50: "é" * 5000 for number in range(500)},
+        {"session_id": "\x01" * 9999, "parent_id": "é" * 9999, "timestamp": "\x02" * 9999, "\x03" * 999: "y" * 99_999},
+        {f"{number}" + "\x04" * 99: "\x05" * 9999 for number in range(99)},
+    ],
+    ids=["long", "control", "numbers", "keys", "envelope", "escapes"],
+)
+@pytest.mark.parametrize("detail", ["names", "summary", "full"])
+def test_no_line_is_longer_than_allowed_and_each_can_be_parsed(data: dict[str, Any], detail: Any) -> None:
+    line = line_for("\x06" * 9999, data, detail, 4096)
+    assert len(line) <= 4096
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["event"].startswith("\x06")
+
+
+def test_what_is_left_out_is_named() -> None:
+    entry = json.loads(line_for("e", {"numbers": list(range(100_000))}, "full", 4096))
+    assert entry["left_out"]["keys"] == ["numbers"]
+    assert entry["left_out"]["bytes"] > 4096
+
+
+def test_text_that_is_no_unicode_is_still_logged() -> None:
+    assert json.loads(line_for("e", {"a": "\ud800"}, "full", 4096))["data"]["a"] == "\ud800"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"path": ""},
+        {"events": "tool:*"},
+        {"events": [1]},
+        {"detail": "verbose"},
+        {"max_line_bytes": 10},
+        {"priority": "first"},
+    ],
+)
+async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any]) -> None:
+    coordinator = MockCoordinator()
+    with pytest.raises(ValueError, match=f"`{next(iter(config))}`"):
+        await mount(coordinator, config)
+    assert not any(coordinator.hooks.list_handlers().values())
+
+
+def test_the_entry_point_names_the_mount_function() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["amplifier.modules"] == {"hooks-logging": "amplifier_module_hooks_logging:mount"}

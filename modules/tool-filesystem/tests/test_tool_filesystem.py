@@ -1,0 +1,466 @@
+"""The file tools: what they return, what they refuse, and that a refused or failed write changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import inspect
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_tool_filesystem import mount, text_file
+
+pytestmark = pytest.mark.anyio
+
+
+class Desk:
+    """The three tools mounted for a working directory, and the events they emitted."""
+
+    def __init__(self, coordinator: MockCoordinator, home: Path) -> None:
+        self.coordinator = coordinator
+        self.home = home
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        for event in ("artifact:read", "artifact:write"):
+            coordinator.hooks.register(event, self._record)
+
+    async def _record(self, event: str, data: dict[str, Any]) -> HookResult:
+        self.events.append((event, data))
+        return HookResult()
+
+    async def __call__(self, tool: str, **arguments: Any) -> ToolResult:
+        result = await self.coordinator.get("tools")[tool].execute(arguments)
+        assert isinstance(result, ToolResult)
+        return result
+
+
+async def desk(home: Path, config: dict[str, Any] | None = None) -> Desk:
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(home))
+    await mount(coordinator, config)
+    return Desk(coordinator, home)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def failed(result: ToolResult, kind: str) -> str:
+    assert not result.success
+    assert result.error is not None
+    assert result.error["type"] == kind
+    return str(result.error["message"])
+
+
+async def test_three_tools_are_mounted_with_schemas(home: Path) -> None:
+    tools = (await desk(home)).coordinator.get("tools")
+    assert sorted(tools) == ["edit_file", "read_file", "write_file"]
+    for name, tool in tools.items():
+        assert tool.name == name
+        assert tool.description
+        assert tool.input_schema["type"] == "object"
+        assert set(tool.input_schema["required"]) <= set(tool.input_schema["properties"])
+        assert inspect.iscoroutinefunction(tool.execute)
+
+
+# --- read_file
+
+
+async def test_reading_numbers_the_lines_and_emits_the_event(home: Path) -> None:
+    (home / "a.txt").write_text("one\ntwo\n")
+    use = await desk(home)
+
+    result = await use("read_file", file_path="a.txt")
+
+    assert result.output == {
+        "file_path": str(home / "a.txt"),
+        "content": "     1\tone\n     2\ttwo",
+        "total_lines": 2,
+        "lines_returned": 2,
+    }
+    ((event, data),) = use.events
+    assert event == "artifact:read"
+    assert (data["path"], data["bytes"], data["tool"]) == (str(home / "a.txt"), 8, "read_file")
+
+
+async def test_offset_and_limit_read_a_part_and_say_where_to_go_on(home: Path) -> None:
+    (home / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    use = await desk(home)
+
+    middle = (await use("read_file", file_path="a.txt", offset=4, limit=3)).output
+    rest = (await use("read_file", file_path="a.txt", offset=middle["next_offset"])).output
+
+    assert middle["content"].split("\n") == ["     4\tline 4", "     5\tline 5", "     6\tline 6"]
+    assert rest["content"].startswith("     7\tline 7")
+    assert "next_offset" not in rest
+
+
+async def test_a_line_past_the_end_is_an_error_that_tells_the_length(home: Path) -> None:
+    (home / "a.txt").write_text("one\n")
+    assert "has 1 lines" in failed(await (await desk(home))("read_file", file_path="a.txt", offset=2), "invalid_input")
+
+
+async def test_an_empty_file_reads_as_nothing(home: Path) -> None:
+    (home / "a.txt").touch()
+    output = (await (await desk(home))("read_file", file_path="a.txt")).output
+    assert (output["content"], output["total_lines"]) == ("", 0)
+
+
+async def test_windows_line_ends_are_not_shown(home: Path) -> None:
+    (home / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    output = (await (await desk(home))("read_file", file_path="a.txt")).output
+    assert output["content"] == "     1\tone\n     2\ttwo"
+
+
+async def test_endless_lines_and_long_outputs_are_cut(home: Path) -> None:
+    (home / "wide.txt").write_text("x" * 5000)
+    (home / "long.txt").write_text("y" * 1000 + "\n")
+    with (home / "long.txt").open("a") as file:
+        file.write(("y" * 1000 + "\n") * 999)
+    use = await desk(home)
+
+    wide = (await use("read_file", file_path="wide.txt")).output
+    long = (await use("read_file", file_path="long.txt")).output
+
+    assert wide["content"].endswith("[3000 more characters]")
+    assert len(long["content"]) <= 400_000
+    assert long["next_offset"] == long["lines_returned"] + 1 < 1000
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda path: None, "not_found"),
+        (lambda path: path.mkdir(), "not_a_file"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "not_text"),
+        (lambda path: path.write_bytes(b"x" * 101), "too_large"),
+        (lambda path: os.mkfifo(path), "not_a_file"),
+    ],
+    ids=["missing", "folder", "binary", "large", "pipe"],
+)
+async def test_what_cannot_be_read_is_explained(home: Path, make: Any, kind: str) -> None:
+    make(home / "thing")
+    use = await desk(home, {"max_read_bytes": 100})
+    assert str(home / "thing") in failed(await use("read_file", file_path="thing"), kind)
+    assert use.events == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "`file_path` is missing"),
+        ({"file_path": 5}, "`file_path` must be of type string, not int"),
+        ({"file_path": ""}, "`file_path` must not be empty"),
+        ({"file_path": "a", "offset": 0}, "`offset` must be at least 1"),
+        ({"file_path": "a", "limit": "5"}, "`limit` must be of type integer"),
+        ({"file_path": "a", "limit": True}, "`limit` must be of type integer"),
+    ],
+)
+async def test_wrong_input_is_explained(home: Path, arguments: dict[str, Any], told: str) -> None:
+    assert told in failed(await (await desk(home))("read_file", **arguments), "invalid_input")
+
+
+async def test_input_that_is_no_object_is_explained(home: Path) -> None:
+    tools = (await desk(home)).coordinator.get("tools")
+    assert "must be an object" in failed(await tools["read_file"].execute("a.txt"), "invalid_input")
+
+
+# --- where the tools may go
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.txt", "{outside}/secret.txt", "sub/../../secret.txt", "link.txt", "door/secret.txt"]
+)
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", {}),
+        ("write_file", {"content": "mine"}),
+        ("edit_file", {"old_string": "secret", "new_string": "mine"}),
+    ],
+)
+async def test_nothing_outside_the_working_directory_is_touched(
+    home: Path, path: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    outside = home.parent
+    secret = outside / "secret.txt"
+    secret.write_text("secret")
+    (home / "sub").mkdir()
+    (home / "link.txt").symlink_to(secret)
+    (home / "door").symlink_to(outside)
+    use = await desk(home)
+
+    message = failed(await use(tool, file_path=path.format(outside=outside), **arguments), "not_allowed")
+
+    assert str(home) in message
+    assert secret.read_text() == "secret"
+    assert use.events == []
+
+
+async def test_a_new_file_behind_a_dangling_link_outside_is_refused(home: Path) -> None:
+    (home / "link").symlink_to(home.parent / "new.txt")
+    failed(await (await desk(home))("write_file", file_path="link", content="x"), "not_allowed")
+    assert not (home.parent / "new.txt").exists()
+
+
+async def test_a_folder_whose_name_only_begins_like_an_allowed_one_is_outside(home: Path) -> None:
+    twin = home.with_name(home.name + "-twin")
+    twin.mkdir()
+    failed(await (await desk(home))("write_file", file_path=str(twin / "a"), content="x"), "not_allowed")
+
+
+async def test_a_link_inside_the_folder_is_followed_and_kept(home: Path) -> None:
+    (home / "real.txt").write_text("old")
+    (home / "link.txt").symlink_to("real.txt")
+
+    assert (await (await desk(home))("write_file", file_path="link.txt", content="new")).success
+
+    assert (home / "link.txt").is_symlink()
+    assert (home / "real.txt").read_text() == "new"
+
+
+async def test_reading_and_writing_are_allowed_separately(home: Path) -> None:
+    (home / "out").mkdir()
+    shared = home.parent / "shared"
+    shared.mkdir()
+    (shared / "a.txt").write_text("text")
+    use = await desk(home, {"allowed_read_paths": [".", str(shared)], "allowed_write_paths": ["out"]})
+
+    assert (await use("read_file", file_path=str(shared / "a.txt"))).success
+    failed(await use("write_file", file_path=str(shared / "a.txt"), content=""), "not_allowed")
+    failed(await use("write_file", file_path="b.txt", content=""), "not_allowed")
+    assert (await use("write_file", file_path="out/b.txt", content="x")).success
+
+
+async def test_an_edit_needs_the_right_to_read_as_well(home: Path) -> None:
+    (home / "a.txt").write_text("text")
+    use = await desk(home, {"allowed_read_paths": []})
+    failed(await use("edit_file", file_path="a.txt", old_string="t", new_string="u"), "not_allowed")
+
+
+async def test_the_working_directory_may_change_during_a_session(home: Path) -> None:
+    other = home.parent / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("there")
+    use = await desk(home)
+    use.coordinator.register_capability("session.working_dir", str(other))
+    assert "there" in (await use("read_file", file_path="a.txt")).output["content"]
+
+
+async def test_without_the_capability_the_current_folder_is_meant(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    coordinator = MockCoordinator()
+    await mount(coordinator)
+    await coordinator.get("tools")["write_file"].execute({"file_path": "a.txt", "content": "x"})
+    assert (home / "a.txt").read_text() == "x"
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5000], ids=["nul", "long"])
+async def test_a_path_that_cannot_be_is_explained(home: Path, path: str) -> None:
+    result = await (await desk(home))("write_file", file_path=path, content="x")
+    assert not result.success
+
+
+# --- write_file
+
+
+async def test_writing_makes_folders_and_emits_the_event(home: Path) -> None:
+    use = await desk(home)
+
+    result = await use("write_file", file_path="new/deep/ä.txt", content="größe\n")
+
+    assert result.output == {"file_path": str(home / "new/deep/ä.txt"), "bytes": 8}
+    assert (home / "new/deep/ä.txt").read_bytes() == "größe\n".encode()
+    ((event, data),) = use.events
+    assert (event, data["bytes"]) == ("artifact:write", 8)
+
+
+async def test_replacing_a_file_keeps_its_mode_and_leaves_nothing_else_behind(home: Path) -> None:
+    script = home / "run.sh"
+    script.write_text("old")
+    script.chmod(0o750)
+
+    await (await desk(home))("write_file", file_path="run.sh", content="new")
+
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+    assert names(home) == ["run.sh"]
+
+
+async def test_a_new_file_gets_the_mode_the_umask_gives(home: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        await (await desk(home))("write_file", file_path="a", content="")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((home / "a").stat().st_mode) == 0o640
+
+
+async def test_a_failed_write_leaves_the_old_file_and_no_other(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "a.txt").write_text("old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(text_file.os, "replace", refuse)
+    message = failed(await (await desk(home))("write_file", file_path="a.txt", content="new"), "io_error")
+
+    assert "No space left on device" in message
+    assert (home / "a.txt").read_text() == "old"
+    assert names(home) == ["a.txt"]
+
+
+async def test_a_file_that_cannot_be_replaced_is_written_in_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "a.txt").write_text("a longer old text")
+
+    def busy(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(text_file.os, "replace", busy)
+    assert (await (await desk(home))("write_file", file_path="a.txt", content="new")).success
+
+    assert (home / "a.txt").read_text() == "new"
+    assert names(home) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"file_path": "big", "content": "é" * 51}, "too_large"),
+        ({"file_path": "bad", "content": "\ud800"}, "not_text"),
+        ({"file_path": "folder", "content": "x"}, "not_a_file"),
+        ({"file_path": "file/below", "content": "x"}, "not_found"),
+        ({"file_path": "nothing"}, "invalid_input"),
+    ],
+)
+async def test_what_cannot_be_written_is_explained(home: Path, arguments: dict[str, Any], kind: str) -> None:
+    (home / "folder").mkdir()
+    (home / "file").touch()
+    failed(await (await desk(home, {"max_write_bytes": 100}))("write_file", **arguments), kind)
+    assert names(home) == ["file", "folder"]
+
+
+# --- edit_file
+
+
+async def test_a_unique_text_is_replaced(home: Path) -> None:
+    (home / "a.py").write_text("x = 1\ny = 2\n")
+    use = await desk(home)
+
+    result = await use("edit_file", file_path="a.py", old_string="y = 2", new_string="y = 3")
+
+    assert result.output == {"file_path": str(home / "a.py"), "replacements": 1, "bytes": 12}
+    assert (home / "a.py").read_text() == "x = 1\ny = 3\n"
+    assert [event for event, _ in use.events] == ["artifact:write"]
+
+
+async def test_an_ambiguous_text_is_refused_and_its_lines_are_named(home: Path) -> None:
+    (home / "a.py").write_text("a\nb\na\n")
+    use = await desk(home)
+    message = failed(await use("edit_file", file_path="a.py", old_string="a", new_string="c"), "ambiguous")
+    assert "occurs 2 times" in message
+    assert "lines 1, 3" in message
+    assert (home / "a.py").read_text() == "a\nb\na\n"
+
+
+async def test_overlapping_occurrences_are_ambiguous_too(home: Path) -> None:
+    (home / "a").write_text("aaa")
+    failed(await (await desk(home))("edit_file", file_path="a", old_string="aa", new_string="b"), "ambiguous")
+
+
+async def test_very_many_occurrences_are_counted_only_so_far(home: Path) -> None:
+    (home / "a").write_text("z" * 100_000)
+    message = failed(await (await desk(home))("edit_file", file_path="a", old_string="z", new_string="b"), "ambiguous")
+    assert "more than 10 times" in message
+
+
+async def test_replace_all_replaces_every_occurrence(home: Path) -> None:
+    (home / "a").write_text("one two one")
+    use = await desk(home)
+    result = await use("edit_file", file_path="a", old_string="one", new_string="1", replace_all=True)
+    assert result.output["replacements"] == 2
+    assert (home / "a").read_text() == "1 two 1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"), [("absent", "x", "no_match"), ("same", "same", "invalid_input"), ("", "x", "invalid_input")]
+)
+async def test_an_edit_that_would_change_nothing_is_refused(home: Path, old: str, new: str, kind: str) -> None:
+    (home / "a").write_text("same")
+    failed(await (await desk(home))("edit_file", file_path="a", old_string=old, new_string=new), kind)
+
+
+async def test_a_file_with_windows_line_ends_keeps_them(home: Path) -> None:
+    (home / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    use = await desk(home)
+    assert (await use("edit_file", file_path="a", old_string="one\ntwo", new_string="1\n2")).success
+    assert (home / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
+
+
+async def test_edits_side_by_side_do_not_lose_each_other(home: Path) -> None:
+    words = [f"<{number}>" for number in range(20)]
+    (home / "a").write_text(" ".join(words))
+    use = await desk(home)
+
+    await asyncio.gather(*(use("edit_file", file_path="a", old_string=word, new_string=word[1:-1]) for word in words))
+
+    assert (home / "a").read_text() == " ".join(word[1:-1] for word in words)
+
+
+# --- configuration and packaging
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"allowed_read_paths": "."}, {"allowed_write_paths": [3]}, {"max_read_bytes": 0}, {"max_write_bytes": "1M"}],
+)
+async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any]) -> None:
+    coordinator = MockCoordinator()
+    with pytest.raises(ValueError, match=next(iter(config))):
+        await mount(coordinator, config)
+    assert coordinator.get("tools") == {}
+
+
+async def test_the_configuration_is_not_changed(home: Path) -> None:
+    config = {"allowed_read_paths": ["."], "unknown": 1}
+    await desk(home, config)
+    assert config == {"allowed_read_paths": ["."], "unknown": 1}
+
+
+async def test_a_failing_hook_registry_does_not_undo_the_work(home: Path) -> None:
+    (home / "a").write_text("x")
+
+    class Hooks:
+        async def emit(self, *_: object) -> None:
+            raise RuntimeError("the host is gone")
+
+    class Coordinator:
+        def __init__(self) -> None:
+            self.hooks = Hooks()
+            self.tools: dict[str, Any] = {}
+
+        def get_capability(self, name: str) -> str:
+            return str(home)
+
+        async def mount(self, point: str, tool: Any, name: str) -> None:
+            self.tools[name] = tool
+
+    coordinator = Coordinator()
+    await mount(coordinator)
+    assert (await coordinator.tools["read_file"].execute({"file_path": "a"})).success
+
+
+def test_the_entry_point_names_the_mount_function() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["amplifier.modules"] == {"tool-filesystem": "amplifier_module_tool_filesystem:mount"}
