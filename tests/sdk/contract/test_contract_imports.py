@@ -12,7 +12,7 @@ import pytest
 import paddock_sdk
 
 _SDK = Path(paddock_sdk.__file__).parents[1]
-_PROBE = "import sys, json; from importlib import import_module; import_module(sys.argv[1]); print(json.dumps([*sys.modules]))"
+_PROBE = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps([*sys.modules]))"
 
 
 def modules_after_importing(name: str) -> set[str]:

@@ -100,6 +100,7 @@ def test_the_names_of_the_compiled_classes_are_the_classes() -> None:
 
 def test_the_session_at_the_top_and_the_one_in_its_module_are_two_classes() -> None:
     from amplifier_core.session import AmplifierSession as plain
+
     from paddock_sdk.kernel.session import AmplifierSession, PlainAmplifierSession
 
     assert amplifier_core.AmplifierSession is AmplifierSession

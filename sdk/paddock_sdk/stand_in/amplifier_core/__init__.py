@@ -9,18 +9,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Spelled out, which type checkers know too: importing `typing` for it is thirty times the work of this file.
+# Spelled out, which type checkers know too: importing `typing` would be most of what this file costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
-    from paddock_sdk.kernel.cancellation import CancellationToken as RustCancellationToken
-    from paddock_sdk.kernel.coordinator import ModuleCoordinator
-    from paddock_sdk.kernel.coordinator import ModuleCoordinator as RustCoordinator
-    from paddock_sdk.kernel.hooks import HookRegistry
-    from paddock_sdk.kernel.hooks import HookRegistry as RustHookRegistry
-    from paddock_sdk.kernel.session import AmplifierSession
-    from paddock_sdk.kernel.session import AmplifierSession as RustSession
-
     from paddock_sdk.contract.content_models import (
         ContentBlock,
         ContentBlockType,
@@ -88,6 +79,14 @@ if TYPE_CHECKING:
         SessionStatus,
         ToolResult,
     )
+    from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
+    from paddock_sdk.kernel.cancellation import CancellationToken as RustCancellationToken
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator as RustCoordinator
+    from paddock_sdk.kernel.hooks import HookRegistry
+    from paddock_sdk.kernel.hooks import HookRegistry as RustHookRegistry
+    from paddock_sdk.kernel.session import AmplifierSession
+    from paddock_sdk.kernel.session import AmplifierSession as RustSession
     from paddock_sdk.testing import (
         EventRecorder,
         MockContextManager,
