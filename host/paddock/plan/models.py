@@ -1,0 +1,192 @@
+"""A mount plan once it is read: what every entry says, as values, with the place in the plan it came from.
+
+`ModuleEntry` validates what a person wrote and refuses what it does not know. `MountPlan` is the frozen outcome of loading;
+it is complete and consistent, or it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+)
+
+from paddock.errors import PlanError, PlanProblem
+from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
+
+from .limits import Limits
+from .permissions import Permissions, SecretGrant
+from .problems import NotAcceptedError, must_be, problems_of
+from .secret_references import expanded, reference_problems
+
+Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
+Isolation = Literal["ns", "bwrap", "landlock", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPlace:
+    """Where an entry stands in its plan, and the folder that its relative source starts from.
+
+    `renamed` holds the places of keys that stand elsewhere, as for an orchestrator written as a bare id.
+    """
+
+    kind: Kind
+    path: str
+    base: Path
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config_path(self) -> str:
+        """Where the entry's configuration stands."""
+        return self.renamed.get("config", f"{self.path}.config")
+
+
+def _known_module(module_id: str) -> str:
+    try:
+        checked_module_id(module_id)
+    except ModuleIdError as error:
+        raise NotAcceptedError(f"`{module_id}` is not a module id: {error.problem}", error.hints[0]) from error
+    if module_id == "module-source-resolver" or module_id.startswith("resolver-"):
+        raise NotAcceptedError(
+            f"`{module_id}` is a resolver, which is not run as a module",
+            "a resolver decides which code is trusted: it belongs to the application, not to a plan",
+        )
+    return module_id
+
+
+def _anchored_source(source: str | None, info: ValidationInfo) -> str | None:
+    if source is None:
+        return None
+    try:
+        return SourceUri.parse(source).anchored(cast(EntryPlace, info.context).base).text
+    except SourceUriError as error:
+        raise NotAcceptedError(f"`{source}` is not a module source: {error.problem}", "; ".join(error.hints)) from error
+
+
+def _filled(text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise NotAcceptedError("is empty")
+    return text
+
+
+def _names(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _empty_for_none(value: object) -> object:
+    return {} if value is None else value
+
+
+class ModuleEntry(BaseModel):
+    """One module of a plan. `source` is absolute where it names a folder; `config` holds `${NAME}` references unexpanded."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    module: Annotated[str, AfterValidator(_known_module)]
+    source: Annotated[str | None, AfterValidator(_anchored_source)] = None
+    config: Annotated[dict[str, Any], BeforeValidator(_empty_for_none)] = Field(default_factory=dict)
+    instance_id: Annotated[str | None, AfterValidator(_filled)] = None
+    permissions: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)
+    limits: Annotated[Limits, BeforeValidator(_empty_for_none)] = Field(default_factory=Limits)
+    isolation: Isolation | None = None
+    spawn: Literal["template", "exec"] = "template"
+    on_failure: Literal["deny", "continue"] | None = None
+    replaces: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    state: Literal["ephemeral", "keep"] = "ephemeral"
+
+    _place: EntryPlace = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        self._place = context
+
+    @classmethod
+    def read(cls, written: object, place: EntryPlace) -> ModuleEntry:
+        """Return the entry that a person wrote at `place`.
+
+        Raises:
+            PlanError: it is no table, or something in it is not accepted; all of it is reported.
+        """
+        if isinstance(written, str):
+            raise PlanError([must_be("a table", written, place.path, f"write `module: {written}`")])
+        if not isinstance(written, Mapping):
+            raise PlanError([must_be("a table", written, place.path)])
+        try:
+            return cls.model_validate(dict(written), context=place)
+        except ValidationError as error:
+            raise PlanError(problems_of(error, place.path, _KNOWN_KEYS, place.renamed)) from error
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of module that the place in the plan asks for."""
+        return self._place.kind
+
+    @property
+    def path(self) -> str:
+        """The place in the plan, as in `tools[0]`."""
+        return self._place.path
+
+    def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
+        """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
+        return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+
+    def expanded_config(self, environ: Mapping[str, str]) -> dict[str, Any]:
+        """Return a copy of `config` with the secrets granted to this entry filled in from `environ`.
+
+        Raises:
+            PlanError: a reference is not granted, or its variable not set.
+        """
+        problems = self.config_problems(environ)
+        if problems:
+            raise PlanError(problems)
+        return {key: expanded(value, self.permissions, environ) for key, value in self.config.items()}
+
+
+ENTRY_KEYS = tuple(ModuleEntry.model_fields)
+
+_KNOWN_KEYS = {
+    "": ENTRY_KEYS,
+    "limits": tuple(Limits.model_fields),
+    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "secrets": tuple(SecretGrant.model_fields),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MountPlan:
+    """A plan that can be mounted.
+
+    `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables, folders
+    in `source` are absolute, references to secrets stay references, and its lists match the tuples here index by index.
+    `origin` is the file it came from; `notes` say what was passed on without being understood.
+    """
+
+    orchestrator: ModuleEntry
+    context: ModuleEntry
+    providers: tuple[ModuleEntry, ...]
+    tools: tuple[ModuleEntry, ...]
+    hooks: tuple[ModuleEntry, ...]
+    agents: dict[str, Any]
+    raw: dict[str, Any]
+    origin: Path | None
+    notes: tuple[str, ...]
+
+    def entries(self) -> Iterator[ModuleEntry]:
+        """Yield every entry in the order in which a session mounts them."""
+        yield self.orchestrator
+        yield self.context
+        yield from self.providers
+        yield from self.tools
+        yield from self.hooks

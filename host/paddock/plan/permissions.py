@@ -1,0 +1,163 @@
+"""What a plan grants to one module: the grammar of each family is checked here, its meaning belongs to the policy.
+
+A grant is text that is exactly one of the accepted forms; `*` stands for everything in `run`, `call`, `emit` and `hooks`
+only. A preset's name stands for a table that the policy knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+
+from .problems import NotAcceptedError, type_text
+
+Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_HOST = re.compile(
+    r"(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+_LAST_LABEL_IS_A_NUMBER = re.compile(r"(?:.*\.)?(?:0[xX][0-9A-Fa-f]*|[0-9]+)")
+_CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
+
+_NET_ACCEPTED = "net takes `host`, `host:port`, `*.suffix`, an IP address or a network such as `10.0.0.0/8`"
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    if isinstance(value, str):
+        raise NotAcceptedError("must be a list, is text", f'write ["{value}"]')
+    raise NotAcceptedError(f"must be a list, is {type_text(value)}")
+
+
+def _each(check: Callable[[str], None]) -> AfterValidator:
+    def checked(values: tuple[str, ...]) -> tuple[str, ...]:
+        for value in values:
+            if not value.strip():
+                raise NotAcceptedError("holds an empty grant")
+            if not value.isprintable():
+                raise NotAcceptedError(f"`{value}` has an unprintable character")
+            check(value)
+        return values
+
+    return AfterValidator(checked)
+
+
+def _check_path(value: str) -> None:
+    if value == "*":
+        raise NotAcceptedError("`*` is not a path", "name the folders; `/` is all of them")
+
+
+def _check_net(value: str) -> None:
+    if "://" in value:
+        raise NotAcceptedError(f"`{value}` is an address with a scheme", _NET_ACCEPTED)
+    host, port = value, ""
+    if value.startswith("["):
+        host, _, port = value[1:].partition("]")
+        if port and not port.startswith(":"):
+            raise NotAcceptedError(f"`{value}` is not understood", _NET_ACCEPTED)
+        separated, port = bool(port), port[1:]
+    else:
+        separated = value.count(":") == 1
+        if separated:
+            host, _, port = value.partition(":")
+    if separated and not (re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        raise NotAcceptedError(f"`{value}` has no port between 1 and 65535 after the colon", _NET_ACCEPTED)
+    try:
+        if "/" in host:
+            ip_network(host)
+        else:
+            ip_address(host)
+        return
+    except ValueError:
+        # A name that ends in a number is an address in disguise: resolvers read `127.1` and `0x7f.1` as 127.0.0.1.
+        if len(host) > 253 or not _HOST.fullmatch(host) or _LAST_LABEL_IS_A_NUMBER.fullmatch(host):
+            raise NotAcceptedError(f"`{value}` is not understood", _NET_ACCEPTED) from None
+
+
+def _check_env(value: str) -> None:
+    if not _VARIABLE.fullmatch(value.partition("=")[0]):
+        raise NotAcceptedError(f"`{value}` is not understood", "env takes `NAME` or `NAME=VALUE`")
+
+
+def _check_run(value: str) -> None:
+    if value != "*" and ("/" in value or " " in value or value in (".", "..")):
+        raise NotAcceptedError(f"`{value}` is not the name of a program", "run takes names such as `git`, or `*`")
+
+
+def _check_call(value: str) -> None:
+    if not _CALL.fullmatch(value):
+        accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
+        raise NotAcceptedError(f"`{value}` is not understood", accepted)
+
+
+def _check_glob(value: str) -> None:
+    if any(char.isspace() for char in value):
+        raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
+
+
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class SecretGrant(BaseModel):
+    """A secret by name; with `inject`, its value stays in the host and the module only sees a placeholder."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    name: str
+    inject: Literal["host"] | None = None
+
+
+def _secret(value: object) -> object:
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, (Mapping, SecretGrant)):
+        raise NotAcceptedError(f"must be a name or a table, is {type_text(value)}")
+    return value
+
+
+def _named(secret: SecretGrant) -> SecretGrant:
+    if not _VARIABLE.fullmatch(secret.name):
+        raise NotAcceptedError(f"`{secret.name}` is not the name of an environment variable")
+    return secret
+
+
+_Secret = Annotated[SecretGrant, BeforeValidator(_secret), AfterValidator(_named)]
+
+
+class Permissions(BaseModel):
+    """Either a `preset` and nothing else, or grants by family; no family granted is the default."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    preset: Preset | None = None
+    read: Annotated[_Texts, _each(_check_path)] = ()
+    write: Annotated[_Texts, _each(_check_path)] = ()
+    net: Annotated[_Texts, _each(_check_net)] = ()
+    env: Annotated[_Texts, _each(_check_env)] = ()
+    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(_listed)] = ()
+    run: Annotated[_Texts, _each(_check_run)] = ()
+    call: Annotated[_Texts, _each(_check_call)] = ()
+    emit: Annotated[_Texts, _each(_check_glob)] = ()
+    hooks: Annotated[_Texts, _each(_check_glob)] = ()
+
+    @staticmethod
+    def written(value: object) -> object:
+        """Return what to validate for a value that a person wrote: the name of a preset becomes the grant of it."""
+        if isinstance(value, str):
+            if value not in get_args(Preset):
+                raise NotAcceptedError(f"`{value}` is not a preset", f"presets: {', '.join(get_args(Preset))}")
+            return Permissions.model_validate({"preset": value})
+        if isinstance(value, Mapping) and "preset" in value:
+            names = ", ".join(get_args(Preset))
+            raise NotAcceptedError("a preset stands alone", f"write permissions: <preset>, which is one of {names}")
+        return Permissions() if value is None else value
+
+    def secret(self, name: str) -> SecretGrant | None:
+        """Return the grant of the secret `name`, if there is one."""
+        return next((grant for grant in self.secrets if grant.name == name), None)

@@ -1,0 +1,119 @@
+"""How what is wrong with a plan is put into words.
+
+Validation libraries report in their own vocabulary; here their findings become `PlanProblem`s that name the place as the
+plan spells it (`tools[1].limits.memory_max`) and say what would be accepted. Knows no keys of any plan by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from paddock.errors import PlanProblem
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+_WANTED = {
+    "string_type": "text",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "tuple_type": "a list",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+}
+
+
+class NotAcceptedError(ValueError):
+    """Raised by what reads a single value: `problem` is what is wrong with it, `accepted` what would not be."""
+
+    def __init__(self, problem: str, accepted: str = "") -> None:
+        self.problem = problem
+        self.accepted = accepted
+        super().__init__(f"{problem}; {accepted}" if accepted else problem)
+
+
+def path_text(*parts: str | int) -> str:
+    """Return the spelling of a place in a plan: `tools[1].config["a key"]`."""
+    text = ""
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not text or _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part}"]'
+    return text
+
+
+def type_text(value: object) -> str:
+    """Return what kind of thing a value of a plan is, in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
+
+
+def must_be(wanted: str, value: object, path: str, hint: str = "") -> PlanProblem:
+    """Return the problem of a value of the wrong type."""
+    return PlanProblem(path, f"must be {wanted}, is {type_text(value)}", hint)
+
+
+def unknown_key(key: str, known: Iterable[str], path: str) -> PlanProblem:
+    """Return the problem of a key that means nothing at `path`, with the known one it resembles as its hint."""
+    close = get_close_matches(key.lower(), known, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+    return PlanProblem(path, f"unknown key `{key}`", hint)
+
+
+def problems_of(
+    error: ValidationError, path: str, known: Mapping[str, tuple[str, ...]], renamed: Mapping[str, str]
+) -> list[PlanProblem]:
+    """Return the findings of a validation of the table at `path`.
+
+    `known` holds the keys legal in the table (under ``""``) and in the tables below it (under their own key); `renamed`
+    the places of keys that the plan has elsewhere.
+    """
+    found: list[PlanProblem] = []
+    for item in error.errors(include_url=False):
+        location = item["loc"]
+        match item["type"]:
+            case "extra_forbidden":
+                *above, key = location
+                names = [part for part in above if isinstance(part, str)]
+                found.append(unknown_key(str(key), known[names[-1] if names else ""], _place(path, above, renamed)))
+            case "missing":
+                found.append(PlanProblem(_place(path, location[:-1], renamed), f"`{location[-1]}` is missing"))
+            case _:
+                found.append(_value_problem(item, _place(path, location, renamed)))
+    return found
+
+
+def _value_problem(item: Any, path: str) -> PlanProblem:
+    kind = item["type"]
+    if kind == "value_error":
+        cause = item["ctx"]["error"]
+        if isinstance(cause, NotAcceptedError):
+            return PlanProblem(path, cause.problem, cause.accepted)
+    if kind == "literal_error":
+        return PlanProblem(path, f"must be one of {item['ctx']['expected']}")
+    if kind in _WANTED:
+        return must_be(_WANTED[kind], item["input"], path)
+    return PlanProblem(path, str(item["msg"]))
+
+
+def _place(path: str, location: Iterable[str | int], renamed: Mapping[str, str]) -> str:
+    parts = list(location)
+    if parts and isinstance(parts[0], str) and parts[0] in renamed:
+        return path_text(renamed[parts[0]], *parts[1:])
+    return path_text(path, *parts)
