@@ -21,6 +21,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _HOST = re.compile(
     r"(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 )
+_BRACKETED = re.compile(r"\[(?P<address>[0-9A-Fa-f:.]+)\](?::(?P<port>.*))?")
 _LAST_LABEL_IS_A_NUMBER = re.compile(r"(?:.*\.)?(?:0[xX][0-9A-Fa-f]*|[0-9]+)")
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
 
@@ -56,17 +57,14 @@ def _check_path(value: str) -> None:
 def _check_net(value: str) -> None:
     if "://" in value:
         raise NotAcceptedError(f"`{value}` is an address with a scheme", _NET_ACCEPTED)
-    host, port = value, ""
-    if value.startswith("["):
-        host, _, port = value[1:].partition("]")
-        if port and not port.startswith(":"):
-            raise NotAcceptedError(f"`{value}` is not understood", _NET_ACCEPTED)
-        separated, port = bool(port), port[1:]
+    bracketed = _BRACKETED.fullmatch(value)
+    if bracketed:
+        host, port = bracketed["address"], bracketed["port"]
+    elif value.count(":") == 1:
+        host, _, port = value.partition(":")
     else:
-        separated = value.count(":") == 1
-        if separated:
-            host, _, port = value.partition(":")
-    if separated and not (re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        host, port = value, None  # a bare IPv6 address has many colons and no port
+    if port is not None and not (re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         raise NotAcceptedError(f"`{value}` has no port between 1 and 65535 after the colon", _NET_ACCEPTED)
     try:
         if "/" in host:

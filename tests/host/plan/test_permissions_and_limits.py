@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import PlanError
+from paddock.plan import EntryPlace, ModuleEntry, SecretGrant
+
+PLACE = EntryPlace("tool", "tools[0]", Path("/plans"))
+
+
+def read(**keys: object) -> ModuleEntry:
+    return ModuleEntry.read({"module": "tool-x", **keys}, PLACE)
+
+
+def problem_of(**keys: object) -> tuple[str, str]:
+    with pytest.raises(PlanError) as caught:
+        read(**keys)
+    (problem,) = caught.value.problems
+    return problem.path, f"{problem.message} | {problem.hint}"
+
+
+@pytest.mark.parametrize(
+    ("family", "grants"),
+    [
+        ("read", [".", "/etc/hosts", "../other"]),
+        ("write", ["./out"]),
+        ("net", ["api.openai.com:443", "example.org", "*.example.org", "localhost:80", "127.0.0.1:11434"]),
+        (
+            "net",
+            ["10.0.0.0/8", "::1", "[::1]", "[::1]:8080", "fd00::/8", "xn--bcher-kva.example", "my_service.internal"],
+        ),
+        ("env", ["HOME", "LANG=C.UTF-8", "EMPTY="]),
+        ("run", ["bash", "git", "g++", "*"]),
+        ("call", ["tools", "tools:read_file", "providers", "context", "spawn", "*"]),
+        ("emit", ["session:*", "*"]),
+        ("hooks", ["tool:pre", "*"]),
+    ],
+)
+def test_every_accepted_grant_is_kept_as_written(family: str, grants: list[str]) -> None:
+    assert getattr(read(permissions={family: grants}).permissions, family) == tuple(grants)
+
+
+@pytest.mark.parametrize(
+    ("family", "grant"),
+    [
+        ("read", "*"),
+        ("write", "*"),
+        ("read", ""),
+        ("read", "a\x1bb"),
+        ("net", "*"),
+        ("net", "https://example.org"),
+        ("net", "example.org:"),
+        ("net", "example.org:0"),
+        ("net", "example.org:65536"),
+        ("net", "example.org:٤٤"),
+        ("net", "10.0.0.1/8"),
+        ("net", "127.1"),
+        ("net", "0x7f.1"),
+        ("net", "2130706433"),
+        ("net", "a..b"),
+        ("net", "-a.example"),
+        ("net", "*.*.example"),
+        ("net", "exa mple"),
+        ("net", "[::1"),
+        ("net", "[::1]x"),
+        ("net", "[::1]:"),
+        ("net", "[example.org"),
+        ("env", "1A"),
+        ("env", "=x"),
+        ("env", "*"),
+        ("run", "/bin/sh"),
+        ("run", "bash -c"),
+        ("run", ".."),
+        ("call", "everything"),
+        ("call", "tools:"),
+        ("call", "providers:x"),
+        ("emit", "a b"),
+        ("hooks", " "),
+    ],
+)
+def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant: str) -> None:
+    path, text = problem_of(permissions={family: [grant]})
+    assert path == f"tools[0].permissions.{family}"
+    assert "empty" in text or grant in text
+
+
+def test_a_lone_grant_is_told_to_be_a_list() -> None:
+    assert problem_of(permissions={"read": "."}) == (
+        "tools[0].permissions.read",
+        'must be a list, is text | write ["."]',
+    )
+    assert "is a table" in problem_of(permissions={"read": {}})[1]
+
+
+def test_a_grant_that_is_not_text_is_named_by_its_index() -> None:
+    assert problem_of(permissions={"run": ["git", 5]}) == (
+        "tools[0].permissions.run[1]",
+        "must be text, is a number | ",
+    )
+
+
+@pytest.mark.parametrize("preset", ["isolated", "workspace-read", "workspace", "shell"])
+def test_a_preset_stands_for_a_table(preset: str) -> None:
+    permissions = read(permissions=preset).permissions
+    assert permissions.preset == preset
+    assert permissions.read == ()
+
+
+def test_an_unknown_preset_lists_those_there_are() -> None:
+    path, text = problem_of(permissions="workspce")
+    assert path == "tools[0].permissions"
+    assert "workspace-read" in text
+
+
+def test_a_preset_cannot_be_one_key_of_a_table() -> None:
+    assert "stands alone" in problem_of(permissions={"preset": "shell", "read": ["."]})[1]
+
+
+def test_nothing_written_is_nothing_granted() -> None:
+    assert read().permissions == read(permissions=None).permissions == read(permissions={}).permissions
+    assert read().permissions.preset is None
+
+
+def test_a_secret_is_a_name_or_a_table() -> None:
+    permissions = read(permissions={"secrets": ["A_KEY", {"name": "B_KEY", "inject": "host"}]}).permissions
+    assert permissions.secret("A_KEY") == SecretGrant(name="A_KEY")
+    assert permissions.secret("B_KEY") == SecretGrant(name="B_KEY", inject="host")
+    assert permissions.secret("C_KEY") is None
+
+
+@pytest.mark.parametrize(
+    ("secret", "path"),
+    [
+        ("not a name", "tools[0].permissions.secrets[0]"),
+        (5, "tools[0].permissions.secrets[0]"),
+        ({"name": "A", "inject": "module"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "injekt": "host"}, "tools[0].permissions.secrets[0]"),
+        ({}, "tools[0].permissions.secrets[0]"),
+    ],
+)
+def test_a_malformed_secret_is_refused_at_its_place(secret: object, path: str) -> None:
+    assert problem_of(permissions={"secrets": [secret]})[0] == path
+
+
+def test_an_unknown_family_is_compared_with_the_known_ones() -> None:
+    assert problem_of(permissions={"network": []}) == (
+        "tools[0].permissions",
+        "unknown key `network` | did you mean `net`?",
+    )
+
+
+def test_limits_become_plain_numbers() -> None:
+    limits = read(
+        limits={
+            "memory_max": "256M",
+            "cpu_quota": "50%",
+            "tasks_max": 32,
+            "open_files_max": 128,
+            "file_size_max": "1G",
+            "tmp_max": "64M",
+            "runtime_max": "30s",
+            "start_max": "1min",
+            "output_max": "1M",
+        }
+    ).limits
+    assert limits.model_dump() == {
+        "memory_max": 256 * 1024**2,
+        "cpu_quota": 0.5,
+        "tasks_max": 32,
+        "open_files_max": 128,
+        "file_size_max": 1024**3,
+        "tmp_max": 64 * 1024**2,
+        "runtime_max": 30.0,
+        "start_max": 60.0,
+        "output_max": 1024**2,
+    }
+
+
+def test_limits_nobody_wrote_are_none() -> None:
+    assert set(read().limits.model_dump().values()) == {None}
+    assert read(limits={"tmp_max": None}).limits == read().limits
+
+
+def test_a_bad_unit_names_the_limit_and_what_is_accepted() -> None:
+    path, text = problem_of(limits={"runtime_max": 30})
+    assert path == "tools[0].limits.runtime_max"
+    assert text == "`30` is not understood | a duration is a number with ms, s, min or h, as in 30s"
+
+
+def test_every_problem_of_an_entry_is_reported_together() -> None:
+    with pytest.raises(PlanError) as caught:
+        read(limits={"memory_max": "lots", "runtim_max": "3s"}, isolation="vm", spawn=3, config=[], replaces=[1], x=1)
+    assert {problem.path for problem in caught.value.problems} == {
+        "tools[0]",
+        "tools[0].config",
+        "tools[0].limits.memory_max",
+        "tools[0].limits",
+        "tools[0].isolation",
+        "tools[0].spawn",
+        "tools[0].replaces[0]",
+    }
+
+
+@pytest.mark.parametrize("key", ["isolation", "spawn", "on_failure", "state"])
+def test_a_choice_outside_the_list_shows_the_list(key: str) -> None:
+    path, text = problem_of(**{key: "sometimes"})
+    assert path == f"tools[0].{key}"
+    assert "must be one of" in text
+
+
+def test_one_replaced_name_may_be_written_without_a_list() -> None:
+    assert read(replaces="bash").replaces == ("bash",)
+    assert read(replaces=["bash", "sh"]).replaces == ("bash", "sh")

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock.errors import (
+    CallRefusedError,
+    DeadlockError,
+    Denial,
+    LaunchError,
+    ModuleDiedError,
+    ModuleError,
+    ModuleLoadError,
+    ModuleMissingError,
+    ModuleTimeoutError,
+    PaddockError,
+    PlanError,
+    PlanProblem,
+    QuarantinedError,
+    render,
+)
+from paddock_sdk.contract import boundary_errors, module_sources
+from paddock_sources import Attempt, Resolver, SourceError, SourceUri
+
+
+class Killed:
+    def describe(self) -> str:
+        return "killed by signal 9\nlast words: \x1b[2Jbye"
+
+
+ALL = [
+    PlanError([PlanProblem("tools", "must be a list")]),
+    ModuleMissingError("tool-x"),
+    ModuleLoadError("tool-x", "import", "no"),
+    LaunchError("tool-x", "clone", "no"),
+    ModuleDiedError("tool-x", Killed()),
+    ModuleTimeoutError("tool-x", "`execute`", 30.0),
+    QuarantinedError("tool-x", deaths=3, window_seconds=60),
+    DeadlockError("tool-x", chain=["loop-basic"]),
+    CallRefusedError(Denial("call", "context", "tool-x")),
+]
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: type(error).__name__)
+def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
+    assert isinstance(error, PaddockError)
+    assert render(error).startswith(f"error: {error.summary}")
+    assert str(error).startswith(error.summary)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    list(zip(ALL, [1, 1, 1, 1, 5, 5, 5, 1, 4], strict=True)),
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
+)
+def test_the_exit_code_says_whose_turn_it_is(error: PaddockError, code: int) -> None:
+    assert error.exit_code == code
+
+
+def test_an_error_without_a_leaf_of_its_own_counts_as_our_defect() -> None:
+    assert PaddockError("?").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "caught_as"),
+    [
+        (ALL[1], module_sources.ModuleNotFoundError),
+        (ALL[2], module_sources.ModuleLoadError),
+        (ALL[3], module_sources.ModuleLoadError),
+        (ALL[4], boundary_errors.ModuleGoneError),
+        (ALL[5], TimeoutError),
+        (ALL[6], boundary_errors.ModuleGoneError),
+        (ALL[7], boundary_errors.DeadlockError),
+        (ALL[8], boundary_errors.RefusedError),
+        (ALL[8], PermissionError),
+    ],
+)
+def test_code_written_for_the_contracts_catches_ours(error: PaddockError, caught_as: type[Exception]) -> None:
+    assert isinstance(error, caught_as)
+    assert str(error).startswith(error.summary)
+
+
+def test_a_plan_error_lists_every_problem_and_hint() -> None:
+    error = PlanError(
+        [PlanProblem("tools[1].module", "is empty", "name it"), PlanProblem("", "unknown key `tool`")],
+        origin="plan.yaml",
+    )
+    assert str(error) == "plan `plan.yaml` has 2 problems\n  tools[1].module: is empty\n  unknown key `tool`"
+    assert error.hints == ("tools[1].module: name it",)
+
+
+def test_the_shape_of_a_rendered_error_is_error_detail_blank_hints() -> None:
+    error = CallRefusedError(
+        Denial("connect to", "api.example:443", "tool-w", 'permissions: {net: ["api.example:443"]}')
+    )
+    assert render(error) == (
+        "error: module `tool-w` may not connect to `api.example:443`\n"
+        "\n"
+        'hint: to allow it, add to the entry of `tool-w` in the plan: permissions: {net: ["api.example:443"]}'
+    )
+
+
+def test_a_refusal_that_nothing_can_lift_says_so() -> None:
+    assert "no grant allows this" in render(CallRefusedError(Denial("emit", "session:end", "tool-w")))
+
+
+def test_text_from_a_module_cannot_draw_on_the_terminal() -> None:
+    shown = render(ModuleLoadError("tool-x", "import", "bad\nhint: rm -rf", traceback="Traceback\n  \x1b[31mX\u202e"))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert shown.splitlines()[0] == r"error: module `tool-x` cannot be imported: bad\nhint: rm -rf"
+    assert shown.splitlines()[1:] == ["  Traceback", r"    \x1b[31mX\u202e"]
+
+
+def test_an_endless_traceback_is_shown_by_its_end() -> None:
+    traceback = "\n".join(f"frame {number}" for number in range(5000)) + "\n" + "x" * 100_000
+    shown = render(ModuleLoadError("tool-x", "mount", "boom", traceback=traceback)).splitlines()
+    assert "frame 0" not in "\n".join(shown)
+    assert "frame 4999" in "\n".join(shown)
+    assert len(shown) < 70
+    assert max(len(line) for line in shown) < 600
+
+
+def test_a_death_names_the_call_and_the_report_under_it() -> None:
+    error = ModuleDiedError("tool-x", Killed(), call="`execute`")
+    assert error.summary == "module `tool-x` ended during `execute`: killed by signal 9"
+    assert error.detail == ("last words: \x1b[2Jbye",)
+    assert "\x1b" not in str(error)
+
+
+def test_a_quarantine_tells_of_the_last_death() -> None:
+    error = QuarantinedError("tool-x", deaths=3, window_seconds=60, report=Killed())
+    assert "killed by signal 9" in str(error)
+
+
+def test_a_failed_resolution_keeps_each_place_tried() -> None:
+    with pytest.raises(SourceError) as caught:
+        Resolver({}).resolve("tool-nowhere", "/nonexistent/folder")
+    error = ModuleMissingError.of("tool-nowhere", caught.value)
+    assert isinstance(error, ModuleError)
+    assert [attempt.layer for attempt in error.tried] == [
+        "environment variable AMPLIFIER_MODULE_TOOL_NOWHERE",
+        "source of the plan entry",
+    ]
+    assert "/nonexistent/folder" in str(error)
+
+
+def test_any_failure_of_a_source_becomes_a_missing_module() -> None:
+    with pytest.raises(SourceError) as caught:
+        SourceUri.parse("~/x")
+    error = ModuleMissingError.of("tool-x", caught.value)
+    assert error.tried == (Attempt("source", "", caught.value.summary),)
+    assert error.hints == caught.value.hints
+    assert render(caught.value).startswith("error: `~/x` is not a module source")
+
+
+def test_an_error_nobody_planned_is_called_a_defect() -> None:
+    assert render(KeyError("x\x1b")).startswith("error: unexpected KeyError: 'x")
+    assert "defect of Paddock" in render(ValueError("?"))
