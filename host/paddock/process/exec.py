@@ -1,0 +1,47 @@
+"""Start module processes as fresh interpreters: for modules whose environment does not fit a template.
+
+Same init, same worker, same guarantees as by fork; only dearer. The command line shows no environment: that goes over
+the lifeline.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+
+from paddock.errors import LaunchError
+from paddock.process.launcher import LaunchSpec, launch_through
+from paddock.process.module_process import ModuleProcess
+from paddock.process.reaper import Reaper
+from paddock.process.wiring import Wiring
+
+_REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
+
+
+class ExecLauncher:
+    """Launches by exec, one interpreter for each process."""
+
+    def __init__(self) -> None:
+        self._reapers: list[Reaper] = []
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that is entering its entry; see `Launcher.launch`."""
+        request = spec.request()
+        try:
+            return await launch_through(spec, partial(self._spawn, spec, request))
+        except OSError as error:
+            raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
+
+    async def aclose(self) -> None:
+        """Wait, bounded in time, until the processes that ended are reaped; live ones go on."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_SECONDS):
+            for reaper in self._reapers:
+                await reaper.ends_within(_REAP_SECONDS)
+
+    async def _spawn(self, spec: LaunchSpec, request: bytes, wiring: Wiring) -> None:
+        self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
+        fds = wiring.worker_fds
+        # An interpreter that fails before it can report says so on the module's stderr.
+        self._reapers.append(Reaper(spec.runtime.spawn(fds, tuple(fds.values()), fds["stderr"])))
+        wiring.lifeline.send(request)

@@ -1,0 +1,112 @@
+"""The seam between who wants a module process and how one comes to be."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import msgpack
+
+from paddock.errors import LaunchError
+from paddock.process.module_process import ModuleProcess
+from paddock.process.output import OutputLine
+from paddock.process.runtime import WorkerRuntime
+from paddock.process.wiring import Wiring
+from paddock_sandbox.profile import SandboxProfile
+
+_START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usual start takes milliseconds
+
+# Fits the default buffer of a unix socket (208 KiB), because a request is one datagram.
+_REQUEST_BYTES = 128 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """What a process is to be: its name in messages, where it works, its whole environment, and how it is shut in.
+
+    A working directory the worker may not enter is replaced by the root.
+    """
+
+    name: str
+    working_dir: Path
+    environ: Mapping[str, str]
+    runtime: WorkerRuntime
+    profile: SandboxProfile = field(default_factory=SandboxProfile)
+    log_limit_bytes: int = 1 << 16
+    on_line: Callable[[OutputLine], None] | None = None
+
+    def request(self) -> bytes:
+        """Return the request as the worker's init reads it.
+
+        Raises:
+            LaunchError: The environment is too large to hand over.
+        """
+        request: bytes = msgpack.packb(
+            {
+                "name": self.name,
+                "working_dir": str(self.working_dir),
+                "environ": dict(self.environ),
+                "entry": self.runtime.entry,
+                "profile": self.profile.as_dict(),
+            }
+        )
+        if len(request) > _REQUEST_BYTES:
+            raise LaunchError(
+                self.name,
+                "request",
+                f"its environment takes {len(request)} bytes, {_REQUEST_BYTES} can be handed over",
+                hints=["grant it fewer or shorter environment variables"],
+            )
+        return request
+
+
+class Launcher(Protocol):
+    """Starts processes. Each belongs to who asked for it; the launcher keeps nothing but its own means."""
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that has locked itself down and is entering its entry.
+
+        A failed or cancelled launch leaves neither a process nor a descriptor behind.
+
+        Raises:
+            LaunchError: No such process could be made; the step that failed is named.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release the launcher's own means, bounded in time; processes it launched go on."""
+        ...
+
+
+async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitable[None]]) -> ModuleProcess:
+    """Wire a process up, have the worker's ends handed over, and return it once it enters its entry.
+
+    The part all launchers share: when anything goes wrong, or the caller is cancelled, the tree is ended and
+    everything released.
+
+    Raises:
+        LaunchError: A step failed or took too long.
+        OSError: The hand-over failed.
+    """
+    try:
+        wiring = Wiring()
+    except OSError as error:
+        raise LaunchError(spec.name, "sockets and pipes", str(error)) from error
+    process = ModuleProcess(spec.name, wiring, spec.log_limit_bytes, spec.on_line)
+    try:
+        with anyio.fail_after(_START_SECONDS):
+            try:
+                await hand_over(wiring)
+            finally:
+                wiring.close_worker_ends()
+            await process.entered()
+    except TimeoutError:
+        await process.abandon()
+        raise LaunchError(spec.name, "start", f"it was not ready within {_START_SECONDS:g} s") from None
+    except BaseException:
+        await process.abandon()
+        raise
+    return process

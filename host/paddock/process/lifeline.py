@@ -1,0 +1,129 @@
+"""The host's end of the socket that ties a process tree's life to the host's.
+
+Collects what the init and, before its entry, the worker say, in whatever order it comes, and hands commands to the
+init. Closing it is itself the strongest command: the init then ends the tree. Everything here happens on the loop and
+nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgpack
+
+from paddock.process.exit_status import FailedStep
+
+Command = Literal["terminate", "kill"]
+
+_MESSAGE_BYTES = 1 << 14
+_PIDFDS = 2  # the init's and the worker's
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process ids of an init and its worker."""
+
+    init: int
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a worker did to itself before its entry, and the folder it works in."""
+
+    lockdown_level: str
+    lockdown_steps: tuple[str, ...]
+    working_dir: str
+
+
+class Lifeline:
+    """What has been said so far, and whether anything can follow; takes over the socket."""
+
+    def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
+        self.started: Started | None = None
+        self.ready: Ready | None = None
+        self.failed: FailedStep | None = None
+        self.exited: dict[str, Any] | None = None
+        self.is_open = True
+        self._line = line
+        self._on_change = on_change
+        self._pidfds: list[int] = []
+        self._loop = asyncio.get_running_loop()
+        line.setblocking(False)
+        self._loop.add_reader(line, self._read)
+
+    def send(self, command: Command) -> None:
+        """Give the init a command; once the tree is gone there is nobody to hear it."""
+        if self.is_open:
+            try:
+                self._line.send(command.encode())
+            except OSError:
+                pass  # closed: its end is read in a moment. Full: a hundred commands are waiting to be obeyed already
+
+    def hang_up(self) -> None:
+        """End the tree as the host's own end would, and go on listening for its last words."""
+        if self.is_open:
+            try:
+                self._line.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # the other end was first
+
+    def wake_init(self) -> None:
+        """Let an init that was stopped by a signal go on, so that it can obey."""
+        self._signal(self._pidfds[:1], signal.SIGCONT)
+
+    def kill_both(self) -> None:
+        """Kill worker and init themselves, when the init obeys no more; what else they started is not reached."""
+        self._signal(reversed(self._pidfds), signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop listening and release every descriptor; a tree that still lives is ended by its init."""
+        if self.is_open:
+            self.is_open = False
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._line)
+            self._line.close()
+            while self._pidfds:
+                os.close(self._pidfds.pop())
+
+    @staticmethod
+    def _signal(pidfds: Any, number: signal.Signals) -> None:
+        for pidfd in pidfds:
+            try:
+                signal.pidfd_send_signal(pidfd, number)
+            except (ProcessLookupError, PermissionError):
+                pass  # ended, which is what it was for
+
+    def _read(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, _PIDFDS, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        self._pidfds += fds
+        if data:
+            self._note(data)
+        else:
+            if self.exited is None:
+                self.kill_both()
+            self.close()
+        self._on_change()
+
+    def _note(self, data: bytes) -> None:
+        for kind, body in msgpack.unpackb(data).items():
+            if kind == "started":
+                self.started = Started(body["init"], body["worker"])
+            elif kind == "ready":
+                lockdown = body["lockdown"]
+                self.ready = Ready(lockdown["level"], tuple(lockdown["steps"]), body["working_dir"])
+            elif kind == "failed":
+                self.failed = FailedStep(body["step"], body["errno"], body["detail"])
+            elif kind == "exited":
+                self.exited = body

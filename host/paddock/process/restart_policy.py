@@ -1,0 +1,51 @@
+"""How soon a module that died is started again, and when it no longer is.
+
+Values and arithmetic only: times, in seconds of any steady clock, are handed in. A module that died once is tried again
+soon; one that keeps dying waits longer each time; one that died too often within the window is quarantined for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """Delays grow from `initial_delay` by `factor` up to `max_delay`; `max_deaths` within `window` are the end."""
+
+    initial_delay: float = 0.1
+    factor: float = 2.0
+    max_delay: float = 10.0
+    max_deaths: int = 5
+    window: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that would restart without end or never."""
+        if not 0 <= self.initial_delay <= self.max_delay:
+            raise ValueError(f"initial_delay {self.initial_delay} is not between 0 and max_delay {self.max_delay}")
+        if self.factor < 1:
+            raise ValueError(f"factor {self.factor} would shorten the delay with each death; it is at least 1")
+        if self.max_deaths < 1 or self.window <= 0:
+            raise ValueError(f"{self.max_deaths} deaths within {self.window} s cannot be counted; both are positive")
+
+
+@dataclass(frozen=True, slots=True)
+class RestartState:
+    """The deaths of one module that still count, and whether they were too many."""
+
+    deaths: tuple[float, ...] = ()
+    quarantined: bool = False
+
+    def after_death(self, policy: RestartPolicy, now: float) -> RestartState:
+        """Return the state after a death at `now`; quarantine, once reached, stays."""
+        deaths = (*(death for death in self.deaths if now - death < policy.window), now)
+        return RestartState(deaths, self.quarantined or len(deaths) >= policy.max_deaths)
+
+    def delay(self, policy: RestartPolicy, now: float) -> float:
+        """Return the seconds still to wait at `now` before the next start; a module that never died waits for none."""
+        counted = [death for death in self.deaths if now - death < policy.window]
+        if not counted:
+            return 0.0
+        # A large exponent overflows long before the product could matter.
+        grown = policy.initial_delay * policy.factor ** min(len(counted) - 1, 64)
+        return max(0.0, counted[-1] + min(policy.max_delay, grown) - now)

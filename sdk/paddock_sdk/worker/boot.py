@@ -1,0 +1,32 @@
+"""The first code of every interpreter started for modules: make the runtime importable, then become a part of it.
+
+Started as `python -I -S -c <bootstrap> <directory of this package> <settings as JSON>`. The bootstrap directory is
+taken off the import path again before anything else is imported from it. Never returns: the process is a template, or
+the init of one worker.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NoReturn
+
+from paddock_sdk.worker.runtime_path import RuntimePath
+
+
+def main() -> NoReturn:
+    """Read the settings from the command line and become what they say."""
+    bootstrap, settings = sys.argv[1], json.loads(sys.argv[2])
+    sys.argv[:] = ["paddock-worker"]
+    sys.path.remove(bootstrap)
+    sys.path_importer_cache.pop(bootstrap, None)
+    sys.meta_path.insert(0, RuntimePath(settings["packages"]))
+
+    if "control" in settings:
+        from paddock_sdk.worker.template import serve
+
+        serve(settings["control"], settings["preload"], settings["host"])
+    else:
+        from paddock_sdk.worker.init import start_alone
+
+        start_alone(settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"])

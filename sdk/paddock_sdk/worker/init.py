@@ -1,0 +1,315 @@
+"""Stand between the host and one worker: start it, wait for it, and leave nothing of its tree behind.
+
+The one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and talks to the
+host over the lifeline, a SOCK_SEQPACKET socket. It says `started`, and `exited` once every descendant is dead and
+reaped; it obeys `terminate` and `kill`; and it kills the tree when the lifeline closes, however the host ended. The
+worker itself says `ready` there, or `failed` with the step and its errno (exit code 70), and lets go of it before any
+code of the module can run. It lives as long as its worker, so it touches next to no memory after its fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import msgpack
+
+from paddock_sandbox import prctl
+
+FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
+REQUEST_BYTES = 1 << 18  # a name, two paths and an environment; the host refuses longer ones before sending
+_COMMAND_BYTES = 64
+_DETAIL_CHARS = 2000
+_SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much
+_SWEEP_POLL_MS = 5  # an orphan may be handed over without a signal of its own: look again this soon
+
+
+def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
+    """Become the init of one worker in an interpreter of its own; the request is the lifeline's first message."""
+    reset_signals()
+    line = socket.socket(fileno=lifeline)
+    data = line.recv(REQUEST_BYTES)
+    line.detach()
+    if not data:
+        os._exit(0)
+    run(msgpack.unpackb(data), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+
+
+def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
+    """Start the worker the request describes, see its whole tree to its end, report it and end the process."""
+    try:
+        exited = _see_to_the_end(request, rpc, stdout, stderr, lifeline)
+    except BaseException as error:  # nobody else is left to report it or to end the tree
+        report_failure(lifeline, "init", error)
+        _sweep()
+        os._exit(FAILED_BEFORE_ENTRY)
+    report(lifeline, {"exited": exited})
+    os._exit(0)
+
+
+def reset_signals() -> None:
+    """Give every signal the meaning it has in a freshly started Python, whatever was inherited."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def report(lifeline: int, message: dict[str, object], fds: Iterable[int] = ()) -> None:
+    """Send one message to the host; that the host is gone is seen elsewhere, and is no error here."""
+    line = socket.socket(fileno=lifeline)
+    try:
+        socket.send_fds(line, [msgpack.packb(message)], list(fds), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    except OSError:
+        pass
+    finally:
+        line.detach()
+
+
+def report_failure(lifeline: int, step: str, error: BaseException) -> None:
+    """Tell the host which step failed before the entry was reached, with the error number where there is one."""
+    number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
+    detail = f"{type(error).__name__}: {error}"[:_DETAIL_CHARS]
+    report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
+
+
+def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int, lifeline: int) -> dict[str, object]:
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    prctl.become_child_subreaper()
+    # The pipe turns SIGCHLD into something poll() sees; a template's children are reaped by the kernel, ours by us.
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _notice)
+    init = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        _become_worker(request, init, rpc, stdout, stderr, lifeline)
+
+    # A pidfd keeps meaning this process after its number is used again, and lets the host act should we be stopped.
+    pidfds = [os.pidfd_open(init), os.pidfd_open(worker)]
+    report(lifeline, {"started": {"init": init, "worker": worker}}, pidfds)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    _close_all_but(0, 1, 2, lifeline, woken, wake)
+    os.chdir("/")
+
+    poller = select.poll()
+    poller.register(lifeline, select.POLLIN)
+    poller.register(woken, select.POLLIN)
+    ended: dict[str, object] | None = None
+    while ended is None:
+        for fd, _ in poller.poll():
+            if fd == woken:
+                _drain(woken)
+                ended = _reap(worker)
+            elif not _obey(lifeline, worker):
+                poller.unregister(lifeline)
+    left_behind = _sweep()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        **ended,
+        "peak_rss": used.ru_maxrss * 1024,
+        "user_time": used.ru_utime,
+        "system_time": used.ru_stime,
+        "left_behind": left_behind,
+    }
+
+
+def _notice(signal_number: int, frame: object) -> None:
+    """Do nothing: a handler of any kind is what makes the interpreter write to the wake-up descriptor."""
+
+
+def _drain(woken: int) -> None:
+    try:
+        while os.read(woken, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _obey(lifeline: int, worker: int) -> bool:
+    """Carry out one command; kill the worker and return False once the host is gone."""
+    line = socket.socket(fileno=lifeline)
+    try:
+        command = line.recv(_COMMAND_BYTES, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        command = b""
+    finally:
+        line.detach()
+    _signal(worker, signal.SIGTERM if command == b"terminate" else signal.SIGKILL)
+    return command != b""
+
+
+def _reap(worker: int) -> dict[str, object] | None:
+    """Reap whatever has ended; return how the worker did, once it has."""
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+        if ended.si_pid == worker:
+            # Before it is reaped: until then its group's number cannot mean anybody else.
+            _signal(worker, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+            return {"code": code, "signal": None} if code >= 0 else {"code": None, "signal": -code}
+        os.waitpid(ended.si_pid, 0)
+    return None
+
+
+def _sweep() -> int:
+    """Kill and reap every descendant; return how many would not die in time."""
+    deadline = time.monotonic() + _SWEEP_SECONDS
+    while True:
+        # Only our own children: their numbers are ours until we reap them, and what they leave behind becomes ours.
+        children = _children()
+        for child in children:
+            _signal(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0] != 0:
+                pass
+        except ChildProcessError:
+            return 0
+        if time.monotonic() > deadline:
+            return len(children)
+        select.poll().poll(_SWEEP_POLL_MS)
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as listing:
+        return [int(pid) for pid in listing.read().split()]
+
+
+def _signal(child: int, number: int) -> None:
+    """Signal a child that is not reaped, with its process group: groups stay in their session, so within our tree."""
+    try:
+        group = os.getpgid(child)
+        if group == os.getpgrp():
+            os.kill(child, number)  # it did not get as far as a session of its own
+        else:
+            os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close every descriptor of the process except these."""
+    lowest = 0
+    for fd in sorted(kept):
+        os.closerange(lowest, fd)
+        lowest = fd + 1
+    # Bounded by what is open: without close_range(2) the interpreter would try every number there is.
+    os.closerange(lowest, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+
+
+def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
+    """Take every step between the fork and the entry, say `ready`, run the entry and end the process."""
+    step = "entry"
+    try:
+        steps: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("new session", os.setsid),
+            ("signals", reset_signals),
+            ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
+            ("close descriptors", lambda: _close_all_but(0, 1, 2, rpc, lifeline)),
+            ("environment", lambda: _take_environment(request["environ"])),
+        )
+        for name, take in steps:
+            step = name
+            take()
+        os.umask(0o077)
+        step = "lockdown"
+        lockdown = _lock_down(request["profile"], init)
+        step = "working directory"
+        working_dir = _enter(request["working_dir"])
+        step = "runtime"
+        entry = _load(request["entry"])
+        gc.enable()
+        report(lifeline, {"ready": {"lockdown": lockdown, "working_dir": working_dir}})
+        os.close(lifeline)
+    except BaseException as error:  # whatever it is, the entry must not run
+        report_failure(lifeline, step, error)
+        os._exit(FAILED_BEFORE_ENTRY)
+    os._exit(_run_entry(entry, rpc, request["name"]))
+
+
+def _take_standard_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for source, standard in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(source, standard)
+    # A pipe is block-buffered by default; a person following the log wants each line when it is printed.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+
+
+def _take_environment(environ: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environ)
+    time.tzset()
+    # Compiled files would be written beside sources that are shared, verified or somebody's working copy.
+    sys.dont_write_bytecode = True
+
+
+def _lock_down(profile: dict[str, object], init: int) -> dict[str, object]:
+    # Imported here: the init of an exec'd worker never needs them.
+    from paddock_sandbox import lockdown
+    from paddock_sandbox.profile import SandboxProfile
+
+    return lockdown.apply(SandboxProfile.from_dict(profile), parent=init).as_dict()
+
+
+def _enter(working_dir: str) -> str:
+    """Change to the working directory, or to the root where the worker may not go there; return which it is."""
+    try:
+        os.chdir(working_dir)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        os.chdir("/")
+    return os.getcwd()
+
+
+def _load(entry: str) -> Callable[[socket.socket, str], None]:
+    module, _, function = entry.partition(":")
+    loaded: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str) -> int:
+    """Run the entry, then what a Python program does at its end, short of taking the interpreter apart."""
+    code = 0
+    try:
+        entry(socket.socket(fileno=rpc), name)
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except BaseException:  # this is the top of the process
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    # As an interpreter does: wait for threads that are not daemons, then run what was registered for the end.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # a closed or broken stream loses its last bytes, not the exit code
+    return code
+
+
+def _exit_code(status: object) -> int:
+    if status is None:
+        return 0
+    if isinstance(status, int):
+        return status & 0xFF
+    print(status, file=sys.stderr)  # noqa: T201 - what Python does with `sys.exit("text")`
+    return 1
