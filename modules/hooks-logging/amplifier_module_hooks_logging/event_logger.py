@@ -51,7 +51,7 @@ class EventLogger:
             if self._settings.wants(event):
                 line = line_for(event, data, self._settings.detail, self._settings.max_line_bytes)
                 self._file.append(self._path(), line)
-        except Exception as problem:  # noqa: BLE001 - a log must never disturb what it records
+        except Exception as problem:
             self._complain(problem)
         return HookResult(action="continue")
 

@@ -192,9 +192,9 @@ async def test_the_priority_decides_when_the_log_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "api_key", "apiKey", "API-KEY", "OPENAI_API_KEY", "x-api-key", "token", "access_token", "accessToken", "password",
-        "db_password", "Authorization", "secret", "client_secret", "clientSecret", "AWS_SECRET_ACCESS_KEY", "private_key",
-        "credentials", "Set-Cookie", "auth",
+        "api_key", "apiKey", "API-KEY", "OPENAI_API_KEY", "x-api-key", "token", "access_token", "accessToken",
+        "password", "db_password", "Authorization", "secret", "client_secret", "clientSecret", "AWS_SECRET_ACCESS_KEY",
+        "private_key", "credentials", "Set-Cookie", "auth",
     ],
 )  # fmt: skip
 def test_a_secret_is_known_by_its_name(key: str) -> None:

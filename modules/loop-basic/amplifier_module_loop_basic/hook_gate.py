@@ -15,7 +15,7 @@ from amplifier_core.models import HookResult
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Text a hook, or the loop itself, wants the model to read; an ephemeral one never enters the stored conversation."""
+    """Text a hook or the loop itself wants the model to read; an ephemeral one is never stored."""
 
     content: str
     role: str = "system"

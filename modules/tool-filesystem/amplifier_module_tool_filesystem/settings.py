@@ -27,7 +27,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:
-        """Return the settings a mount plan's `config` describes; a value of null means the default, an empty list nothing.
+        """Return the settings a mount plan's `config` describes; null means the default, an empty list means nothing.
 
         Raises:
             ValueError: a value has the wrong shape; the message names it.
