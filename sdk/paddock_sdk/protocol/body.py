@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path, PurePath
@@ -20,7 +21,7 @@ from uuid import UUID
 import msgpack
 
 from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, Buffer
+from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, MAX_FRAME_BYTES, MAX_HANDLES, Buffer
 
 
 class Ext(IntEnum):
@@ -38,13 +39,36 @@ class Ext(IntEnum):
 
 
 _SCANNED_EXTENSIONS: Final = frozenset({Ext.MODEL, Ext.ERROR, Ext.TUPLE, Ext.SET, Ext.FROZENSET, Ext.SCALAR})
+_COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
+    Ext.TUPLE: tuple,
+    Ext.SET: set,
+    Ext.FROZENSET: frozenset,
+}
 _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long text takes quadratic time
-_MAX_LOOSE_KEYS: Final = 1024  # keys that are not strings can be made to collide; this many are still harmless
+_MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
+_MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
+_MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
+_TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 
 # Bytes that can open a container or an extension; any of them may also be part of something else.
-_OPENERS: Final = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xE0)])
+_OPENERS: Final = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)])
 _NOT_OPENERS: Final = bytes(byte for byte in range(256) if byte not in _OPENERS)
+
+
+def _size_after(head: int) -> int:
+    """Return how many bytes follow a head that says so itself, -1 for the others."""
+    if head <= 0x7F or head >= 0xE0 or head in (0x80, 0x90) or 0xC0 <= head <= 0xC3:
+        return 0
+    if 0xA0 <= head <= 0xBF:
+        return head & 0x1F
+    return (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)[head - 0xCA] if 0xCA <= head <= 0xD3 else -1  # floats and integers
+
+
+_SIZES: Final = tuple(_size_after(head) for head in range(256))
+_LARGE_MAP: Final = re.compile(
+    rb"\xde[\x04-\xff]|\xdf"
+)  # heads of maps of 1024 keys and more; it may match other bytes
 
 
 class Vocabulary(Protocol):
@@ -64,11 +88,12 @@ class EncodeError(LocalProtocolError):
 class Codec:
     """Encode and decode bodies; one per thread of use, as it reuses its packer."""
 
-    __slots__ = ("_exported", "_packer", "_plain_extension", "_vocabulary")
+    __slots__ = ("_exported", "_packer", "_plain_extension", "_taming", "_vocabulary")
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary
         self._exported: list[object] | None = None
+        self._taming = False
         self._packer = msgpack.Packer(default=self._default, strict_types=True)
         self._plain_extension = functools.partial(self._extension, ())
 
@@ -76,14 +101,22 @@ class Codec:
         """Return the body for `value`, and the live objects it refers to by position.
 
         Raises:
-            EncodeError: something in `value` has no form on the wire.
+            EncodeError: something in `value` has no form on the wire, or its body is over a cap.
         """
         exported: list[object] = []
         before, self._exported = self._exported, exported if live_objects else None
         try:
-            return self._pack(value), exported
+            body = self._pack(value)
+            check_caps(body)
+            if len(body) > 2 * _MAX_LOOSE_KEYS and _LARGE_MAP.search(body):
+                _check_keys(body)
+        except EncodeError:
+            raise
+        except Exception as exc:  # a value may be of any class, and raise anything when it is looked at
+            raise EncodeError(f"a value cannot be sent: {exc}") from exc
         finally:
             self._exported = before
+        return body, exported
 
     def decode(self, body: Buffer, objects: Sequence[object] = ()) -> Any:
         """Return the value of `body`, with `objects` in the places of its handles.
@@ -100,48 +133,52 @@ class Codec:
     def _pack(self, value: object) -> bytes:
         try:
             return self._packer.pack(value)  # type: ignore[no-any-return]
-        except EncodeError:
-            self._packer.reset()
-            raise
-        except (OverflowError, UnicodeEncodeError):
-            self._packer.reset()
-        except (ValueError, RecursionError) as exc:
-            self._packer.reset()
-            raise EncodeError(f"a value cannot be sent: {exc}") from exc
+        except UnicodeEncodeError:
+            if self._exported is not None:
+                self._exported.clear()
+        # Lone surrogates are rare enough to start again from the top, once, with every string looked at.
+        self._taming = True
         try:
-            return msgpack.packb(_tame(value), default=self._default, strict_types=True)  # type: ignore[no-any-return]
-        except (ValueError, RecursionError) as exc:
-            raise EncodeError(f"a value cannot be sent: {exc}") from exc
+            return self._nested(value)
+        finally:
+            self._taming = False
 
     def _nested(self, value: object) -> bytes:
         """Pack the content of an extension; the shared packer is busy with what is around it."""
-        try:
-            return msgpack.packb(value, default=self._default, strict_types=True)  # type: ignore[no-any-return]
-        except (OverflowError, UnicodeEncodeError):
-            return msgpack.packb(_tame(value), default=self._default, strict_types=True)  # type: ignore[no-any-return]
+        if self._taming:
+            value = _tame(value)
+        return msgpack.packb(value, default=self._default, strict_types=True)  # type: ignore[no-any-return]
 
     def _default(self, value: Any) -> object:
         kind = type(value)
         if kind is tuple:
             return msgpack.ExtType(Ext.TUPLE, self._nested(list(value)))
+        if kind is int:
+            return _integer(value)
         if self._vocabulary is not None:
             known = self._vocabulary.to_wire(value)
             if known is not None:
                 return msgpack.ExtType(known[0], self._nested(known[1]))
-        if kind is set or kind is frozenset:
-            code = Ext.SET if kind is set else Ext.FROZENSET
+        if isinstance(value, tuple):
+            return msgpack.ExtType(Ext.TUPLE, self._nested(list(value)))
+        if isinstance(value, set | frozenset):
+            if _is_loose(value):
+                raise EncodeError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text cannot be sent")
+            code = Ext.SET if isinstance(value, set) else Ext.FROZENSET
             return msgpack.ExtType(code, self._nested(list(value)))
         scalar = _scalar(value)
         if scalar is not None:
             return msgpack.ExtType(Ext.SCALAR, self._nested(scalar))
         plain = _plain(value)
         if plain is not None:
-            return plain
+            return _tame(plain) if self._taming else plain
         if self._exported is None:
             raise EncodeError(
                 f"a {kind.__module__}.{kind.__qualname__} cannot be sent here; "
                 "send plain data (text, numbers, lists, mappings) or one of the contract's models"
             )
+        if len(self._exported) == MAX_HANDLES:
+            raise EncodeError(f"a value that refers to more than {MAX_HANDLES} live objects cannot be sent")
         self._exported.append(value)
         return msgpack.ExtType(Ext.HANDLE, (len(self._exported) - 1).to_bytes(4, "big"))
 
@@ -149,8 +186,10 @@ class Codec:
 
     def _extension(self, objects: Sequence[object], code: int, data: bytes) -> object:
         if code == Ext.HANDLE:
+            if len(data) != 4:
+                raise RemoteProtocolError(f"a handle of {len(data)} bytes")
             index = int.from_bytes(data, "big")
-            if len(data) != 4 or index >= len(objects):
+            if index >= len(objects):
                 raise RemoteProtocolError(f"a handle to row {index} of a table of {len(objects)}")
             return objects[index]
         if code == Ext.TEXT:
@@ -162,12 +201,12 @@ class Codec:
         if code not in _SCANNED_EXTENSIONS:
             raise RemoteProtocolError(f"extension {code} is not part of the protocol")
         content = _unpack(data, functools.partial(self._extension, objects))
-        if code == Ext.TUPLE and isinstance(content, list):
-            return tuple(content)
-        if code == Ext.SET and isinstance(content, list):
-            return set(content)
-        if code == Ext.FROZENSET and isinstance(content, list):
-            return frozenset(content)
+        if code in _COLLECTIONS:
+            if type(content) is not list:
+                raise RemoteProtocolError(f"extension {code} without a list in it")
+            if code != Ext.TUPLE and _is_loose(content):
+                raise RemoteProtocolError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text")
+            return _COLLECTIONS[code](content)
         if code == Ext.SCALAR:
             return _read_scalar(content)
         if self._vocabulary is None:
@@ -188,70 +227,68 @@ def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:
     """Return the first plain value of a body, and the rest undecoded.
 
     Raises:
-        RemoteProtocolError: there is no plain value at its start.
+        RemoteProtocolError: there is no plain value at its start, or it is over a cap.
     """
-    unpacker = msgpack.Unpacker(
-        None, max_buffer_size=len(body), object_pairs_hook=_mapping, ext_hook=_no_extension, strict_map_key=True
-    )
-    try:
-        unpacker.feed(body)
-        first = unpacker.unpack()
-    except Exception as exc:
-        raise RemoteProtocolError(f"a body without a readable head: {type(exc).__name__}: {str(exc)[:200]}") from exc
-    return first, memoryview(body)[unpacker.tell() :]
+    view = memoryview(body)
+    end = _scan(view)
+    return _unpack(view[:end], _no_extension), view[end:]
 
 
 def check_caps(body: Buffer) -> None:
-    """Raise RemoteProtocolError if `body` is nested too deep or holds too many values."""
-    size = len(body)
-    if size <= _TRANSLATE_BELOW_BYTES and len(bytes(body).translate(None, _NOT_OPENERS)) <= MAX_DEPTH:
-        return  # fewer openers than levels allowed, and each value takes at least a byte
+    """Raise RemoteProtocolError if `body` is nested too deep, holds too many values, or is too costly to copy."""
+    if len(body) <= _TRANSLATE_BELOW_BYTES:
+        data = bytes(body)
+        # Fewer openers than levels allowed, and each value takes at least a byte.
+        if len(data.translate(None, _NOT_OPENERS)) <= MAX_DEPTH and _TIMESTAMP not in data:
+            return
     _scan(body)
 
 
-def _scan(body: Buffer) -> None:
-    """Walk over a body without building it, counting values and open containers."""
-    at, end, values = 0, len(body), 0
-    open_until: list[int] = []  # per open container, the values it still expects
+def _scan(body: Buffer) -> int:
+    """Walk over the first value of a body without building it, under the caps; return where it ends.
+
+    Containers count with the values they announce: msgpack allocates a list before it reads it.
+    """
+    at, end, values, copied = 0, len(body), 1, 0
+    expected = [1]  # values still to come: of the body itself, then of each open container
     while True:
-        while open_until and open_until[-1] == 0:
-            open_until.pop()
+        while expected[-1] == 0:
+            expected.pop()
+            if not expected:
+                return min(at, end)
         if at >= end:
-            return  # what is missing is the unpacker's to report
-        if open_until:
-            open_until[-1] -= 1
-        values += 1
-        if values > MAX_ELEMENTS:
-            raise RemoteProtocolError(f"a body of more than {MAX_ELEMENTS} values")
+            return end  # what is missing is the unpacker's to report
+        expected[-1] -= 1
         head = body[at]
         at += 1
-        children = 0
-        if head <= 0x7F or head >= 0xE0 or 0xC0 <= head <= 0xC3:
+        size = _SIZES[head]
+        if size >= 0:
+            at += size
             continue
-        if head <= 0x8F:
-            children = 2 * (head & 0x0F)
-        elif head <= 0x9F:
-            children = head & 0x0F
-        elif head <= 0xBF:
-            at += head & 0x1F
+        children = 0
+        if head <= 0x9F:
+            children = head & 0x0F if head >= 0x90 else 2 * (head & 0x0F)
         elif head <= 0xC6:  # bin 8, 16, 32
             width = 1 << (head - 0xC4)
             at += width + int.from_bytes(body[at : at + width], "big")
-        elif head <= 0xC9:  # ext 8, 16, 32
-            width = 1 << (head - 0xC7)
-            length = int.from_bytes(body[at : at + width], "big")
-            at += width
-            if at < end and body[at] in _SCANNED_EXTENSIONS:
-                at, children = at + 1, 1
+        elif head <= 0xC9 or 0xD4 <= head <= 0xD8:  # ext 8, 16, 32, or of a fixed size
+            if head <= 0xC9:
+                width = 1 << (head - 0xC7)
+                length = int.from_bytes(body[at : at + width], "big")
+                at += width
             else:
-                at += 1 + length
-        elif head <= 0xD3:  # floats and integers
-            at += (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)[head - 0xCA]
-        elif head <= 0xD8:  # fixed-size ext
-            if at < end and body[at] in _SCANNED_EXTENSIONS:
-                at, children = at + 1, 1
+                length = 1 << (head - 0xD4)
+            code = body[at] if at < end else 0
+            at += 1
+            if code == _TIMESTAMP:
+                raise RemoteProtocolError("a body with a timestamp of msgpack's own")
+            if code in _SCANNED_EXTENSIONS:
+                children = 1
+                copied += length
+                if copied > _MAX_EXTENSION_BYTES:
+                    raise RemoteProtocolError(f"a body with extensions of more than {_MAX_EXTENSION_BYTES} bytes")
             else:
-                at += 1 + (1 << (head - 0xD4))
+                at += length
         elif head <= 0xDB:  # str 8, 16, 32
             width = 1 << (head - 0xD9)
             at += width + int.from_bytes(body[at : at + width], "big")
@@ -260,18 +297,43 @@ def _scan(body: Buffer) -> None:
             children = int.from_bytes(body[at : at + width], "big") * (2 if head >= 0xDE else 1)
             at += width
         if children:
-            open_until.append(children)
-            if len(open_until) > MAX_DEPTH:
+            values += children
+            if values > MAX_ELEMENTS:
+                raise RemoteProtocolError(f"a body of more than {MAX_ELEMENTS} values")
+            expected.append(children)
+            if len(expected) > MAX_DEPTH + 1:
                 raise RemoteProtocolError(f"a body nested deeper than {MAX_DEPTH}")
 
 
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    if _is_loose(pairs, keys=True):
+        raise RemoteProtocolError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text")
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         raise RemoteProtocolError("a mapping with the same key twice")
-    if len(mapping) > _MAX_LOOSE_KEYS and not all(type(key) is str for key in mapping):
-        raise RemoteProtocolError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text")
     return mapping
+
+
+def _is_loose(values: Collection[Any], *, keys: bool = False) -> bool:
+    """Whether hashing `values`, or the first of each pair, may be made to take quadratic time."""
+    if len(values) <= _MAX_LOOSE_KEYS:
+        return False
+    return not all(type(value[0] if keys else value) in (str, bytes) for value in values)
+
+
+def _check_keys(body: bytes) -> None:
+    """Raise EncodeError for a mapping that every receiver would refuse; nothing is hashed for it."""
+
+    def pairs(pairs: list[tuple[Any, Any]]) -> None:
+        if _is_loose(pairs, keys=True):
+            raise EncodeError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text cannot be sent")
+
+    def content(code: int, data: bytes) -> object:
+        if code in _SCANNED_EXTENSIONS:
+            msgpack.unpackb(data, ext_hook=content, object_pairs_hook=pairs, strict_map_key=False)
+        return "" if code == Ext.TEXT else None
+
+    content(Ext.TUPLE, body)
 
 
 def _no_extension(code: int, data: bytes) -> object:
@@ -279,37 +341,43 @@ def _no_extension(code: int, data: bytes) -> object:
 
 
 def _scalar(value: object) -> list[str] | None:
-    if isinstance(value, PurePath):
-        return ["path", str(value)]
-    if isinstance(value, Decimal):
-        return ["decimal", str(value)]
-    if isinstance(value, dt.datetime):
-        return ["datetime", value.isoformat()]
-    if isinstance(value, dt.date):
-        return ["date", value.isoformat()]
-    if isinstance(value, dt.time):
-        return ["time", value.isoformat()]
-    if isinstance(value, dt.timedelta):
-        return ["timedelta", repr(value.total_seconds())]
-    if isinstance(value, UUID):
-        return ["uuid", str(value)]
-    return None
+    match value:
+        case PurePath():
+            name, text = "path", str(value)
+        case Decimal():
+            name, text = "decimal", str(value)
+        case dt.datetime():
+            name, text = "datetime", value.isoformat()
+        case dt.date():
+            name, text = "date", value.isoformat()
+        case dt.time():
+            name, text = "time", value.isoformat()
+        case dt.timedelta():
+            name, text = "timedelta", str(value // _MICROSECOND)
+        case UUID():
+            name, text = "uuid", str(value)
+        case _:
+            return None
+    if len(text) > _MAX_SCALAR_CHARACTERS:
+        raise EncodeError(f"a {name} of {len(text)} characters cannot be sent; the limit is {_MAX_SCALAR_CHARACTERS}")
+    return [name, text]
 
 
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
 _SCALARS: Final[dict[str, Callable[[str], object]]] = {
     "path": Path,
     "decimal": Decimal,
     "datetime": dt.datetime.fromisoformat,
     "date": dt.date.fromisoformat,
     "time": dt.time.fromisoformat,
-    "timedelta": lambda text: dt.timedelta(seconds=float(text)),
+    "timedelta": lambda text: dt.timedelta(microseconds=int(text)),
     "uuid": UUID,
 }
 
 
 def _read_scalar(content: Any) -> object:
     match content:
-        case [str() as name, str() as text] if name in _SCALARS and len(text) <= 4096:
+        case [str() as name, str() as text] if name in _SCALARS and len(text) <= _MAX_SCALAR_CHARACTERS:
             return _SCALARS[name](text)
     raise RemoteProtocolError("a scalar of no known type")
 
@@ -319,34 +387,36 @@ def _plain(value: Any) -> object | None:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        return int(value)
+        return _integer(int(value))
     if isinstance(value, dict):
         return dict(value)
     if isinstance(value, list):
         return list(value)
-    if isinstance(value, tuple):
-        return list(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, set | frozenset):
-        return msgpack.ExtType(Ext.SET, msgpack.packb(sorted(value, key=repr)))
-    if isinstance(value, Enum) and type(value.value) in (str, int, float):
-        return value.value  # type: ignore[no-any-return]
+    if isinstance(value, Enum):
+        inner: object = value.value
+        return inner if type(inner) in (str, float) else _integer(inner) if type(inner) is int else None
     return None
 
 
+def _integer(value: int) -> object:
+    """Return what msgpack packs for `value`."""
+    if -(1 << 63) <= value < (1 << 64):
+        return value
+    if value.bit_length() > 4 * _MAX_INTEGER_DIGITS or len(digits := str(value)) > _MAX_INTEGER_DIGITS:
+        raise EncodeError(f"an integer of more than {_MAX_INTEGER_DIGITS} digits cannot be sent")
+    return msgpack.ExtType(Ext.INTEGER, digits.encode("ascii"))
+
+
 def _tame(value: Any, depth: int = 0) -> Any:
-    """Copy plain data with the strings and integers that msgpack refuses replaced by extensions."""
+    """Copy plain data with the strings that msgpack refuses replaced by extensions."""
     if depth > MAX_DEPTH:
         raise EncodeError(f"a value nested deeper than {MAX_DEPTH} cannot be sent")
     if type(value) is dict:
         return {_tame(key, depth + 1): _tame(item, depth + 1) for key, item in value.items()}
     if type(value) is list:
         return [_tame(item, depth + 1) for item in value]
-    if type(value) is tuple:
-        return tuple(_tame(item, depth + 1) for item in value)
-    if type(value) is int and not -(1 << 63) <= value < (1 << 64):
-        return msgpack.ExtType(Ext.INTEGER, str(value).encode("ascii"))
     if type(value) is str:
         try:
             value.encode("utf-8")

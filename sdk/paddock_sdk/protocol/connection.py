@@ -4,7 +4,7 @@ A `Connection` is one end of one socket. What arrives goes in through `get_buffe
 `buffer_updated` (or `receive_data`) and comes out as events; what is to be said goes in through
 the `send_*` methods and comes out as bytes. It is symmetric but for the handshake. The caller's
 own mistakes raise `LocalProtocolError` and change nothing; the peer's raise
-`RemoteProtocolError`, after which only `is_closed` is of use.
+`RemoteProtocolError`, after which only `is_closed` and `receive_eof` are of use.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import (
     MAX_FRAME_BYTES,
     Buffer,
+    Discarded,
     Flag,
     Frame,
     HandleEntry,
@@ -38,7 +39,8 @@ class Role(Enum):
 
 
 class _Phase(Enum):
-    GREETING = "greeting"
+    GREETING = "greeting"  # no hello yet
+    GREETED = "greeted"  # the worker has said hello, the host not yet welcome
     OPEN = "open"
     CLOSED = "closed"
 
@@ -93,9 +95,7 @@ class Connection:
         "send_limit",
     )
 
-    def __init__(
-        self, role: Role, *, receive_limit: int = MAX_FRAME_BYTES, send_limit: int = MAX_FRAME_BYTES
-    ) -> None:
+    def __init__(self, role: Role, *, receive_limit: int = MAX_FRAME_BYTES, send_limit: int = MAX_FRAME_BYTES) -> None:
         self._role = role
         self._decoder = FrameDecoder(receive_limit)
         self._phase = _Phase.GREETING
@@ -138,18 +138,20 @@ class Connection:
         Raises:
             RemoteProtocolError: the peer broke the protocol; the connection is closed.
         """
+        self._require_not_ended()
         try:
             return self._accept_all(self._decoder.buffer_updated(count))
         except RemoteProtocolError:
-            self._phase = _Phase.CLOSED
+            self._break_off()
             raise
 
     def receive_data(self, data: bytes) -> list[Frame]:
         """Do as `buffer_updated` does, with a copy of `data`."""
+        self._require_not_ended()
         try:
             return self._accept_all(self._decoder.receive_data(data))
         except RemoteProtocolError:
-            self._phase = _Phase.CLOSED
+            self._break_off()
             raise
 
     def receive_eof(self) -> list[int]:
@@ -160,57 +162,73 @@ class Connection:
         Raises:
             RemoteProtocolError: the stream ended inside a frame.
         """
-        self._phase = _Phase.CLOSED
+        was_closed = self.is_closed
+        self._break_off()
         orphans = [id for id, call in self._outgoing.items() if not call.cancelled]
         self._outgoing.clear()
-        self._incoming.clear()
-        if not self._decoder.is_empty:
+        if not was_closed and not self._decoder.is_empty:
             raise RemoteProtocolError("the stream ended inside a frame")
         return orphans
 
+    def _require_not_ended(self) -> None:
+        if self._phase is _Phase.CLOSED:
+            raise RemoteProtocolError("bytes after the end of the connection")
+
+    def _break_off(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._incoming.clear()
+
     def _accept_all(self, frames: list[Frame]) -> list[Frame]:
-        if self._phase is _Phase.OPEN and len(frames) == 1:
-            return frames if self._accept(frames[0]) else []
         events: list[Frame] = []
         for frame in frames:
-            if self._phase is not _Phase.OPEN:
-                self._accept_greeting(frame)
-                events.append(frame)
-            elif self._accept(frame):
-                events.append(frame)
+            event = self._accept(frame) if self._phase is _Phase.OPEN else self._accept_greeting(frame)
+            if event is not None:
+                events.append(event)
         return events
 
-    def _accept_greeting(self, frame: Frame) -> None:
-        expected = Kind.HELLO if self._role is Role.HOST else Kind.WELCOME
-        if self._phase is _Phase.CLOSED:
-            raise RemoteProtocolError("a frame after the end of the connection")
-        if frame.kind != expected:
-            raise RemoteProtocolError(f"the first frame is of kind {Kind(frame.kind).name}, not {expected.name}")
-        if self._role is Role.WORKER:
-            self._phase = _Phase.OPEN
+    def _accept_greeting(self, frame: Frame) -> Frame:
+        if frame.kind == _GOODBYE:
+            return self._accept_goodbye(frame)
+        if self._role is Role.HOST:
+            expected, awaited, then = Kind.HELLO, _Phase.GREETING, _Phase.GREETED
+        else:
+            expected, awaited, then = Kind.WELCOME, _Phase.GREETED, _Phase.OPEN
+        if frame.kind != expected or self._phase is not awaited or self.peer_said_goodbye:
+            raise RemoteProtocolError(f"a frame of kind {Kind(frame.kind).name} before the greetings are over")
+        self._phase = then
+        return frame
 
-    def _accept(self, frame: Frame) -> bool:
-        """Check one frame against what stands open; return whether it is an event for the caller."""
+    def _accept_goodbye(self, frame: Frame) -> Frame:
+        if self.peer_said_goodbye:
+            raise RemoteProtocolError("a second goodbye")
+        self.peer_said_goodbye = True
+        return frame
+
+    def _accept(self, frame: Frame) -> Frame | None:
+        """Check one frame against what stands open; return the event that the caller gets to see, if any."""
         kind = frame.kind
         if kind == _REQUEST:
             if not frame.id or frame.id in self._incoming:
                 raise RemoteProtocolError(f"a request under id {frame.id}, which is not free")
+            self._require_not_leaving("request")
             self._incoming[frame.id] = _Call(is_stream=True) if frame.flags & _STREAM else _PLAIN
-            return True
+            return frame
         if kind == _RESPONSE or kind == _FAILURE:
             call = self._outgoing.pop(frame.id, None)
             if call is None:
                 raise RemoteProtocolError(f"an answer to call {frame.id}, which was never made or has ended")
-            return not call.cancelled
+            return _discard(frame) if call.cancelled else frame
         if kind == _MIRROR:
             if self._role is Role.HOST:
                 raise RemoteProtocolError("a worker sent a mirror change; only the host may")
-            return True
-        if kind == _NOTIFY or kind == _RELEASE:
-            return True
+            return frame
+        if kind == _NOTIFY:
+            self._require_not_leaving("notification")
+            return frame
+        if kind == _RELEASE:
+            return frame
         if kind == _CANCEL:
-            # The end of a call and its cancellation may cross on the wire: then there is nothing left to cancel.
-            return frame.id in self._incoming
+            return self._accept_cancel(frame)
         if kind == _ITEM:
             call = self._outgoing.get(frame.id)
             if call is None or not call.is_stream:
@@ -218,36 +236,52 @@ class Connection:
             if call.credit == 0:
                 raise RemoteProtocolError(f"an item for call {frame.id} beyond the credit it was given")
             call.credit -= 1
-            return not call.cancelled
+            return _discard(frame) if call.cancelled else frame
         if kind == _CREDIT:
             served = self._incoming.get(frame.id)
             if served is None:
-                return False  # crossed with the stream's end
+                return None  # crossed with the stream's end
             if not served.is_stream or not 0 < frame.target <= _MAX_CREDIT - served.credit:
                 raise RemoteProtocolError(f"credit of {frame.target} for call {frame.id}")
             served.credit += frame.target
-            return True
+            return frame
         if kind == _GOODBYE:
-            if self.peer_said_goodbye:
-                raise RemoteProtocolError("a second goodbye")
-            self.peer_said_goodbye = True
-            return True
+            return self._accept_goodbye(frame)
         raise RemoteProtocolError(f"a frame of kind {Kind(kind).name} in an open connection")
+
+    def _accept_cancel(self, frame: Frame) -> Frame | None:
+        served = self._incoming.get(frame.id)
+        if served is None:
+            return None  # crossed with the end of the call: there is nothing left to cancel
+        if served.cancelled:
+            raise RemoteProtocolError(f"a second cancellation of call {frame.id}")
+        if served.is_stream:
+            served.cancelled = True
+        else:
+            self._incoming[frame.id] = _PLAIN_CANCELLED
+        return frame
+
+    def _require_not_leaving(self, what: str) -> None:
+        if self.peer_said_goodbye:
+            raise RemoteProtocolError(f"a {what} after a goodbye")
 
     # -- sending ---------------------------------------------------------------------------
 
     def send_hello(self, body: Buffer) -> bytes | Parts:
         """Greet as a worker."""
-        if self._role is not Role.WORKER or self._phase is not _Phase.GREETING:
+        if self._role is not Role.WORKER or self._phase is not _Phase.GREETING or self.said_goodbye:
             raise LocalProtocolError("only a worker says hello, and only once")
-        return encode_frame(_HELLO, body=body)
+        frame = encode_frame(_HELLO, body=body, max_frame_bytes=self.send_limit)
+        self._phase = _Phase.GREETED
+        return frame
 
     def send_welcome(self, body: Buffer) -> bytes | Parts:
         """Answer a worker's hello; from here on the connection is open."""
-        if self._role is not Role.HOST or self._phase is not _Phase.GREETING:
-            raise LocalProtocolError("only a host says welcome, and only once")
+        if self._role is not Role.HOST or self._phase is not _Phase.GREETED or self.said_goodbye:
+            raise LocalProtocolError("only a host says welcome, once, to a worker that said hello")
+        frame = encode_frame(_WELCOME, body=body, max_frame_bytes=self.send_limit)
         self._phase = _Phase.OPEN
-        return encode_frame(_WELCOME, body=body)
+        return frame
 
     def send_request(
         self,
@@ -261,8 +295,8 @@ class Connection:
         deadline_ms: int = 0,
     ) -> tuple[int, bytes | Parts]:
         """Start a call; return its id and its bytes."""
-        if self._phase is not _Phase.OPEN:
-            raise LocalProtocolError("a request on a connection that is not open")
+        if self._phase is not _Phase.OPEN or self.said_goodbye:
+            raise LocalProtocolError("a request on a connection that is not open, or after a goodbye")
         id = self._next_id
         outgoing = self._outgoing
         while id in outgoing:  # only after four thousand million calls
@@ -301,6 +335,8 @@ class Connection:
     def send_notify(self, target: int, method: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
         """Say something nobody waits for."""
         self._require_open("a notification")
+        if self.said_goodbye:
+            raise LocalProtocolError("a notification after a goodbye")
         return encode_frame(
             _NOTIFY, method=method, target=target, handles=handles, body=body, max_frame_bytes=self.send_limit
         )
@@ -313,9 +349,9 @@ class Connection:
         return encode_frame(_MIRROR, method=section, handles=handles, body=body, max_frame_bytes=self.send_limit)
 
     def send_cancel(self, id: int) -> bytes | Parts | None:
-        """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""
+        """Give up call `id`: its end, when it comes, is swallowed. None if there is no such stream any more."""
         call = self._outgoing.get(id)
-        if call is None or call.cancelled:
+        if call is None or call.cancelled or self._phase is not _Phase.OPEN:
             return None
         if call.is_stream:
             call.cancelled = True
@@ -340,9 +376,9 @@ class Connection:
         return call.credit if call is not None else 0
 
     def send_credit(self, id: int, items: int) -> bytes | Parts | None:
-        """Allow `items` more items on the stream of call `id`; None if it has ended."""
+        """Allow `items` more items on the stream of call `id`; None if it has ended or was given up."""
         call = self._outgoing.get(id)
-        if call is None or not call.is_stream:
+        if call is None or not call.is_stream or call.cancelled or self._phase is not _Phase.OPEN:
             return None
         if not 0 < items <= _MAX_CREDIT - call.credit:
             raise LocalProtocolError(f"credit of {items} on top of {call.credit}; the limit is {_MAX_CREDIT}")
@@ -350,7 +386,10 @@ class Connection:
         return encode_frame(_CREDIT, id=id, target=items)
 
     def send_release(self, id: int, times: int) -> bytes | Parts:
-        """Tell the keeper of object `id` that this side dropped it, having been handed it `times` times."""
+        """Tell the owner of object `id` that this side let go of it, having been handed it `times` times.
+
+        With 0 times it is the owner who speaks: it has taken note, and will describe the object anew.
+        """
         self._require_open("a release")
         return encode_frame(_RELEASE, id=id, target=times)
 
@@ -358,9 +397,17 @@ class Connection:
         """Announce that nothing new will be started here."""
         if self._phase is _Phase.CLOSED or self.said_goodbye:
             raise LocalProtocolError("goodbye was said, or nobody is left to hear it")
+        frame = encode_frame(_GOODBYE, body=body, max_frame_bytes=self.send_limit)
         self.said_goodbye = True
-        return encode_frame(_GOODBYE, body=body)
+        return frame
 
     def _require_open(self, what: str) -> None:
         if self._phase is not _Phase.OPEN:
             raise LocalProtocolError(f"{what} on a connection that is not open")
+
+
+def _discard(frame: Frame) -> Frame | None:
+    """Return what must still be known of a frame that nobody waits for any more."""
+    if not frame.handles:
+        return None
+    return Discarded(Kind.DISCARDED, 0, 0, frame.id, 0, 0, 0, frame.handles, b"")

@@ -31,6 +31,7 @@ Buffer = bytes | bytearray | memoryview
 class Kind(IntEnum):
     """What a frame is for; the byte after the length."""
 
+    DISCARDED = 0  # never on the wire: see `Discarded`
     HELLO = 1
     WELCOME = 2
     REQUEST = 3
@@ -155,6 +156,15 @@ class Goodbye(Frame):
     __slots__ = ()
 
 
+class Discarded(Frame):
+    """What is left of an answer or item that came after its call was cancelled: the handles it brought.
+
+    They count as handed over, so the receiver takes note of them and lets them go again.
+    """
+
+    __slots__ = ()
+
+
 _TYPES: Final[tuple[type[Frame] | None, ...]] = (
     None,
     Hello,
@@ -177,7 +187,6 @@ _HANDLE: Final = struct.Struct(">BII")
 LENGTH: Final = struct.Struct(">I")
 HEADER_BYTES: Final = _HEADER.size
 _MIN_LENGTH: Final = HEADER_BYTES - LENGTH.size
-_new = tuple.__new__
 
 
 class Parts(NamedTuple):
@@ -203,13 +212,16 @@ def encode_frame(
     """Return the bytes of one frame; a large body is left uncopied in `Parts`.
 
     Raises:
-        LocalProtocolError: the frame would be larger than the receiver accepts.
+        LocalProtocolError: the frame would be larger than the receiver accepts, or a number does not fit its field.
     """
     table = _encode_handles(handles) if handles else b""
     length = _MIN_LENGTH + len(table) + len(body)
     if length + LENGTH.size > max_frame_bytes:
         raise LocalProtocolError(f"a frame of {length + LENGTH.size} bytes is over the limit of {max_frame_bytes}")
-    head = _HEADER.pack(length, kind, flags, method, id, target, parent, deadline_ms, len(handles))
+    try:
+        head = _HEADER.pack(length, kind, flags, method, id, target, parent, deadline_ms, len(handles))
+    except struct.error as exc:
+        raise LocalProtocolError(f"a header with a number out of range: {exc}") from exc
     if len(body) < JOIN_BELOW_BYTES:
         return b"".join((head, table, body))
     return Parts(head + table, body)
@@ -222,17 +234,18 @@ def decode_frame(buffer: memoryview, start: int, end: int) -> Frame:
         RemoteProtocolError: the frame is of no known kind, or its handle table does not fit in it.
     """
     _, kind, flags, method, id_, target, parent, deadline_ms, count = _HEADER.unpack_from(buffer, start)
-    if not 0 < kind < len(_TYPES):
+    cls = _TYPES[kind] if kind < len(_TYPES) else None
+    if cls is None:
         raise RemoteProtocolError(f"a frame of unknown kind {kind}")
-    cls = _TYPES[kind]
-    assert cls is not None
     at = start + HEADER_BYTES
     handles: tuple[HandleEntry, ...] = ()
     if count:
         handles, at = _decode_handles(buffer, at, end, count)
     view = buffer[at:end]
     body: Buffer = bytes(view) if end - at < JOIN_BELOW_BYTES else view
-    return _new(cls, (kind, flags, method, id_, target, parent, deadline_ms, handles, body))
+    # Past the generated constructor, which would take the fields one by one: half the time, for every frame there is.
+    frame: Frame = tuple.__new__(cls, (kind, flags, method, id_, target, parent, deadline_ms, handles, body))
+    return frame
 
 
 def _encode_handles(handles: Sequence[HandleEntry]) -> bytes:
@@ -242,6 +255,8 @@ def _encode_handles(handles: Sequence[HandleEntry]) -> bytes:
     for side, id_, description in handles:
         if len(description) > MAX_DESCRIPTION_BYTES:
             raise LocalProtocolError(f"an object's description of {len(description)} bytes is over the limit")
+        if not (0 <= side <= HandleSide.RECEIVER and 0 <= id_ <= 0xFFFFFFFF):
+            raise LocalProtocolError(f"a handle on side {side} under id {id_}")
         parts.append(_HANDLE.pack(side, id_, len(description)))
         parts.append(description)
     return b"".join(parts)
