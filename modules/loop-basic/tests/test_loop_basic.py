@@ -121,12 +121,19 @@ class Stage:
             assert [entry.get("tool_call_id") for entry in messages[index + 1 : index + 1 + len(ids)]] == ids
 
 
-def waiting_tool(name: str, started: asyncio.Event, gate: asyncio.Event | None = None) -> MockTool:
+def waiting_tool(
+    name: str, started: asyncio.Event, gate: asyncio.Event | None = None, stopped: list[str] | None = None
+) -> MockTool:
     tool = MockTool(name)
 
     async def execute(_: dict[str, Any]) -> ToolResult:
         started.set()
-        await (gate or asyncio.Event()).wait()
+        try:
+            await (gate or asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            if stopped is not None:
+                stopped.append(name)
+            raise
         return ToolResult(output="finished")
 
     tool.execute = execute
@@ -424,6 +431,21 @@ async def test_without_a_coordinator_a_lasting_injection_is_stored_all_the_same(
     await stage.orchestrator.execute("go", stage.context, {"p": stage.provider}, {}, stage.coordinator.hooks)
     assert stage.context.messages[0]["content"] == "remember"
     assert stage.context.messages[0]["metadata"]["source"] == "hook"
+    assert [message.content for message in stage.provider.requests[0].messages] == ["remember", "go"]
+
+
+async def test_an_injection_that_an_older_kernel_returns_after_storing_it_is_not_sent_twice() -> None:
+    class OlderCoordinator(MockCoordinator):
+        async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "") -> HookResult:
+            await super().process_hook_result(result, event, hook_name)
+            return result
+
+    stage = Stage("ok")
+    stage.coordinator = OlderCoordinator()
+    stage.coordinator.mount_points["context"] = stage.context
+    stage.hook("prompt:submit", HookResult(action="inject_context", context_injection="remember"))
+    await stage.play()
+    assert [message.content for message in stage.provider.requests[0].messages] == ["remember", "go"]
 
 
 async def test_an_ephemeral_injection_is_in_the_next_request_only_and_never_stored() -> None:
@@ -685,8 +707,10 @@ async def test_a_graceful_cancel_lets_running_tools_finish_and_asks_no_more() ->
 
 
 async def test_an_immediate_cancel_stops_running_tools_and_answers_for_them() -> None:
+    stopped: list[str] = []
     started = asyncio.Event()
-    stage = Stage(calls("quick", "stuck"), tools=[MockTool("quick", output="fast"), waiting_tool("stuck", started)])
+    stuck = waiting_tool("stuck", started, stopped=stopped)
+    stage = Stage(calls("quick", "stuck"), tools=[MockTool("quick", output="fast"), stuck])
     stage.record("cancel:completed")
     turn = asyncio.create_task(stage.play())
     with anyio.fail_after(5):
@@ -697,6 +721,7 @@ async def test_an_immediate_cancel_stops_running_tools_and_answers_for_them() ->
     assert await turn == ""
     contents = [message["content"] for message in stage.tool_messages]
     assert contents == ["fast", "Error: the tool call was cancelled."]
+    assert stopped == ["stuck"]
     assert stage.told("cancel:completed")[0]["was_immediate"] is True
     stage.assert_whole()
 
@@ -843,6 +868,26 @@ async def test_a_cancelled_scope_leaves_the_conversation_whole() -> None:
         group.cancel_scope.cancel()
     stage.assert_whole()
     assert len(stage.tool_messages) == 1
+
+
+async def test_a_cancellation_that_arrives_during_the_last_steps_is_raised_after_them() -> None:
+    done: list[str] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def steps() -> None:
+        begun.set()
+        await gate.wait()
+        done.append("steps")
+
+    last = asyncio.create_task(interruption.finish(steps()))
+    await begun.wait()
+    last.cancel()
+    await asyncio.sleep(0)
+    assert not last.done()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await last
+    assert done == ["steps"]
 
 
 # --- configuration and packaging
