@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Message = Mapping[str, Any]
+Message = dict[str, Any]
 
 _RESULT_ROLES = ("tool", "function")
 

@@ -66,7 +66,7 @@ class EditFile(FileTool):
 
 def _places(text: str, wanted: str) -> list[int]:
     """Return where the text occurs first, overlapping occurrences included: either of those could be meant."""
-    places = []
+    places: list[int] = []
     at = text.find(wanted)
     while at >= 0 and len(places) <= _PLACES_NAMED:
         places.append(at)
