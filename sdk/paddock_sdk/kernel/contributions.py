@@ -31,7 +31,7 @@ async def collect_contributions(channels: Mapping[str, Sequence[Mapping[str, Any
                 raise
             _log.warning("Contributor %r cancelled the collection of %r", contributor["name"], channel)
             break
-        except Exception as error:  # noqa: BLE001 - module code; one contributor must not cost the others
+        except Exception as error:  # module code; one contributor must not cost the others
             _log.warning("Contributor %r to %r failed and was left out", contributor["name"], channel, exc_info=error)
             continue
         if contribution is not None:

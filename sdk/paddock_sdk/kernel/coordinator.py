@@ -293,7 +293,7 @@ class ModuleCoordinator:
         for fn in reversed(list(self._cleanups)):
             try:
                 await settled(fn())
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - module code; every cleanup has to run
+            except (Exception, asyncio.CancelledError) as error:  # module code; every cleanup has to run
                 if isinstance(error, asyncio.CancelledError) and watch.cancelled:
                     unstoppable = unstoppable or error
                 else:

@@ -108,7 +108,7 @@ async def _show(coordinator: ModuleCoordinator, result: HookResult, hook_name: s
         return
     try:
         await settled(display.show_message(message, result.user_message_level, source))
-    except Exception as error:  # noqa: BLE001 - the application's code; a message is not worth a turn
+    except Exception as error:  # the application's code; a message is not worth a turn
         _log.error("The display system failed to show a message of %s", source, exc_info=error)
 
 

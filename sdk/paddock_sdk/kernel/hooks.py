@@ -242,41 +242,41 @@ async def _ask(registration: _Registration, event: str, payload: Payload, watch:
             if type(returned) is CoroutineType or hasattr(type(returned), "__await__"):
                 awaited = True
                 returned = await _in_own_task(returned)
-    except GeneratorExit:
-        # This emit itself is being closed.
-        raise
     except BaseException as error:
-        if awaited and watch.cancelled:
-            raise asyncio.CancelledError from error
-        # Even a SystemExit: no handler may end the chain of those after it.
-        _log.warning("Hook handler %r failed on %r and was skipped", registration.name, event, exc_info=error)
-        return None
+        if awaited and isinstance(error, GeneratorExit):
+            # This emit itself is being closed.
+            raise
+        returned = _Raised(error)
     if awaited and watch.cancelled:
-        # The handler swallowed the cancellation that was passed on to it; it was meant for the emitter.
+        # Whatever the handler made of it, the cancellation that was passed on to it is meant for the emitter.
         raise asyncio.CancelledError
+    if isinstance(returned, _Raised):
+        # Even a SystemExit: no handler may end the chain of those after it.
+        _log.warning("Hook handler %r failed on %r and was skipped", registration.name, event, exc_info=returned.error)
+        return None
     return returned
 
 
 async def _in_own_task(awaitable: Awaitable[object]) -> object:
-    """Await in a task of its own, with a copy of the context: what the handler sets does not leak to the emitter."""
+    """Await in a task of its own, with a copy of the context: what the handler sets does not leak to the emitter.
+
+    Return what it comes to, `_Raised` for an exception.
+    """
     task = asyncio.create_task(_caught(awaitable))
     try:
-        outcome = await task
+        return await task
     except asyncio.CancelledError:
         # Cancelled before its first step, so nothing else will ever finish the coroutine.
         if isinstance(awaitable, Coroutine):
             awaitable.close()
         raise
-    if isinstance(outcome, _Raised):
-        raise outcome.error
-    return outcome
 
 
 async def _caught(awaitable: Awaitable[object]) -> object:
     # A task that raises SystemExit or KeyboardInterrupt takes the whole loop with it.
     try:
         return await awaitable
-    except BaseException as error:  # noqa: BLE001 - raised again by whoever awaits the task
+    except BaseException as error:
         return _Raised(error)
 
 

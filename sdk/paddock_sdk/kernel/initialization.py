@@ -122,7 +122,7 @@ class _Initialization:
                 await self._tell("provider.before_load", entry)
                 await self._load("provider", entry, index)
                 attempt.conclude()
-            except Exception as error:  # noqa: BLE001 - module code; a session does without one provider
+            except Exception as error:  # module code; a session does without one provider
                 attempt.undo()
                 await self._announce_failure("provider", entry, error)
                 # The one voice an application has in this: what it raises ends the initialisation.
@@ -132,7 +132,7 @@ class _Initialization:
         for index, entry in self._entries(section):
             try:
                 await self._load(kind, entry, index)
-            except Exception as error:  # noqa: BLE001 - module code; a session does without one module
+            except Exception as error:  # module code; a session does without one module
                 await self._announce_failure(kind, entry, error)
 
     async def _tell(self, capability: str, entry: dict[str, Any], *details: object) -> None:
@@ -163,7 +163,7 @@ class _Initialization:
         for module_id, fn in queue:
             try:
                 await settled(fn(self._coordinator))
-            except Exception as error:  # noqa: BLE001 - module code, which is mounted and works without this
+            except Exception as error:  # module code, which is mounted and works without this
                 message = safe_exception_str(error)
                 _log.warning("on_session_ready of module %r failed: %s", module_id, message, exc_info=error)
                 await self._coordinator.hooks.emit(

@@ -122,5 +122,5 @@ def safe_exception_str(exc: BaseException) -> str:
     """Return the exception's text, or its class where the exception cannot even tell that."""
     try:
         return str(exc)
-    except Exception:  # noqa: BLE001 - `__str__` of a class we do not know
+    except Exception:  # `__str__` of a class we do not know
         return f"<{type(exc).__name__} without a readable message>"

@@ -1,7 +1,8 @@
 """Where a session's modules are mounted: one dict with six keys, live and writable.
 
 Modules may write to it directly instead of calling `mount`; every way a dict can change is reported to the observer,
-once, after the change (but for the hook registry, which only its own subscriptions change). The six keys can neither be removed nor joined by others.
+once, after the change. Only the hook registry is not: its changes are subscriptions, and it has its own observer. The
+six keys can neither be removed nor joined by others.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 __all__ = ["Payload"]
 
-# The JSON readers on the other side of most pipes stop here; it also bounds the recursion below on data that holds itself.
+# Where common JSON readers stop, too; it also bounds the recursion below on data that holds itself.
 _MAX_DEPTH: Final = 128
 
 # What a signed and an unsigned 64-bit integer can hold between them; a wider number becomes a float.

@@ -129,7 +129,7 @@ class AmplifierSession:
             await initialize_session(
                 self._config, self._coordinator, self._session_id, self._parent_id, self._load_entry
             )
-        except Exception as error:  # noqa: BLE001 - raised again by the next line, in this class's own words
+        except Exception as error:  # raised again by the next line, in this class's own words
             self._fail_initialization(error)
         self._initialized = True
 
@@ -165,7 +165,7 @@ class AmplifierSession:
         for step in (self._announce_end, self._coordinator.cleanup):
             try:
                 await step()
-            except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - as promised
+            except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
                 if isinstance(error, asyncio.CancelledError) and watch.cancelled:
                     cancelled = cancelled or error
                 else:

@@ -1,0 +1,220 @@
+"""What event data becomes on its way to handlers."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import math
+import uuid
+from collections import OrderedDict, namedtuple
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from paddock_sdk.kernel.payload import Payload
+
+
+class Model(BaseModel):
+    number: int = 1
+    when: datetime.date = datetime.date(2024, 1, 2)
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Plain(enum.Enum):
+    A = 1
+
+
+class Described:
+    def __str__(self) -> str:
+        return "described"
+
+
+class LoudText(str):
+    def __str__(self) -> str:
+        return "LOUD"
+
+
+class LoudNumber(int):
+    def __int__(self) -> int:
+        return 99
+
+    __str__ = __repr__ = lambda self: "ninety-nine"  # type: ignore[assignment]
+
+
+Point = namedtuple("Point", "x y")
+
+AN_ID = uuid.UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [
+        pytest.param((1, 2), [1, 2], id="a tuple becomes a list"),
+        pytest.param(Point(1, 2), [1, 2], id="a named tuple becomes a list"),
+        pytest.param({1: "a", 2.5: "b"}, {"1": "a", "2.5": "b"}, id="numbers as keys"),
+        pytest.param({None: 0, False: 1, True: 2}, {"null": 0, "false": 1, "true": 2}, id="None and booleans as keys"),
+        pytest.param({Colour.RED: 1, Level.HIGH: 2}, {"red": 1, "3": 2}, id="enums as keys"),
+        pytest.param(b"ab", "b'ab'", id="bytes become their text"),
+        pytest.param({7}, "{7}", id="a set becomes its text"),
+        pytest.param(datetime.datetime(2024, 1, 2, 3, 4), "2024-01-02 03:04:00", id="a time"),
+        pytest.param(ValueError("no"), "no", id="an exception becomes its text"),
+        pytest.param(Described(), "described", id="any object becomes its text"),
+        pytest.param(PurePosixPath("/a/b"), "/a/b", id="a path"),
+        pytest.param(Decimal("1.50"), "1.50", id="a decimal"),
+        pytest.param(AN_ID, str(AN_ID), id="a uuid"),
+        pytest.param(Plain.A, "Plain.A", id="an enum without a JSON base"),
+        pytest.param(Colour.RED, "red", id="a text enum"),
+        pytest.param(Level.HIGH, 3, id="a number enum"),
+        pytest.param(LoudText("quiet"), "quiet", id="a text subclass keeps its text, whatever it says"),
+        pytest.param(LoudNumber(4), 4, id="a number subclass keeps its number, whatever it says"),
+        pytest.param(Model(), "number=1 when=datetime.date(2024, 1, 2)", id="a model inside becomes its text"),
+        pytest.param(OrderedDict(b=1, a=2), {"a": 2, "b": 1}, id="a dict subclass"),
+        pytest.param(2**63, 2**63, id="what an unsigned 64-bit integer holds"),
+        pytest.param(2**64 - 1, 2**64 - 1, id="the largest integer"),
+        pytest.param(2**64, float(2**64), id="a wider integer becomes a float"),
+        pytest.param(-(2**63), -(2**63), id="the smallest integer"),
+        pytest.param(-(2**63) - 1, -float(2**63), id="a wider negative integer becomes a float"),
+        pytest.param(None, None, id="None"),
+    ],
+)
+def test_a_value_becomes_json_types(value: Any, seen: Any) -> None:
+    data = Payload.of({"v": value}).data()["v"]
+    assert data == seen
+    assert type(data) is type(seen)
+
+
+def test_a_wide_integer_is_really_a_float() -> None:
+    assert type(Payload.of({"v": 2**64}).data()["v"]) is float
+    assert type(Payload.of({"v": 2**64 - 1}).data()["v"]) is int
+
+
+def test_a_model_at_the_top_is_dumped_in_json_mode() -> None:
+    assert Payload.of(Model()).data() == {"number": 1, "when": "2024-01-02"}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 10**400])
+def test_a_number_without_json_form_is_an_error(bad: float) -> None:
+    with pytest.raises(RuntimeError, match="Invalid JSON"):
+        Payload.of({"deep": [{"v": bad}]})
+
+
+def test_data_that_holds_itself_is_an_error() -> None:
+    loop: list[Any] = []
+    loop += [loop, loop]
+    with pytest.raises(RuntimeError, match="Invalid JSON"):
+        Payload.of(loop)
+
+
+def test_nesting_is_taken_to_128_and_no_deeper() -> None:
+    nested: Any = None
+    for _ in range(128):
+        nested = [nested]
+    assert Payload.of(nested).data() == nested
+    with pytest.raises(RuntimeError, match="128"):
+        Payload.of([nested])
+
+
+def test_a_key_json_cannot_write_is_an_error() -> None:
+    with pytest.raises(TypeError, match="tuple"):
+        Payload.of({(1, 2): 3})
+
+
+def test_keys_come_back_sorted_at_every_level() -> None:
+    data = Payload.of({"b": [{"z": 1, "a": 2}], "a": {10: 1, 9: 2, "x": 3}}).data()
+    assert json.dumps(data) == '{"a": {"10": 1, "9": 2, "x": 3}, "b": [{"a": 2, "z": 1}]}'
+
+
+def test_stamping_overlays_defaults_and_always_writes_the_timestamp() -> None:
+    payload = Payload.of({"b": 1, "timestamp": "old", "shared": "caller"})
+    stamped = payload.stamped({"shared": "default", "a": None}, "now")
+    assert list(stamped.data().items()) == [("a", None), ("b", 1), ("shared", "caller"), ("timestamp", "now")]
+    assert payload.data() == {"b": 1, "timestamp": "old", "shared": "caller"}
+
+
+@pytest.mark.parametrize("data", [None, [1, 2], "text", 3])
+def test_data_that_is_no_mapping_is_not_stamped(data: Any) -> None:
+    payload = Payload.of(data)
+    assert not payload.is_mapping
+    assert payload.stamped({"a": 1}, "now") is payload
+
+
+def test_trusted_data_is_not_converted() -> None:
+    data = {"b": 1, "a": [2]}
+    payload = Payload.trusted(data)
+    assert payload.is_mapping
+    assert payload.shared is data
+
+
+def test_each_payload_has_a_cache_of_its_own() -> None:
+    first, second = Payload.of({}), Payload.of({})
+    first.cache["wire"] = b"x"
+    assert second.cache == {}
+
+
+def nested_data() -> st.SearchStrategy[Any]:
+    scalars = (
+        st.none()
+        | st.booleans()
+        | st.integers(min_value=-(2**63), max_value=2**64 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text()
+        | st.binary(max_size=5)
+        | st.dates()
+        | st.decimals(allow_nan=False)
+        | st.frozensets(st.integers(), max_size=1)
+        | st.sampled_from([Colour.RED, Level.HIGH, Plain.A, LoudText("x"), Described()])
+    )
+    keys = (
+        st.text() | st.integers() | st.booleans() | st.none() | st.floats() | st.sampled_from([Colour.RED, Level.HIGH])
+    )
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(keys, inner),
+        max_leaves=20,
+    )
+
+
+@given(nested_data())
+def test_conversion_is_what_json_does(value: Any) -> None:
+    expected = json.loads(json.dumps(value, default=str))
+    assert json.dumps(Payload.of(value).data()) == json.dumps(expected, sort_keys=True)
+
+
+def spoil(value: Any) -> None:
+    if isinstance(value, dict):
+        for inner in value.values():
+            spoil(inner)
+        value["spoilt"] = True
+    elif isinstance(value, list):
+        for inner in value:
+            spoil(inner)
+        value.append("spoilt")
+
+
+@given(nested_data())
+def test_no_copy_shares_anything_with_another(value: Any) -> None:
+    payload = Payload.of(value)
+    before = json.dumps(payload.data())
+    spoil(payload.data())
+    spoil(payload.stamped({}, "now").data())
+    assert json.dumps(payload.data()) == before
+
+
+def test_the_original_may_change_after_the_conversion() -> None:
+    original = {"list": [1]}
+    payload = Payload.of(original)
+    original["list"].append(2)
+    assert payload.data() == {"list": [1]}
