@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+_TESTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(_TESTS.parent), str(_TESTS)]  # the module, and what its tests share
 
 
 @pytest.fixture
