@@ -16,7 +16,7 @@ _UNSAFE = re.compile(
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0"  # letters and marks that show nothing
     "\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069"  # zero width, and the bidirectional controls
     "\u2028\u2029"  # line and paragraph separators
-    "\u2060-\u2065\u206a-\u206f\ufe00-\ufe0d\ufeff\ufff0-\ufffb"  # joiners, deprecated formats; not \ufe0f, emoji need it
+    "\u2060-\u2065\u206a-\u206f\ufe00-\ufe0d\ufeff\ufff0-\ufffb"  # joiners and formats; not \ufe0f, emoji need it
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # invisible shorthand and musical formats
     "\U000e0000-\U000e0fff"  # tags and variation selectors, able to carry a whole hidden text
     "\ud800-\udfff"  # lone surrogates: no encoder writes them

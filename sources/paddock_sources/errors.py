@@ -1,8 +1,8 @@
 """What can go wrong while a module is being found.
 
-Every error carries its facts as fields and builds its text from them: `summary` is one line, `detail` the lines under it,
-`hints` what a person may do. Text taken from a file or a plan is shown with every unprintable character made visible, so
-that a folder name cannot draw on a terminal. Nothing here knows who shows the error.
+Every error carries its facts as fields and builds its text from them: `summary` is one line, `detail` the lines under
+it, `hints` what a person may do. Text taken from a file or a plan is shown with every unprintable character made
+visible, so that a folder name cannot draw on a terminal. Nothing here knows who shows the error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a module's folder says about the module, read as data.
 
-The package is searched the way the contract does; `pyproject.toml` gives name, version and entry points, the syntax tree
-of `__init__.py` the declared kind. Nothing is imported or executed. What cannot be read safely raises a `SourceError`;
-what is merely absent is None.
+The package is searched the way the contract does; `pyproject.toml` gives name, version and entry points, the syntax
+tree of `__init__.py` the declared kind. Nothing is imported or executed. What cannot be read safely raises a
+`SourceError`; what is merely absent is None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a package's `__init__.py` says about itself, read from its syntax tree and never executed.
 
-The answers are best effort: code may bind names in ways no reader can follow, so each of them has a value for "cannot be
-told". Text that does not parse gives an outline that knows nothing; importing it will say why, in the worker.
+The answers are best effort: code may bind names in ways no reader can follow, so each of them has a value for "cannot
+be told". Text that does not parse gives an outline that knows nothing; importing it will say why, in the worker.
 """
 
 from __future__ import annotations

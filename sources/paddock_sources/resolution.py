@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A module's code on this machine; every path is absolute, exists, and lies in or above `root` only by `import_root`.
+    """A module's code on this machine. Every path is absolute and was there; only `import_root` may lie above `root`.
 
     `source` is the source it came from, as text that policies can match; `layer` names the rule that chose it.
     `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`.

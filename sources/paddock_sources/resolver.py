@@ -1,8 +1,8 @@
 """Decide where a module's code comes from: the first layer that has an answer wins.
 
-The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of whoever runs the host, the source that the plan
-names, the reference modules by bare id. A layer whose answer turns out wrong ends the search: going on would run other
-code than was asked for. Every failure is one `UnresolvedError` that lists each layer tried and what it said.
+The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of whoever runs the host, the source that the
+plan names, the reference modules by bare id. A layer whose answer turns out wrong ends the search: going on would run
+other code than was asked for. Every failure is one `UnresolvedError` that lists each layer tried and what it said.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Proposal:
 
 
 class Resolver:
-    """Resolves module ids with the variables in `environ`; relative folders are taken below `base` (the current folder)."""
+    """Resolves module ids with the variables in `environ`; relative folders start at `base`, or the current one."""
 
     def __init__(
         self, environ: Mapping[str, str], *, base: Path | None = None, builtin: BuiltinSource | None = None
@@ -114,7 +114,7 @@ class Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """A reference module under an id of the plan's choosing, as `module: my-loop, source: builtin:loop-basic` asks for."""
+    """A reference module under an id of the plan's choosing, as in `module: my-loop, source: builtin:loop-basic`."""
 
     source: BuiltinSource
     shipped_id: str

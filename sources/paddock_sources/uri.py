@@ -1,7 +1,8 @@
 """What may stand after `source:`, parsed into a value per family.
 
-Parsing touches no file and no network. It accepts `builtin:<id>`, folders (`/abs`, `./rel`, `../rel`, `file:///abs`), git
-addresses and package names; the last two are values that a resolver may refuse. All other text raises `SourceUriError`.
+Parsing touches no file and no network. It accepts `builtin:<id>`, folders (`/abs`, `./rel`, `../rel`, `file:///abs`),
+git addresses and package names; the last two are values that a resolver may refuse. All other text raises
+`SourceUriError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read a plan's file into plain tables and lists: YAML, JSON or TOML, by its extension.
 
-A file is data: no tag constructs an object, a key that stands twice is an error (the second would silently win), and size,
-nesting and the reach of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
+A file is data: no tag constructs an object, a key that stands twice is an error (the second would silently win), and
+size, nesting and the reach of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Turn a plan that somebody wrote into a `MountPlan`, or into the list of everything wrong with it.
 
-Keys inside `session` and module entries are all known or an error; other top-level keys are passed on with a note, unless
-they look like a misspelt one of ours. Nothing is resolved, fetched or started, and the only file read is the plan.
+Keys inside `session` and module entries are all known or an error; other top-level keys are passed on with a note,
+unless they look like a misspelt one of ours. Nothing is resolved, fetched or started, and the only file read is the
+plan.
 """
 
 from __future__ import annotations
@@ -135,10 +136,11 @@ class _Reading:
             value = session.get(key)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
                 self.problems.append(PlanProblem(f"session.{key}", "must be a whole number, not below zero"))
-        if not isinstance(session.get("metadata") or {}, dict):
-            self.problems.append(must_be("a table", session["metadata"], "session.metadata"))
-        if not isinstance(session.get("raw", False), bool):
-            self.problems.append(must_be("true or false", session["raw"], "session.raw"))
+        metadata, raw_wanted = session.get("metadata"), session.get("raw")
+        if metadata is not None and not isinstance(metadata, dict):
+            self.problems.append(must_be("a table", metadata, "session.metadata"))
+        if raw_wanted is not None and not isinstance(raw_wanted, bool):
+            self.problems.append(must_be("true or false", raw_wanted, "session.raw"))
         for key in ("orchestrator", "context"):
             if session.get(key) is None:
                 self.problems.append(PlanProblem(f"session.{key}", "is missing", _EXAMPLE))

@@ -1,7 +1,7 @@
 """A mount plan once it is read: what every entry says, as values, with the place in the plan it came from.
 
-`ModuleEntry` validates what a person wrote and refuses what it does not know. `MountPlan` is the frozen outcome of loading;
-it is complete and consistent, or it does not exist.
+`ModuleEntry` validates what a person wrote and refuses what it does not know. `MountPlan` is the frozen outcome of
+loading; it is complete and consistent, or it does not exist.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _empty_for_none(value: object) -> object:
 
 
 class ModuleEntry(BaseModel):
-    """One module of a plan. `source` is absolute where it names a folder; `config` holds `${NAME}` references unexpanded."""
+    """One module of a plan; made by `read`. A folder in `source` is absolute, `${NAME}` in `config` is unexpanded."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -168,9 +168,9 @@ _KNOWN_KEYS = {
 class MountPlan:
     """A plan that can be mounted.
 
-    `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables, folders
-    in `source` are absolute, references to secrets stay references, and its lists match the tuples here index by index.
-    `origin` is the file it came from; `notes` say what was passed on without being understood.
+    `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables,
+    folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
+    by index. `origin` is the file it came from; `notes` say what was passed on without being understood.
     """
 
     orchestrator: ModuleEntry

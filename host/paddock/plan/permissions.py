@@ -1,7 +1,7 @@
 """What a plan grants to one module: the grammar of each family is checked here, its meaning belongs to the policy.
 
-A grant is text that is exactly one of the accepted forms; `*` stands for everything in `run`, `call`, `emit` and `hooks`
-only. A preset's name stands for a table that the policy knows.
+A grant is text that is exactly one of the accepted forms; `*` stands for everything in `run`, `call`, `emit` and
+`hooks` only. A preset's name stands for a table that the policy knows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A copy of a plan that consists of tables, lists, text, numbers, truth values and nothing else.
 
-What cannot cross to a module unchanged is a problem with its place, never an exception. The copy shares nothing with the
-original, so that a file's aliases or an application's own objects cannot change a plan after it was read.
+What cannot cross to a module unchanged is a problem with its place, never an exception. The copy shares nothing with
+the original, so that a file's aliases or an application's own objects cannot change a plan after it was read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How what is wrong with a plan is put into words.
 
-Validation libraries report in their own vocabulary; here their findings become `PlanProblem`s that name the place as the
-plan spells it (`tools[1].limits.memory_max`) and say what would be accepted. Knows no keys of any plan by itself.
+Validation libraries report in their own vocabulary; here their findings become `PlanProblem`s that name the place as
+the plan spells it (`tools[1].limits.memory_max`) and say what would be accepted. Knows no keys of any plan by itself.
 """
 
 from __future__ import annotations

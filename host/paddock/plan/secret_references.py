@@ -1,8 +1,8 @@
 """`${NAME}` in a module's configuration: found, checked and replaced.
 
-A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. A secret granted with
-`inject: host` is left as written: the module holds the reference, the host the value. Nothing here reads the process's own
-environment.
+A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. A secret granted
+with `inject: host` is left as written: the module holds the reference, the host the value. Nothing here reads the
+process's own environment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Quantities as people write them in plans and on command lines.
 
-Strict: one number, one known unit, nothing around them; whatever is not accepted raises `UnitError`, whose text says what
-would be. Sizes become bytes (units are powers of 1024), durations seconds, percentages fractions, counts integers.
+Strict: one number, one known unit, nothing around them; whatever is not accepted raises `UnitError`, whose text says
+what would be. Sizes become bytes (units are powers of 1024), durations seconds, percentages fractions, counts
+integers.
 """
 
 from __future__ import annotations
