@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock_sources.outline import PackageOutline
+
+
+@pytest.mark.parametrize(
+    ("source", "defines_mount"),
+    [
+        ("async def mount(coordinator, config=None): ...", True),
+        ("def mount(c, d): ...", True),
+        ("class mount: ...", True),
+        ("from .tool import mount", True),
+        ("from .tool import start as mount", True),
+        ("import x.y as mount", True),
+        ("mount = make()", True),
+        ("a = b = mount = 1", True),
+        ("(a, [*mount]) = x", True),
+        ("mount: object = x", True),
+        ("try:\n    from .a import mount\nexcept ImportError:\n    mount = None", True),
+        ("if x:\n    pass\nelse:\n    def mount(): ...", True),
+        ("with x:\n    for y in z:\n        mount = y", True),
+        ("match x:\n    case 1:\n        mount = 1", True),
+        ("", False),
+        ("mount: object", False),
+        ("def f():\n    mount = 1", False),
+        ("class A:\n    def mount(self): ...", False),
+        ("import mount.x as y", False),
+        ("mounted = 1", False),
+        ("from .tool import *", None),
+        ("def __getattr__(name): ...", None),
+        ("from .tool import *\nmount = 1", True),
+        ("def mount(:", None),
+        ("x = '\\d'\nmount = 1", True),
+    ],
+)
+def test_whether_mount_is_bound_is_read_from_the_syntax(source: str, defines_mount: bool | None) -> None:
+    assert PackageOutline.of(source.encode()).defines_mount is defines_mount
+
+
+@pytest.mark.parametrize(
+    ("source", "declared"),
+    [
+        ('__amplifier_module_type__ = "hook"', "hook"),
+        ('__amplifier_module_type__: str = "hook"', "hook"),
+        ('__amplifier_module_type__ = "tool"\n__amplifier_module_type__ = "hook"', "hook"),
+        ('if True:\n    __amplifier_module_type__ = "context"', "context"),
+        ("__amplifier_module_type__ = 5", 5),
+        ("__amplifier_module_type__ = kind()", None),
+        ("__amplifier_module_type__: str", None),
+        ("def f():\n    __amplifier_module_type__ = 'hook'", None),
+        ("", None),
+    ],
+)
+def test_the_declared_kind_is_a_constant_of_the_top_level(source: str, declared: object) -> None:
+    assert PackageOutline.of(source.encode()).declared_kind == declared
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"\x00",
+        b"\xff\xfe",
+        b"# coding: nonsense\n",
+        b"(" * 10_000,
+        b"-" * 200_000 + b"1",
+        b"x" + b".y" * 100_000,
+        b"x = " + b"1+" * 100_000 + b"1",
+        b"x = " + b"9" * 10_000,
+        b"if 1:\n" + b"".join(b" " * depth + b"if 1:\n" for depth in range(1, 200)),
+    ],
+    ids=["nul", "not-utf8", "codec", "parentheses", "minuses", "attributes", "sums", "digits", "indents"],
+)
+def test_a_file_made_to_break_the_reader_says_nothing(source: bytes) -> None:
+    outline = PackageOutline.of(source)
+    assert outline.declared_kind is None
+    assert outline.defines_mount in (None, False)
+
+
+def test_the_authors_own_encoding_is_honoured() -> None:
+    source = "# coding: latin-1\nname = 'é'\nmount = 1\n".encode("latin-1")
+    assert PackageOutline.of(source).defines_mount is True
+
+
+@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace")))
+def test_any_bytes_have_an_outline(source: bytes) -> None:
+    assert PackageOutline.of(source).defines_mount in (True, False, None)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import paddock_sources
+from paddock_sources import (
+    BuiltinSource,
+    FileSource,
+    ManifestError,
+    ModuleIdError,
+    ModuleLayoutError,
+    ModuleManifest,
+    RefusedKindError,
+    Resolution,
+    Resolver,
+    SourceUnavailableError,
+    UnresolvedError,
+)
+from sources.module_folder import MOUNT, make_module
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> BuiltinSource:
+    for module_id in ("loop-basic", "tool-demo"):
+        make_module(tmp_path / "shipped" / module_id, module_id, version="0.1.0")
+    (tmp_path / "shipped" / "README.md").touch()
+    (tmp_path / "shipped" / "__pycache__").mkdir()
+    return BuiltinSource(tmp_path / "shipped")
+
+
+def resolver(shipped: BuiltinSource, **environ: str) -> Resolver:
+    return Resolver(environ, builtin=shipped)
+
+
+# -- a folder
+
+
+def test_a_folder_resolves_to_all_that_a_worker_needs(tmp_path: Path) -> None:
+    root = make_module(tmp_path / "repo").resolve()
+    assert FileSource(root).resolve("tool-demo") == Resolution(
+        module_id="tool-demo",
+        source=str(root),
+        root=root,
+        package="amplifier_module_tool_demo",
+        package_dir=root / "amplifier_module_tool_demo",
+        import_root=root,
+        kind="tool",
+        declared_kind=None,
+        version="1.2.3",
+        attribute="mount",
+    )
+
+
+def test_a_declared_kind_wins_over_the_id(tmp_path: Path) -> None:
+    make_module(tmp_path / "repo", init='__amplifier_module_type__ = "hook"\n' + MOUNT)
+    resolution = FileSource(tmp_path / "repo").resolve("tool-demo")
+    assert (resolution.kind, resolution.declared_kind) == ("hook", "hook")
+
+
+def test_a_module_that_declares_itself_a_resolver_is_refused(tmp_path: Path) -> None:
+    make_module(tmp_path / "repo", init='__amplifier_module_type__ = "resolver"\n' + MOUNT)
+    with pytest.raises(RefusedKindError):
+        FileSource(tmp_path / "repo").resolve("tool-demo")
+
+
+def test_a_link_to_the_folder_resolves_to_the_real_one(tmp_path: Path) -> None:
+    root = make_module(tmp_path / "repo").resolve()
+    (tmp_path / "link").symlink_to(root)
+    assert FileSource(tmp_path / "link").resolve("tool-demo").root == root
+
+
+@pytest.mark.parametrize("module_id", ["", "../x", "a\nb"])
+def test_a_bad_id_is_refused_before_any_file_is_touched(tmp_path: Path, module_id: str) -> None:
+    with pytest.raises(ModuleIdError):
+        FileSource(tmp_path / "missing").resolve(module_id)
+    with pytest.raises(ModuleIdError):
+        Resolver({}).resolve(module_id)
+
+
+# -- the shipped modules
+
+
+def test_shipped_modules_are_listed_by_id(shipped: BuiltinSource) -> None:
+    assert shipped.list() == ("loop-basic", "tool-demo")
+
+
+def test_a_shipped_module_resolves_under_its_builtin_name(shipped: BuiltinSource) -> None:
+    resolution = shipped.resolve("loop-basic")
+    assert (resolution.source, resolution.kind, resolution.version) == ("builtin:loop-basic", "orchestrator", "0.1.0")
+
+
+def test_nothing_shipped_is_an_empty_list(tmp_path: Path) -> None:
+    source = BuiltinSource(tmp_path / "missing")
+    assert source.list() == ()
+    with pytest.raises(ModuleLayoutError, match="no module of that id is shipped"):
+        source.resolve("loop-basic")
+
+
+def test_a_folder_of_shipped_modules_that_cannot_be_listed_says_so(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ManifestError):
+        BuiltinSource(tmp_path / "loop").list()
+
+
+def test_by_default_the_checkout_or_the_wheel_provides_the_modules() -> None:
+    here = Path(paddock_sources.__file__).resolve().parent
+    assert BuiltinSource().folder in (here / "builtin", here.parents[1] / "modules")
+
+
+# -- the layers
+
+
+def test_a_bare_id_means_the_shipped_module(shipped: BuiltinSource) -> None:
+    resolution = resolver(shipped).resolve("loop-basic")
+    assert (resolution.source, resolution.layer) == ("builtin:loop-basic", "builtin modules")
+
+
+def test_the_source_of_the_plan_entry_wins_over_the_shipped_module(tmp_path: Path, shipped: BuiltinSource) -> None:
+    root = make_module(tmp_path / "mine", "loop-basic").resolve()
+    resolution = resolver(shipped).resolve("loop-basic", str(root))
+    assert (resolution.root, resolution.layer) == (root, "source of the plan entry")
+
+
+def test_the_environment_wins_over_the_plan(tmp_path: Path, shipped: BuiltinSource) -> None:
+    root = make_module(tmp_path / "mine", "loop-basic").resolve()
+    resolution = resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC=str(root)).resolve("loop-basic", "/nonexistent")
+    assert (resolution.root, resolution.layer) == (root, "environment variable AMPLIFIER_MODULE_LOOP_BASIC")
+
+
+def test_an_empty_variable_overrides_nothing(shipped: BuiltinSource) -> None:
+    assert resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC="").resolve("loop-basic").layer == "builtin modules"
+
+
+def test_a_builtin_source_may_run_under_another_id(shipped: BuiltinSource) -> None:
+    resolution = resolver(shipped).resolve("my-loop", "builtin:loop-basic")
+    assert (resolution.module_id, resolution.package) == ("my-loop", "amplifier_module_loop_basic")
+
+
+def test_a_relative_source_starts_at_the_base(tmp_path: Path, shipped: BuiltinSource) -> None:
+    root = make_module(tmp_path / "repo").resolve()
+    assert Resolver({}, base=tmp_path, builtin=shipped).resolve("tool-demo", "./repo").root == root
+
+
+def test_a_relative_source_starts_at_the_current_folder_without_one(
+    tmp_path: Path, shipped: BuiltinSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_module(tmp_path / "repo").resolve()
+    monkeypatch.chdir(tmp_path)
+    assert resolver(shipped).resolve("tool-demo", "./repo").root == root
+
+
+def test_a_file_address_with_a_subdirectory_names_the_folder_inside(tmp_path: Path, shipped: BuiltinSource) -> None:
+    root = make_module(tmp_path / "mono repo" / "modules" / "a").resolve()
+    source = (tmp_path / "mono repo").as_uri() + "#subdirectory=modules/a"
+    assert resolver(shipped).resolve("tool-demo", source).root == root
+
+
+def test_a_wrong_source_is_never_replaced_by_the_shipped_module(shipped: BuiltinSource) -> None:
+    with pytest.raises(UnresolvedError) as caught:
+        resolver(shipped).resolve("loop-basic", "/nonexistent")
+    assert [attempt.layer for attempt in caught.value.attempts] == [
+        "environment variable AMPLIFIER_MODULE_LOOP_BASIC",
+        "source of the plan entry",
+    ]
+    assert "no such file" in caught.value.attempts[-1].answer
+    assert isinstance(caught.value.__cause__, ManifestError)
+
+
+def test_a_module_nobody_has_lists_each_layer_and_the_nearest_id(shipped: BuiltinSource) -> None:
+    with pytest.raises(UnresolvedError) as caught:
+        resolver(shipped).resolve("loop-bsaic")
+    assert [attempt.describe() for attempt in caught.value.attempts] == [
+        "environment variable AMPLIFIER_MODULE_LOOP_BSAIC: not set",
+        "source of the plan entry: none given",
+        "builtin modules: no module of that id (there are: loop-basic, tool-demo)",
+    ]
+    assert caught.value.hints[0] == "did you mean `loop-basic`?"
+    assert all(attempt.describe() in str(caught.value) for attempt in caught.value.attempts)
+
+
+@pytest.mark.parametrize(
+    ("source", "family"),
+    [("git+https://host/org/repo@v1", "a git repository"), ("some-package", "an installed package")],
+)
+def test_what_this_version_cannot_fetch_says_so_plainly(shipped: BuiltinSource, source: str, family: str) -> None:
+    with pytest.raises(UnresolvedError) as caught:
+        resolver(shipped).resolve("loop-basic", source)
+    assert isinstance(caught.value.__cause__, SourceUnavailableError)
+    assert f"is {family}, which is not available in this version" in str(caught.value)
+    assert caught.value.hints
+
+
+@pytest.mark.parametrize("source", ["~/x", "./x\x1b[2J", "builtin:nothing", "builtin:../x"])
+def test_a_source_that_leads_nowhere_is_shown_legibly(shipped: BuiltinSource, source: str) -> None:
+    with pytest.raises(UnresolvedError) as caught:
+        resolver(shipped).resolve("loop-basic", source)
+    assert all(line.isprintable() for line in str(caught.value).splitlines())
+
+
+def test_the_resolver_lists_the_shipped_modules(shipped: BuiltinSource) -> None:
+    assert resolver(shipped).list() == shipped.list()
+
+
+@pytest.mark.parametrize("module_id", BuiltinSource().list())
+def test_every_module_that_ships_resolves_by_its_bare_id(module_id: str) -> None:
+    resolution = Resolver({}).resolve(module_id)
+    assert resolution.package == "amplifier_module_" + module_id.replace("-", "_")
+    assert ModuleManifest.read(resolution.root, module_id).defines_mount is True
