@@ -14,7 +14,10 @@ _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _SET_NO_NEW_PRIVS = 38
 
-_libc = ctypes.CDLL(None, use_errno=True)
+# All five words are always given: prctl is variadic, and the kernel wants those it does not use to be zero.
+_call = ctypes.CDLL(None, use_errno=True).prctl
+_call.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+_call.restype = ctypes.c_int
 
 
 def set_parent_death_signal(signal_number: int) -> None:
@@ -33,8 +36,6 @@ def give_up_new_privileges() -> None:
 
 
 def _prctl(name: str, option: int, value: int) -> None:
-    # All five words are given: the kernel checks that unused ones are zero, and prctl is variadic.
-    unsigned = ctypes.c_ulong
-    if _libc.prctl(ctypes.c_int(option), unsigned(value), unsigned(0), unsigned(0), unsigned(0)) != 0:
+    if _call(option, value, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -84,6 +84,7 @@ class ExitReport:
         limit: LimitHit | None = None,
         call_in_flight: str | None = None,
         stderr_tail: tuple[str, ...] = (),
+        detail: str = "",
     ) -> ExitReport:
         """Return the report on an end whose reason was recorded beforehand, or else is what the status shows."""
         failed = status.failed_step
@@ -97,7 +98,7 @@ class ExitReport:
             peak_memory_bytes=status.peak_memory_bytes,
             call_in_flight=call_in_flight,
             stderr_tail=stderr_tail,
-            detail="" if failed is None else f"{failed.step}: {failed.reason}",
+            detail=detail if failed is None else f"{failed.step}: {failed.reason}",
         )
 
     @property
@@ -108,6 +109,8 @@ class ExitReport:
     def describe(self) -> str:
         """Return the end as one sentence for a person."""
         sentence = f"{self.module} {self._what()}"
+        if self.detail and self.reason is ExitReason.PROTOCOL:
+            sentence += f": {self.detail}"
         if self.limit is not None:
             sentence += f" ({self.limit.name}: {self.limit.observed} of {self.limit.configured})"
         if self.reason is not ExitReason.START:

@@ -77,8 +77,6 @@ class WorkerRuntime:
         """
         packages = {name: os.fspath(directory) for name, directory in self.packages}
         environ = {"LANG": "C.UTF-8", "PATH": os.defpath, **_ALLOCATOR}
-        if "TZ" in os.environ:
-            environ["TZ"] = os.environ["TZ"]
         command = [os.fspath(self.interpreter), "-I", "-S", "-c", _BOOTSTRAP, packages["paddock_sdk"]]
         return subprocess.Popen(  # noqa: S603 - our own interpreter and command
             [*command, json.dumps({"packages": packages, **settings})],

@@ -87,7 +87,7 @@ class Supervisor:
         self._starting = anyio.Lock()
         self._start_scope: anyio.CancelScope | None = None
         self._stopping = False
-        self._recorded: tuple[ExitReason, LimitHit | None] | None = None
+        self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
         self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
 
@@ -127,11 +127,11 @@ class Supervisor:
                     return await self._start()
             raise LaunchError(self.spec.name, "start", "its supervisor was stopped")
 
-    def end(self, reason: ExitReason, limit: LimitHit | None = None) -> None:
+    def end(self, reason: ExitReason, limit: LimitHit | None = None, *, detail: str = "") -> None:
         """Record why, then kill the process; of several reasons the first counts, and without a process none does."""
         if self._process is not None:
             if self._recorded is None:
-                self._recorded = (reason, limit)
+                self._recorded = (reason, limit, detail)
             self._process.kill()
 
     async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
@@ -169,7 +169,7 @@ class Supervisor:
                 await self._say(goodbye)
                 await process.wait()
         if process.status is None:
-            self._recorded = self._recorded or (ExitReason.KILLED_BY_HOST, None)
+            self._recorded = self._recorded or (ExitReason.KILLED_BY_HOST, None, "")
             await process.stop(self._terminate_seconds)
 
     async def _say(self, goodbye: Callable[[], Awaitable[None]]) -> None:
@@ -206,13 +206,14 @@ class Supervisor:
         return process
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
-        reason, limit = self._recorded or (None, None)
+        reason, limit, detail = self._recorded or (None, None, "")
         tail = process.output.tail(_STDERR_LINES, "stderr")
         report = ExitReport.of(
             self.spec.name,
             status,
             recorded=reason,
             limit=limit,
+            detail=detail,
             call_in_flight=self.call_in_flight,
             stderr_tail=tuple(line[:_STDERR_LINE_CHARACTERS] for line in tail),
         )

@@ -9,6 +9,8 @@ code of the module can run. It lives as long as its worker, so it touches next t
 
 from __future__ import annotations
 
+# What `signal` wraps. Between two forks every page touched is copied, and the wrapper's enums touch a hundred of them.
+import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
 import atexit
 import gc
 import importlib
@@ -20,12 +22,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgpack
 
 from paddock_sandbox import prctl
+from paddock_sandbox.descriptors import close_all_but
 
 FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
 REQUEST_BYTES = 1 << 18  # a name, two paths and an environment; the host refuses longer ones before sending
@@ -37,10 +40,8 @@ _SWEEP_POLL_MS = 5  # an orphan may be handed over without a signal of its own: 
 
 def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
     """Become the init of one worker in an interpreter of its own; the request is the lifeline's first message."""
-    reset_signals()
-    line = socket.socket(fileno=lifeline)
-    data = line.recv(REQUEST_BYTES)
-    line.detach()
+    prepare_process()
+    data = os.read(lifeline, REQUEST_BYTES)
     if not data:
         os._exit(0)
     run(msgpack.unpackb(data), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
@@ -58,26 +59,31 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
     os._exit(0)
 
 
-def reset_signals() -> None:
-    """Give every signal the meaning it has in a freshly started Python, whatever was inherited."""
-    signal.set_wakeup_fd(-1)
+def prepare_process() -> None:
+    """Make of a fresh interpreter what every worker is to start from; done once before all forks."""
+    # The meaning signals have in a freshly started Python, whatever was inherited.
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # What the C library needed of it is read; a worker's environment is its request's alone.
+    os.environ.clear()
+    os.umask(0o077)
+    # A pipe is block-buffered by default; a person following the log wants each line when it is printed.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+    # Compiled files would be written beside sources that are shared, verified or somebody's working copy.
+    sys.dont_write_bytecode = True
 
 
-def report(lifeline: int, message: dict[str, object], fds: Iterable[int] = ()) -> None:
+def report(lifeline: int, message: dict[str, object]) -> None:
     """Send one message to the host; that the host is gone is seen elsewhere, and is no error here."""
-    line = socket.socket(fileno=lifeline)
     try:
-        socket.send_fds(line, [msgpack.packb(message)], list(fds), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        os.write(lifeline, msgpack.packb(message))
     except OSError:
         pass
-    finally:
-        line.detach()
 
 
 def report_failure(lifeline: int, step: str, error: BaseException) -> None:
@@ -88,31 +94,31 @@ def report_failure(lifeline: int, step: str, error: BaseException) -> None:
 
 
 def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int, lifeline: int) -> dict[str, object]:
-    if os.getsid(0) != os.getpid():
-        os.setsid()
     prctl.become_child_subreaper()
-    # The pipe turns SIGCHLD into something poll() sees; a template's children are reaped by the kernel, ours by us.
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _notice)
+    # Children are reaped by us, where the template leaves its own to the kernel.
+    _signal.signal(_signal.SIGCHLD, _notice)
     init = os.getpid()
     worker = os.fork()
     if worker == 0:
         _become_worker(request, init, rpc, stdout, stderr, lifeline)
 
-    # A pidfd keeps meaning this process after its number is used again, and lets the host act should we be stopped.
-    pidfds = [os.pidfd_open(init), os.pidfd_open(worker)]
-    report(lifeline, {"started": {"init": init, "worker": worker}}, pidfds)
+    # From here on the worker runs beside us.
+    if os.getsid(0) != init:
+        os.setsid()
+    _tell_started(lifeline, init, worker)
+    # Turns SIGCHLD into something poll() sees.
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    _close_all_but(0, 1, 2, lifeline, woken, wake)
+    close_all_but(0, 1, 2, lifeline, woken, wake)
     os.chdir("/")
 
     poller = select.poll()
     poller.register(lifeline, select.POLLIN)
     poller.register(woken, select.POLLIN)
-    ended: dict[str, object] | None = None
+    ended = _reap(worker)  # it may have been quicker than the pipe
     while ended is None:
         for fd, _ in poller.poll():
             if fd == woken:
@@ -131,6 +137,18 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
     }
 
 
+def _tell_started(lifeline: int, init: int, worker: int) -> None:
+    """Tell the host both process ids, with descriptors that still mean these processes when the numbers are reused."""
+    pidfds = [os.pidfd_open(init), os.pidfd_open(worker)]
+    line = socket.socket(fileno=lifeline)
+    try:
+        socket.send_fds(line, [msgpack.packb({"started": {"init": init, "worker": worker}})], pidfds)
+    except OSError:
+        pass  # the host is gone, and the end of the lifeline says so again
+    finally:
+        line.detach()
+
+
 def _notice(signal_number: int, frame: object) -> None:
     """Do nothing: a handler of any kind is what makes the interpreter write to the wake-up descriptor."""
 
@@ -145,16 +163,11 @@ def _drain(woken: int) -> None:
 
 def _obey(lifeline: int, worker: int) -> bool:
     """Carry out one command; kill the worker and return False once the host is gone."""
-    line = socket.socket(fileno=lifeline)
     try:
-        command = line.recv(_COMMAND_BYTES, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return True
+        command = os.read(lifeline, _COMMAND_BYTES)
     except OSError:
         command = b""
-    finally:
-        line.detach()
-    _signal(worker, signal.SIGTERM if command == b"terminate" else signal.SIGKILL)
+    _send(worker, signal.SIGTERM if command == b"terminate" else signal.SIGKILL)
     return command != b""
 
 
@@ -163,7 +176,7 @@ def _reap(worker: int) -> dict[str, object] | None:
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if ended.si_pid == worker:
             # Before it is reaped: until then its group's number cannot mean anybody else.
-            _signal(worker, signal.SIGKILL)
+            _send(worker, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             return {"code": code, "signal": None} if code >= 0 else {"code": None, "signal": -code}
         os.waitpid(ended.si_pid, 0)
@@ -177,7 +190,7 @@ def _sweep() -> int:
         # Only our own children: their numbers are ours until we reap them, and what they leave behind becomes ours.
         children = _children()
         for child in children:
-            _signal(child, signal.SIGKILL)
+            _send(child, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0] != 0:
                 pass
@@ -193,7 +206,7 @@ def _children() -> list[int]:
         return [int(pid) for pid in listing.read().split()]
 
 
-def _signal(child: int, number: int) -> None:
+def _send(child: int, number: int) -> None:
     """Signal a child that is not reaped, with its process group: groups stay in their session, so within our tree."""
     try:
         group = os.getpgid(child)
@@ -205,31 +218,20 @@ def _signal(child: int, number: int) -> None:
         pass
 
 
-def _close_all_but(*kept: int) -> None:
-    """Close every descriptor of the process except these."""
-    lowest = 0
-    for fd in sorted(kept):
-        os.closerange(lowest, fd)
-        lowest = fd + 1
-    # Bounded by what is open: without close_range(2) the interpreter would try every number there is.
-    os.closerange(lowest, max(map(int, os.listdir("/proc/self/fd"))) + 1)
-
-
 def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
     """Take every step between the fork and the entry, say `ready`, run the entry and end the process."""
     step = "entry"
     try:
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
             ("new session", os.setsid),
-            ("signals", reset_signals),
+            ("signals", _take_signals),
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
-            ("close descriptors", lambda: _close_all_but(0, 1, 2, rpc, lifeline)),
+            ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
             ("environment", lambda: _take_environment(request["environ"])),
         )
         for name, take in steps:
             step = name
             take()
-        os.umask(0o077)
         step = "lockdown"
         lockdown = _lock_down(request["profile"], init)
         step = "working directory"
@@ -242,24 +244,30 @@ def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, st
     except BaseException as error:  # whatever it is, the entry must not run
         report_failure(lifeline, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
-    os._exit(_run_entry(entry, rpc, request["name"]))
+    code = 1
+    try:
+        code = _run_entry(entry, rpc, request["name"])
+    finally:
+        # The frames below belong to the init and the template; nothing may return or raise into them.
+        os._exit(code)
+
+
+def _take_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
 
 def _take_standard_streams(stdout: int, stderr: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for source, standard in ((null, 0), (stdout, 1), (stderr, 2)):
         os.dup2(source, standard)
-    # A pipe is block-buffered by default; a person following the log wants each line when it is printed.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _take_environment(environ: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environ)
-    time.tzset()
-    # Compiled files would be written beside sources that are shared, verified or somebody's working copy.
-    sys.dont_write_bytecode = True
+    for name, value in environ.items():
+        os.environ[name] = value
+    if "TZ" in environ:
+        time.tzset()
 
 
 def _lock_down(profile: dict[str, object], init: int) -> dict[str, object]:

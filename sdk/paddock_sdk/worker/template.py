@@ -9,6 +9,7 @@ and each init answers for its own tree.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import importlib
 import os
@@ -26,6 +27,12 @@ from paddock_sdk.worker import init
 
 _FDS = 4  # rpc, stdout, stderr, lifeline
 
+# The C library's fork, called with the interpreter lock held, instead of os.fork: that would run what every imported
+# package registered to happen after a fork, in a process that uses none of them, and most of an init's memory and
+# half its start would be theirs. One thread before and after, so no lock is left held by nobody. The init forks its
+# worker by os.fork, where all of it happens, once.
+_libc = ctypes.PyDLL(None, use_errno=True)
+
 
 def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     """Import what is to be shared, then fork an init for each request until the host closes the control socket."""
@@ -33,13 +40,13 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     if os.getppid() != host:
         os._exit(0)
     control = socket.socket(fileno=control_fd)
-    init.reset_signals()
-    # Said explicitly, the kernel reaps the inits by itself.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for name in _expanded(preload):
         importlib.import_module(name)
     # A first loop run resolves what asyncio does lazily, once for all workers instead of once in each.
     asyncio.run(asyncio.sleep(0))
+    init.prepare_process()
+    # Said explicitly, it makes the kernel reap the inits by itself.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # Objects that exist now are never visited by a worker's collector, so their pages stay shared.
     gc.disable()
     gc.collect()
@@ -62,12 +69,11 @@ def _fork_init(control: socket.socket, request: dict[str, Any], fds: list[int]) 
             lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}}
         )
         return
-    try:
-        child = os.fork()
-    except OSError as error:
-        init.report_failure(lifeline, "fork", error)
-        return
-    if child == 0:
+    child = _libc.fork()
+    if child == -1:
+        number = ctypes.get_errno()
+        init.report_failure(lifeline, "fork", OSError(number, os.strerror(number)))
+    elif child == 0:
         control.detach()
         init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
 
