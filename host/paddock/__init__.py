@@ -1,1 +1,26 @@
 """Run untrusted plug-in modules, each in a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.errors import PaddockError
+    from paddock.kernel.session import ModuleStatus, Session
+
+__all__ = ["ModuleStatus", "PaddockError", "Session", "__version__"]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    # On first use: reading the version, or one error class, need not load everything a session is made of.
+    if name in ("Session", "ModuleStatus"):
+        from paddock.kernel import session
+
+        return getattr(session, name)
+    if name == "PaddockError":
+        from paddock.errors import PaddockError
+
+        return PaddockError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

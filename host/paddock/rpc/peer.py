@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, RemoteProtocolError
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from paddock.rpc.router import IncomingCall, Router
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
+
+
+class Authority(Protocol):
+    """What a worker may do beyond its own objects."""
+
+    def may_call(self, point: str, name: str | None) -> bool: ...
 
 
 class Grant:
@@ -38,15 +44,17 @@ class Peer:
     Args:
         name: the module, as people know it.
         kind: tool, hook, provider, orchestrator or context.
+        authority: what it may do beyond its own objects.
         router: what this worker's requests are handed to.
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
     """
 
-    def __init__(self, name: str, kind: str, router: Router, runtime_max: float) -> None:
+    def __init__(self, name: str, kind: str, router: Router, authority: Authority, runtime_max: float) -> None:
         self.name = name
         self.kind = kind
+        self.authority = authority
         self._router = router
-        self.hello: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self.hello: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
         self.runtime_max = runtime_max
         self.channel: Channel
         self.incoming: dict[int, IncomingCall] = {}
@@ -160,5 +168,6 @@ class Peer:
         self._router.on_violation(self, error)
 
     def on_lost(self) -> None:
-        self.hello.cancel()
+        if not self.hello.done():
+            self.hello.set_result(None)
         self._router.on_lost(self)

@@ -143,6 +143,7 @@ class Router:
         self.service: Service
         self.afterlife: Afterlife
         self._tasks = tasks
+        self._running: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     # -- requests from workers -------------------------------------------------------------
@@ -213,7 +214,7 @@ class Router:
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
-        call.task = self._tasks.create_task(self._serve(call, work))
+        call.task = self._task(self._serve(call, work))
 
     async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         current.set(call)
@@ -250,7 +251,7 @@ class Router:
         call, owner = forward.origin, forward.handle.owner
         assert call is not None  # a forward always has one
         if not owner.is_open:
-            call.task = self._tasks.create_task(self._serve_again(forward))
+            call.task = self._task(self._serve_again(forward))
             return
         try:
             self._start(forward)
@@ -284,12 +285,12 @@ class Router:
         call = forward.origin
         assert call is not None  # a forward always has one
         if frame is None:
-            call.task = self._tasks.create_task(self._serve_after_loss(forward))
+            call.task = self._task(self._serve_after_loss(forward))
             return
         try:
             handles = forward.handle.owner.receive(frame.handles) if frame.handles else ()
         except RemoteProtocolError:
-            call.task = self._tasks.create_task(self._serve_after_loss(forward))
+            call.task = self._task(self._serve_after_loss(forward))
             raise
         if frame.kind != _RESPONSE:
             if self._finish(call):
@@ -346,6 +347,24 @@ class Router:
             if instead is not None:
                 return instead
 
+    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
+        """Call as `call` does, but of this life of the owner only, and unobserved.
+
+        Raises:
+            ModuleGoneError: the owner is gone, or went before it answered.
+        """
+        owner = handle.owner
+        if not owner.is_open:
+            raise ModuleGoneError(f"module `{owner.name}` is gone")
+        routed = HostCall(self, current.get(), handle, method, message)
+        self._start(routed)
+        frame = await self._await_end(routed, owner)
+        if frame is None:
+            raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
+        if frame.kind != _RESPONSE:
+            raise self.values.decode_error(frame.body)
+        return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+
     async def _await_end(self, routed: HostCall, owner: Peer) -> Frame | None:
         try:
             return await routed.future
@@ -378,7 +397,18 @@ class Router:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` beside everything else, until the session ends; it must not raise."""
-        self._tasks.create_task(work)
+        self._task(work)
+
+    def cancel_all(self) -> None:
+        """End everything that runs beside; nothing is served any more."""
+        for task in self._running:
+            task.cancel()
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
 
     # -- objects of the host ---------------------------------------------------------------
 

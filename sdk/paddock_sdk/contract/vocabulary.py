@@ -145,7 +145,7 @@ def _fields(value: Any) -> dict[str, object]:
 def _rebuild_model(name: str, fields: dict[str, Any]) -> object:
     cls = getattr(importlib.import_module(_HOME[name]), name)
     if hasattr(cls, "model_validate"):
-        return cls.model_validate(fields, by_name=True) if "json_schema" in fields else cls.model_validate(fields)
+        return cls.model_validate(fields)
     allowed = {field.name for field in dataclasses.fields(cls)}
     if "type" in fields:
         types = importlib.import_module(_HOME[name])

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
@@ -25,8 +26,9 @@ Runtime = Callable[[int, Any], Awaitable[Any]]
 class Dispatcher:
     """Serve the requests that arrive on one driver."""
 
-    def __init__(self, driver: Driver, objects: ObjectTable, runtime: Runtime) -> None:
+    def __init__(self, driver: Driver, objects: ObjectTable, coordinator: ModuleCoordinator, runtime: Runtime) -> None:
         self._driver = driver
+        self._coordinator = coordinator
         self._objects = objects
         self._runtime = runtime
 
@@ -45,14 +47,28 @@ class Dispatcher:
             self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
             return
         if flavour is Flavour.ASYNC:
-            if exported.mount_point == "tools" and exported.description.members[request.method].name == "execute":
+            is_execute = exported.description.members[request.method].name == "execute"
+            if is_execute and exported.mount_point == "tools":
                 self._start(id, self._run_tool(id, exported, function, args, kwargs))
-            else:
-                self._start(id, self._run(id, exported, function, args, kwargs))
+                return
+            if is_execute and exported.mount_point == "orchestrator":
+                kwargs = {**self._turn(), **kwargs}
+            self._start(id, self._run(id, exported, function, args, kwargs))
         elif flavour is Flavour.STREAM:
             self._start(id, self._run_stream(id, function, args, kwargs))
         else:
             contextvars.copy_context().run(self._run_in_place, id, exported, function, args, kwargs)
+
+    def _turn(self) -> dict[str, Any]:
+        """Return what an orchestrator is given beside the prompt: the live objects of this process's session."""
+        coordinator = self._coordinator
+        return {
+            "context": coordinator.get("context"),
+            "providers": coordinator.get("providers"),
+            "tools": coordinator.get("tools"),
+            "hooks": coordinator.hooks,
+            "coordinator": coordinator,
+        }
 
     def _start(self, id: int, work: Any) -> None:
         self._driver.own(id, asyncio.get_running_loop().create_task(work))
@@ -100,6 +116,8 @@ class Dispatcher:
         if not (hasattr(result, "success") and hasattr(result, "output")):
             kind = type(result).__name__
             result = _failed_result("TypeError", f"the tool returned `{kind}`; execute must return a ToolResult")
+        elif not hasattr(result, "model_dump"):  # a class of the module's own, in the contract's shape
+            result = _result(success=bool(result.success), output=result.output, error=getattr(result, "error", None))
         try:
             self._driver.reply(id, result, live_objects=False)
         except LocalProtocolError as exc:
@@ -143,6 +161,10 @@ def _constant(awaitable: Awaitable[Any]) -> Callable[[], Awaitable[Any]]:
 
 
 def _failed_result(kind: str, message: str) -> Any:
+    return _result(success=False, output=None, error={"type": kind, "message": message})
+
+
+def _result(**fields: Any) -> Any:
     from paddock_sdk.contract.models import ToolResult  # pydantic: only where a result has to be made here
 
-    return ToolResult(success=False, error={"type": kind, "message": message})
+    return ToolResult(**fields)

@@ -46,7 +46,7 @@ class Worker:
         reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
         self._coordinator.observer = reporter
         self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
-        self._dispatcher = Dispatcher(self._driver, self._objects, self._call)
+        self._dispatcher = Dispatcher(self._driver, self._objects, self._coordinator, self._call)
         self._ready: SessionReady | None = None
         self._driver.before_send = self._mirror.tell_changes
         self.on_request = self._dispatcher.on_request

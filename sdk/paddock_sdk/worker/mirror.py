@@ -18,7 +18,7 @@ from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.hooks import RemoteHookRegistry
 from paddock_sdk.worker.objects import ObjectTable
 from paddock_sdk.worker.reporter import Reporter
-from paddock_sdk.worker.shared_state import SharedState
+from paddock_sdk.protocol.shared_state import SharedState
 
 
 class Mirror:

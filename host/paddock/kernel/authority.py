@@ -1,0 +1,83 @@
+"""What each kind of module may do through the host, beyond its own objects.
+
+One table: the contract's events a kind may emit, the mount points it may call into, and whether
+it may have hook results acted on. An entry's `emit`, `call` and `hooks` grants widen it. Event
+names outside the contract's list are free for everyone.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Final
+
+from paddock.errors import CallRefusedError, Denial
+from paddock.plan.models import ModuleEntry
+from paddock_sdk.contract import events
+
+_EMITS: Final[dict[str, tuple[str, ...]]] = {
+    "tool": ("artifact:*",),
+    "hook": ("approval:*", "artifact:*", "policy:*"),
+    "provider": ("llm:*", "provider:*", "content_block:*", "thinking:*"),
+    "context": ("context:*",),
+    "orchestrator": ("*",),
+}
+_CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
+_HOST_NAMES: Final = ("session.", "host.")
+
+
+class Authority:
+    """What one module may do."""
+
+    def __init__(self, entry: ModuleEntry) -> None:
+        self._entry = entry
+        self._emits = (*_EMITS[entry.kind], *entry.permissions.emit)
+        self._may_emit: dict[str, bool] = {}
+
+    def may_emit(self, event: str) -> bool:
+        """Whether the module may emit `event`."""
+        known = self._may_emit.get(event)
+        if known is None:
+            known = event not in _CONTRACT_EVENTS or _matches(event, self._emits)
+            if len(self._may_emit) < len(_CONTRACT_EVENTS) * 2:  # a module may make up names without end
+                self._may_emit[event] = known
+        return known
+
+    def may_call(self, point: str, name: str | None) -> bool:
+        """Whether the module may call what is mounted at `point` under `name` without being handed it."""
+        granted = self._entry.permissions.call
+        return self._entry.kind == "orchestrator" or any(
+            grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in granted
+        )
+
+    def check_handler(self, event: str) -> None:
+        """Refuse a handler that the module may not register.
+
+        Raises:
+            CallRefusedError: with the grant that allows it.
+        """
+        if self._entry.kind != "hook" and not _matches(event, self._entry.permissions.hooks):
+            raise CallRefusedError(
+                Denial("register a handler for", event, self._entry.module, f'permissions: {{hooks: ["{event}"]}}')
+            )
+
+    def check_capability(self, name: str) -> None:
+        """Refuse a capability under a name that is the host's.
+
+        Raises:
+            CallRefusedError: always without a grant that would allow it.
+        """
+        if name.startswith(_HOST_NAMES) and self._entry.kind != "orchestrator":
+            raise CallRefusedError(Denial("register the capability", name, self._entry.module))
+
+    def check_hook_results(self) -> None:
+        """Refuse to act on hook results for kinds that have no business with them.
+
+        Raises:
+            CallRefusedError: for tools, providers and contexts.
+        """
+        if self._entry.kind not in ("hook", "orchestrator"):
+            raise CallRefusedError(Denial("act on", "hook results", self._entry.module))
+
+
+def _matches(event: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(event, pattern) for pattern in patterns)

@@ -1,0 +1,210 @@
+"""The session's real coordinator: the kernel's own, every change of it mirrored to the workers.
+
+Objects in it are the host's stand-ins. Attributes that modules attach are kept apart from its
+own, so that no name a module chooses can reach the host's state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.kernel.mirrors import Mirrors
+from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Peer
+from paddock.rpc.values import Values
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.shared_state import Change, SharedState
+
+
+class HostedCoordinator(ModuleCoordinator):
+    """A `ModuleCoordinator` whose modules live elsewhere."""
+
+    _values: Values
+    _mirrors: Mirrors
+    _module_attributes: dict[str, Encoded]
+    _shared_state: SharedState
+    _origin: Peer | None
+
+    def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
+        self._values = values
+        self._mirrors = mirrors
+        self._module_attributes = {}
+        self._shared_state = SharedState(values.codec)
+        self._origin = None
+        super().__init__(session)
+        self.observer = _Broadcast(self)
+        self.hooks.observer = _Heard(self)
+        self.cancellation.observer = lambda state: self._tell_cancellation()
+        self._shared_state.live = self.session_state
+        self._tell_session()
+        self._tell_cancellation()
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not found otherwise: an attribute that some module attached.
+        try:
+            attached = self.__dict__["_module_attributes"][name]
+        except KeyError:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
+        return self._values.decode(attached)
+
+    def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
+        """Encode a change and put it in everyone's mirror but that of the module it came from."""
+        self._mirrors.put(key, section, self._values.encode(value), origin=self._origin, **options)
+
+    # -- changes by modules ----------------------------------------------------------------
+
+    def mount_from(self, origin: Peer, point: str, name: str | None, obj: object) -> None:
+        """Mount a module's object, without telling the module itself."""
+        self._origin = origin
+        try:
+            self.mount(point, obj, name)
+        finally:
+            self._origin = None
+
+    def unmount_from(self, origin: Peer, point: str, name: str | None) -> None:
+        """Unmount what a module mounted, without telling the module itself."""
+        self._origin = origin
+        try:
+            self.unmount(point, name)
+        finally:
+            self._origin = None
+
+    def offer_from(self, origin: Peer, name: str, value: Encoded) -> None:
+        """Register a module's capability; its value is only decoded when the host reads it."""
+        self._capabilities[name] = value
+        self._mirrors.put(
+            ("capability", name), MirrorSection.CAPABILITY, _headed(self._values, name, value), origin=origin
+        )
+
+    def attach_from(self, origin: Peer, name: str, value: Encoded) -> None:
+        """Take an attribute that a module attached; its value is only decoded when the host reads it."""
+        self._module_attributes[name] = value
+        self._mirrors.put(
+            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(self._values, name, value), origin=origin
+        )
+
+    def detach_from(self, origin: Peer, name: str) -> None:
+        """Drop an attribute that a module attached."""
+        if self._module_attributes.pop(name, None) is not None and self._mirrors.drop(("attribute", name)):
+            self._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._values.encode([name]), origin=origin)
+
+    def patch_state_from(self, origin: Peer, changes: list[Change]) -> None:
+        """Take a module's changes of `session_state`."""
+        self._shared_state.apply(changes)
+        self._tell_state(changes, origin)
+
+    def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> None:
+        """Add a module's contributor, without telling the module itself."""
+        self._origin = origin
+        try:
+            self.register_contributor(channel, name, callback)
+        finally:
+            self._origin = None
+
+    def get_capability(self, name: str) -> Any:
+        """Return the object offered under `name`, or None."""
+        value = super().get_capability(name)
+        return self._values.decode(value) if isinstance(value, Encoded) else value
+
+    # -- changes by the application --------------------------------------------------------
+
+    def tell_state_changes(self) -> None:
+        """Tell the workers what the application changed in place in `session_state`."""
+        if self._shared_state.live is not self.session_state:
+            self._shared_state.live = self.session_state
+        changes = self._shared_state.changes()
+        if changes:
+            self._tell_state(changes, None)
+
+    def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
+        self._mirrors.tell(MirrorSection.STATE, self._values.encode(changes), origin=origin)
+        touched = {path[0] for path, _ in changes}
+        for key in touched:
+            if key in self.session_state:
+                whole = self._values.encode([[[key], [self.session_state[key]]]])
+                self._mirrors.put_quietly(("state", key), MirrorSection.STATE, whole)
+            else:
+                self._mirrors.drop(("state", key))
+
+    def _tell_session(self) -> None:
+        session = {"session_id": self.session_id, "parent_id": self.parent_id, "config": self.config}
+        self.put(("session",), MirrorSection.SESSION, session)
+
+    def _tell_cancellation(self) -> None:
+        running = dict(zip(sorted(self.cancellation.running_tools), self.cancellation.running_tool_names, strict=False))
+        self.put(("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, running])
+
+
+class _Broadcast:
+    """Turns changes of the coordinator into changes of the mirrors."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def mounted(self, point: str, name: str | None, obj: Any) -> None:
+        self._coordinator.put(
+            ("mounted", point, name),
+            MirrorSection.MOUNTED,
+            [point, name, obj],
+            may_call=lambda peer: peer.authority.may_call(point, name),
+        )
+
+    def unmounted(self, point: str, name: str | None) -> None:
+        coordinator = self._coordinator
+        if coordinator._mirrors.drop(("mounted", point, name)):
+            coordinator._mirrors.tell(
+                MirrorSection.UNMOUNTED, coordinator._values.encode([point, name]), origin=coordinator._origin
+            )
+
+    def capability(self, name: str, value: Any) -> None:
+        values = self._coordinator._values
+        self._coordinator._mirrors.put(
+            ("capability", name), MirrorSection.CAPABILITY, _headed(values, name, values.encode(value))
+        )
+
+    def attribute(self, name: str, value: Any) -> None:
+        values = self._coordinator._values
+        self._coordinator._mirrors.put(
+            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, values.encode(value))
+        )
+
+    def attribute_deleted(self, name: str) -> None:
+        if self._coordinator._mirrors.drop(("attribute", name)):
+            self._coordinator._mirrors.tell(
+                MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name])
+            )
+
+    def contributor(self, channel: str, name: str, callback: Any) -> None:
+        count = len(self._coordinator.channels[channel])
+        self._coordinator.put(
+            ("contributor", channel, count), MirrorSection.CONTRIBUTOR, [channel, name, callback], may_call=nobody
+        )
+
+    def cleanup(self, fn: Any) -> None:
+        """Keep it to the host: cleanups are run here, in one order."""
+
+
+class _Heard:
+    """Tells the workers which events are heard at all."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def subscribed(self, event: str) -> None:
+        # Also to the module that registered: its own emits have to come here from now on.
+        self._coordinator.put(("heard", event), MirrorSection.HEARD, [event, True])
+
+    def unsubscribed(self, event: str) -> None:
+        self._coordinator.put(("heard", event), MirrorSection.HEARD, [event, False])
+
+
+def nobody(peer: Peer) -> bool:
+    """Let workers see what they may not call."""
+    return False
+
+
+def _headed(values: Values, name: str, value: Encoded) -> Encoded:
+    """Return the message of a name and, undecoded behind it, a value."""
+    return Encoded(bytes(values.encode(name).body) + bytes(value.body), value.handles)
+

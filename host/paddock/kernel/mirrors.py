@@ -1,0 +1,82 @@
+"""Keep the shared state of a session the same in every worker.
+
+The host's state is written down as the messages that bring a worker up to date: a new worker
+gets them all before anything else, the others get each change when it is made, before any frame
+the host sends them later. Nobody is told of a change that was its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Peer
+from paddock_sdk.protocol.methods import MirrorSection
+
+MayCall = Callable[[Peer], bool]
+
+
+def everyone(peer: Peer) -> bool:
+    """Let every worker call what it is shown."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    section: MirrorSection
+    change: Encoded
+    may_call: MayCall
+
+
+class Mirrors:
+    """The workers of one session, and what each of them has to know."""
+
+    def __init__(self) -> None:
+        self._peers: dict[Peer, None] = {}
+        self._entries: dict[Hashable, _Entry] = {}
+
+    @property
+    def peers(self) -> list[Peer]:
+        return list(self._peers)
+
+    def attach(self, peer: Peer) -> None:
+        """Bring a new worker up to date, and keep it so."""
+        self._peers[peer] = None
+        for entry in self._entries.values():
+            peer.mirror(entry.section, entry.change, may_call=entry.may_call(peer))
+
+    def detach(self, peer: Peer) -> None:
+        """Forget a worker that is gone."""
+        self._peers.pop(peer, None)
+
+    def put(
+        self,
+        key: Hashable,
+        section: MirrorSection,
+        change: Encoded,
+        *,
+        origin: Peer | None = None,
+        may_call: MayCall = everyone,
+    ) -> None:
+        """Write down the state under `key`, and tell everyone but its origin."""
+        self.put_quietly(key, section, change, may_call)
+        self.tell(section, change, origin=origin, may_call=may_call)
+
+    def put_quietly(
+        self, key: Hashable, section: MirrorSection, change: Encoded, may_call: MayCall = everyone
+    ) -> None:
+        """Write down the state under `key`, for workers that come later."""
+        self._entries[key] = _Entry(section, change, may_call)
+
+    def drop(self, key: Hashable) -> bool:
+        """Forget the state under `key`; return whether there was any."""
+        return self._entries.pop(key, None) is not None
+
+    def tell(
+        self, section: MirrorSection, change: Encoded, *, origin: Peer | None = None, may_call: MayCall = everyone
+    ) -> None:
+        """Tell everyone but its origin of a change that a new worker need not hear of by itself."""
+        for peer in self._peers:
+            if peer is not origin:
+                peer.mirror(section, change, may_call=may_call(peer))

@@ -1,0 +1,409 @@
+"""One module of a session, over all its lives: from its plan entry to its last exit report.
+
+A module is started when the session mounts it, and again when somebody needs it after a death.
+What it mounted and registered keeps its place over that: the same handles and the same
+registrations then stand for the objects of the new life. Starting either ends with the module
+mounted or leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import anyio
+
+from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
+from paddock.kernel.authority import Authority
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.mirrors import Mirrors
+from paddock.plan.models import ModuleEntry
+from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.process.supervisor import Supervisor
+from paddock.proxies.hook import HookProxy
+from paddock.proxies.orchestrator import OrchestratorProxy
+from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.handle import Handle, HostObject
+from paddock.rpc.peer import Peer
+from paddock.rpc.router import RoutedCall, Router
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, RemoteProtocolError, Role
+from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sources import Resolution
+
+_RUNTIME_MAX: Final = {"tool": 120.0, "hook": 30.0, "context": 60.0, "provider": 600.0, "orchestrator": FOREVER}
+_START_MAX: Final = 60.0  # seconds from launch to mounted; importing a vendor's SDK on a busy machine takes ten
+_FRAME_MAX: Final = {"tool": 4 * 1024 * 1024, "hook": 4 * 1024 * 1024}
+_DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
+_LINGER_SECONDS: Final = 0.5  # a process that has closed its connection has this long to end by itself
+_DENIALS_KEPT: Final = 100
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process of a module, and how it ended."""
+
+    peer: Peer
+    report: asyncio.Future[ExitReport]
+
+
+@dataclass(slots=True)
+class _Registration:
+    """One handler of the module, in the order it was registered."""
+
+    proxy: HookProxy
+    name: str | None
+    event: str
+    unregister: Callable[[], None]
+    is_renewed: bool
+
+
+class HostedModule:
+    """A module of one session."""
+
+    def __init__(
+        self,
+        entry: ModuleEntry,
+        resolution: Resolution,
+        supervisor: Supervisor,
+        router: Router,
+        mirrors: Mirrors,
+        config: dict[str, Any],
+    ) -> None:
+        self.entry = entry
+        self.resolution = resolution
+        self.supervisor = supervisor
+        self.authority = Authority(entry)
+        self.denials: list[Denial] = []
+        self.runtime_max = _RUNTIME_MAX[entry.kind] if entry.limits.runtime_max is None else entry.limits.runtime_max
+        self.wants_session_ready = False
+        self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
+        self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
+        self._start_max = _START_MAX if entry.limits.start_max is None else entry.limits.start_max
+        self._router = router
+        self._mirrors = mirrors
+        self._config = config
+        self._life: _Life | None = None
+        self._mounts: dict[tuple[str, str | None], Handle] = {}
+        self._registrations: list[_Registration] = []
+        self._is_restarting = False
+        self._level = ""
+        self._lock = asyncio.Lock()
+        supervisor.on_exit(self._on_exit)
+
+    @property
+    def name(self) -> str:
+        """What people call it: the module's id, and its instance where there are several."""
+        return self.entry.instance_id or self.entry.module
+
+    @property
+    def kind(self) -> str:
+        return self.entry.kind
+
+    @property
+    def peer(self) -> Peer:
+        """The worker of the current or latest life."""
+        assert self._life is not None, "a module speaks only once it has been started"
+        return self._life.peer
+
+    @property
+    def is_running(self) -> bool:
+        return self._life is not None and self._life.peer.is_open
+
+    @property
+    def reports(self) -> list[ExitReport]:
+        return self.supervisor.reports
+
+    @property
+    def level(self) -> str:
+        """How the module's process is shut in."""
+        return self._level
+
+    def session_peers(self) -> list[Peer]:
+        """Return every worker of the session."""
+        return self._mirrors.peers
+
+    # -- lives -----------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Have the module running and mounted.
+
+        Raises:
+            LaunchError: no process could be made.
+            QuarantinedError: it died too often to be tried again.
+            ModuleLoadError: it did not greet, could not be imported, or did not mount.
+        """
+        async with self._lock:
+            if self.is_running:
+                return
+            self._is_restarting = self._life is not None
+            for registration in self._registrations:
+                registration.is_renewed = False
+            process = await self.supervisor.start()
+            self._level = process.ready.lockdown_level
+            peer = Peer(self.name, self.kind, self._router, self.authority, self.runtime_max)
+            self._life = _Life(peer, asyncio.get_running_loop().create_future())
+            self.on_born(self, peer)
+            try:
+                with anyio.fail_after(self._start_max):
+                    connection = Connection(
+                        Role.HOST, receive_limit=_FRAME_MAX.get(self.kind, MAX_FRAME_BYTES)
+                    )
+                    peer.channel = await Channel.open(process.rpc, connection, peer)
+                    await self._greet(peer)
+                    self._mirrors.attach(peer)
+                    await self._mount(peer)
+            except TimeoutError as exc:
+                limit = LimitHit("start_max", f"{self._start_max:g} s", "longer", "host timer")
+                self.supervisor.end(ExitReason.TIMEOUT, limit)
+                raise ModuleLoadError(
+                    self.name, "start", f"it was not mounted within {self._start_max:g} s"
+                ) from exc
+            except BaseException:
+                self.supervisor.end(ExitReason.START)
+                raise
+            if self._is_restarting:
+                self._drop_what_was_not_renewed()
+                if self.on_restarted is not None:
+                    await self.on_restarted(self)
+
+    async def _greet(self, peer: Peer) -> None:
+        hello = await peer.hello
+        if hello is None:
+            report = await self._death()
+            said = report.describe() if report is not None else "it closed its connection"
+            tail = "\n".join(report.stderr_tail) if report is not None else ""
+            raise ModuleLoadError(self.name, "handshake", said, traceback=tail)
+        try:
+            greeting = self._router.values.codec.decode(hello.body)
+        except RemoteProtocolError as exc:
+            raise ModuleLoadError(self.name, "handshake", str(exc)) from exc
+        spoken = greeting.get("protocol") if isinstance(greeting, dict) else None
+        if spoken != PROTOCOL_VERSION:
+            raise ModuleLoadError(
+                self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
+            )
+        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION})
+        peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
+
+    async def _mount(self, peer: Peer) -> None:
+        values = self._router.values
+        request = {
+            "import_root": str(self.resolution.import_root),
+            "package": self.resolution.package,
+            "attribute": self.resolution.attribute,
+            "config": self._config,
+        }
+        try:
+            answer = values.decode(await self._router.ask(peer, WorkerMethod.MOUNT, values.encode(request)))
+        except RuntimeError as exc:
+            report = await self._death()
+            said = report.describe() if report is not None else str(exc)
+            tail = "\n".join(report.stderr_tail) if report is not None else ""
+            raise ModuleLoadError(self.name, "mount", said, traceback=tail) from exc
+        match answer:
+            case {"mounted": True, "on_session_ready": bool() as wants}:
+                self.wants_session_ready = wants
+            case {"mounted": False, "stage": "import" | "lookup" | "mount" as stage, "error": BaseException() as error}:
+                raise self._load_error(stage, error)
+            case _:
+                raise ModuleLoadError(self.name, "mount", "its runtime gave an answer that is none")
+
+    def _load_error(self, stage: str, error: BaseException) -> ModuleLoadError:
+        kind = getattr(error, "remote_type", type(error).__name__)
+        trace = str(getattr(error, "remote_traceback", ""))
+        if stage == "lookup":
+            return ModuleLoadError(
+                self.name,
+                "mount",
+                str(error),
+                hints=["a module's package defines `async def mount(coordinator, config)`"],
+            )
+        if stage == "import":
+            return ModuleLoadError(
+                self.name,
+                "import",
+                f"{kind}: {error}",
+                traceback=trace,
+                hints=[f"it was looked for in {self.resolution.package_dir}"],
+            )
+        return ModuleLoadError(self.name, "mount", f"{kind}: {error}", traceback=trace)
+
+    async def session_ready(self) -> None:
+        """Let the module know that everything is mounted."""
+        await self._router.ask(self.peer, WorkerMethod.SESSION_READY, self._router.values.encode([]))
+
+    async def stop(self) -> None:
+        """End the module for good."""
+        await self.supervisor.stop(self._goodbye)
+        if self._life is not None:
+            self._life.peer.channel.close()
+
+    async def _goodbye(self) -> None:
+        if self.is_running:
+            self.peer.channel.goodbye()
+
+    # -- deaths ----------------------------------------------------------------------------
+
+    def on_lost(self, peer: Peer) -> None:
+        """The connection is gone; see to it that the process is as well."""
+        self._mirrors.detach(peer)
+        if self.supervisor.process is not None:
+            self._router.spawn(self._see_it_end())
+
+    async def _see_it_end(self) -> None:
+        process = self.supervisor.process
+        if process is not None:
+            with anyio.move_on_after(_LINGER_SECONDS):
+                await process.wait()
+        if self.supervisor.process is process:
+            self.supervisor.end(ExitReason.KILLED_BY_HOST)
+
+    def on_violation(self, error: RemoteProtocolError) -> None:
+        """The module broke the protocol; it is ended for that."""
+        _log.warning("module `%s` broke the protocol: %s", self.name, error)
+        self.supervisor.end(ExitReason.PROTOCOL, detail=str(error))
+
+    def on_overdue(self, call: RoutedCall, method: str) -> None:
+        """A call has run longer than it may; the module is ended for that."""
+        self.supervisor.call_in_flight = method
+        limit = LimitHit("runtime_max", f"{self.runtime_max:g} s", "longer", "host timer")
+        self.supervisor.end(ExitReason.TIMEOUT, limit)
+
+    async def death(self, peer: Peer, method: str) -> ModuleDiedError:
+        """Return the error that tells how the life behind `peer` ended, during `method`."""
+        report = await self._death()
+        if report is None:
+            report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
+        if report.call_in_flight is None:
+            report = replace(report, call_in_flight=method)
+            if self.reports:
+                self.reports[-1] = report
+        return ModuleDiedError(self.name, report)
+
+    async def _death(self) -> ExitReport | None:
+        life = self._life
+        if life is None:
+            return None
+        with anyio.move_on_after(_DEATH_SECONDS):
+            return await asyncio.shield(life.report)
+        return None
+
+    def _on_exit(self, report: ExitReport) -> None:
+        if self._life is not None and not self._life.report.done():
+            self._life.report.set_result(report)
+
+    # -- what it mounts and registers ------------------------------------------------------
+
+    def mount(self, coordinator: HostedCoordinator, point: str, name: str | None, obj: object) -> None:
+        """Mount an object of this module, or renew the mount of an earlier life.
+
+        Raises:
+            ValueError: the name is another module's, or the point takes no objects.
+            TypeError: the object is plain data.
+        """
+        if isinstance(obj, HostObject) or not isinstance(obj, Handle):
+            raise TypeError("only an object of the module's own can be mounted")
+        if name is None and point in ("tools", "providers"):
+            name = obj.description(self._router.values.codec).attributes.get("name")
+        known = self._mounts.get((point, name))
+        if known is not None and self._is_restarting:
+            known.rebind(obj)
+            return
+        self._check_ownership(coordinator, point, name)
+        self._mounts[(point, name)] = obj
+        coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
+
+    def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
+        present = coordinator.get(point, name)
+        if present is None or point not in ("tools", "providers"):
+            return
+        owner = self._router.values.handle_of(present)
+        if isinstance(owner, Handle) and (owner.owner is self.peer or self._may_replace(owner.owner.name)):
+            return
+        whose = f"module `{owner.owner.name}`" if isinstance(owner, Handle) else "the application"
+        raise ValueError(
+            f"`{name}` at {point} is mounted by {whose}; to take its place, the entry of `{self.name}` has to say "
+            f"`replaces: {name}`"
+        )
+
+    def _may_replace(self, owner: str) -> bool:
+        # Each instance of a provider mounts under the module's own name first, and is renamed by the session then.
+        return self.entry.instance_id is not None or owner in self.entry.replaces or bool(self.entry.replaces)
+
+    def _stand_in(self, point: str, handle: Handle) -> object:
+        values = self._router.values
+        if point == "orchestrator":
+            proxy = OrchestratorProxy(values, handle)
+            values.bind(proxy, handle)
+            return proxy
+        return values.object_of(handle)
+
+    def unmount(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
+        """Unmount an object of this module; what is another's stays."""
+        if (point, name) in self._mounts:
+            del self._mounts[(point, name)]
+            coordinator.unmount_from(self.peer, point, name)
+
+    def mounted_at(self, handle: Handle) -> str | None:
+        """Return the point at which `handle` is mounted, if it is."""
+        return next((point for (point, _), mounted in self._mounts.items() if mounted is handle), None)
+
+    def handle_at(self, point: str) -> Handle | None:
+        """Return the handle of what this module mounted at a point that holds one object."""
+        return self._mounts.get((point, None))
+
+    def register_handler(
+        self, hooks: HookRegistry, event: str, priority: int, name: str | None, handle: Handle
+    ) -> Callable[[], None]:
+        """Register a handler of this module, or renew the registration of an earlier life."""
+        if self._is_restarting:
+            for registration in self._registrations:
+                if not registration.is_renewed and (registration.event, registration.name) == (event, name):
+                    registration.proxy.handle.rebind(handle)
+                    registration.is_renewed = True
+                    return self._remover(registration)
+        method = handle.description(self._router.values.codec).number_of("__call__")
+        proxy = HookProxy(self._router, handle, method, self.entry.on_failure)
+        unregister = hooks.register(event, proxy, priority, name or f"{self.name}:{event}")
+        registration = _Registration(proxy, name, event, unregister, is_renewed=True)
+        self._registrations.append(registration)
+        return self._remover(registration)
+
+    def unregister_handler(self, name: str) -> None:
+        """Remove this module's most recent handler under `name`."""
+        named = [registration for registration in self._registrations if registration.name == name]
+        if named:
+            self._remover(named[-1])()
+
+    def _remover(self, registration: _Registration) -> Callable[[], None]:
+        def remove() -> None:
+            if registration in self._registrations:
+                self._registrations.remove(registration)
+                registration.unregister()
+
+        return remove
+
+    def _drop_what_was_not_renewed(self) -> None:
+        for registration in list(self._registrations):
+            if not registration.is_renewed:
+                self._remover(registration)()
+
+    def deny(self, denial: Denial) -> None:
+        """Note an act that was refused."""
+        _log.warning(
+            "%s `%s` may not %s `%s`; to allow it: %s",
+            self.kind,
+            self.name,
+            denial.operation,
+            denial.target,
+            denial.grant or "there is no grant for it",
+        )
+        if len(self.denials) < _DENIALS_KEPT:
+            self.denials.append(denial)
+

@@ -1,0 +1,125 @@
+"""The modules of one session, and what becomes of calls into one that died.
+
+A tool's call ends as a failed result, a provider's as an error that may be tried again, an
+orchestrator's turn as an error. The context is started again and brought to where it was, and
+the call is made once more. Whoever is called later is started again first. This is the session's
+table of failures; it decides, and asks the module and the journal to act.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.errors import ModuleDiedError, ModuleError
+from paddock.kernel.journal import ContextJournal
+from paddock.kernel.module import HostedModule
+from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.peer import Peer
+from paddock.rpc.router import RoutedCall, Router
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.llm_errors import ProviderUnavailableError
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import RemoteProtocolError
+
+_CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
+
+
+class HostedModules:
+    """Every module of the session, by the worker that is, or was, its own."""
+
+    def __init__(self, router: Router, journal: ContextJournal) -> None:
+        self.all: list[HostedModule] = []
+        self._router = router
+        self._journal = journal
+        self._by_peer: dict[Peer, HostedModule] = {}
+
+    def add(self, module: HostedModule) -> None:
+        """Take a module into the session."""
+        self.all.append(module)
+        module.on_born = self._on_born
+        if module.kind == "context":
+            module.on_restarted = self._restore_context
+
+    def of(self, peer: Peer) -> HostedModule:
+        """Return the module whose worker `peer` is or was."""
+        return self._by_peer[peer]
+
+    def _on_born(self, module: HostedModule, peer: Peer) -> None:
+        self._by_peer[peer] = module
+
+    # -- the router's side -----------------------------------------------------------------
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        """End the module that broke the protocol."""
+        self.of(peer).on_violation(error)
+
+    def on_lost(self, peer: Peer) -> None:
+        """A module's connection is gone."""
+        self.of(peer).on_lost(peer)
+
+    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
+        """End the module that has kept a call too long."""
+        self.of(peer).on_overdue(call, self._router.method_name(call))
+
+    async def revive(self, handle: Handle, method: str) -> Encoded | None:
+        """Start the owner of `handle` again; return what stands in for its answer when it stays dead.
+
+        Raises:
+            ModuleError: it stays dead, and its kind has no stand-in.
+            ModuleGoneError: it lives, but what `handle` stood for is of its earlier life.
+        """
+        module = self.of(handle.owner)
+        try:
+            await module.start()
+        except ModuleError as exc:
+            return self._instead(module, handle, method, exc)
+        if not handle.owner.is_open:
+            raise ModuleGoneError(f"module `{module.name}` was started again; this object was of its earlier life")
+        return None
+
+    async def answer_for(self, call: RoutedCall, method: str) -> Encoded | None:
+        """Return what stands in for a lost answer, None when the call is to be made again.
+
+        Raises:
+            ModuleDiedError: nothing stands in for it.
+        """
+        module = self.of(call.handle.owner)
+        died = await module.death(call.handle.owner, method)
+        if module.kind == "context" and module.mounted_at(call.handle) == "context":
+            return await self._call_context_again(module, call, method, died)
+        return self._instead(module, call.handle, method, died)
+
+    async def _call_context_again(
+        self, module: HostedModule, call: RoutedCall, method: str, died: ModuleDiedError
+    ) -> Encoded | None:
+        if len(module.reports) >= _CONTEXT_TRIES and module.reports[-1].uptime < 1.0:
+            raise died
+        instead = await self.revive(call.handle, method)
+        if instead is not None:
+            return instead
+        if method == "add_message" and await self._journal.ends_with(call.handle, call.message):
+            self._journal.note(method, call.message)
+            return self._router.values.encode(None)
+        return None
+
+    def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:
+        """Return what stands in for an answer that will not come, by the module's kind.
+
+        Raises:
+            ModuleError: `error` itself, where nothing does.
+        """
+        point = module.mounted_at(handle)
+        report = getattr(error, "report", None)
+        if point == "tools" and method == "execute":
+            failure: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
+            if report is not None and hasattr(report, "as_dict"):
+                failure["report"] = report.as_dict()
+            return self._router.values.encode(ToolResult(success=False, error=failure))
+        if point == "providers":
+            raise ProviderUnavailableError(str(error), provider=module.name, retryable=True) from error
+        raise error
+
+    async def _restore_context(self, module: HostedModule) -> None:
+        handle = module.handle_at("context")
+        if handle is not None:
+            await self._journal.restore(handle)

@@ -1,0 +1,372 @@
+"""The host's own methods, as workers call them: each argument checked, each act weighed, then done.
+
+A request that is not of its method's form ends the module that sent it. One that the module has
+no right to make is refused, or, for an event, dropped and answered as if nobody had minded. What
+needs no module's help is done before the next frame is looked at, so that whoever asked may rely
+on it when the answer comes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from paddock.errors import CallRefusedError, Denial
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.rpc.handle import AnyHandle, Encoded, Handle
+from paddock.rpc.peer import Peer
+from paddock.rpc.router import IncomingCall, Router
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+
+if TYPE_CHECKING:
+    from paddock.kernel.module import HostedModule
+
+_CLEANUP_SECONDS: Final = 10.0  # for one module's cleanup function; a session's end must not hang on it
+_MAX_NAME: Final = 200  # characters of an event, capability, channel or attribute
+_OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
+_NOTHING: Final = Encoded(b"\xc0")
+
+_log = logging.getLogger(__name__)
+
+
+class HostService:
+    """Serves one session's workers."""
+
+    def __init__(
+        self, router: Router, coordinator: HostedCoordinator, module_of: Callable[[Peer], HostedModule]
+    ) -> None:
+        self._router = router
+        self._values = router.values
+        self._coordinator = coordinator
+        self._module_of = module_of
+        self._plain = Codec()
+        self._next_registration = 1
+        self._unregister: dict[int, tuple[Peer, Callable[[], None]]] = {}
+        self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
+            HostMethod.REGISTER: self._register,
+            HostMethod.UNREGISTER: self._unregister_one,
+            HostMethod.UNREGISTER_NAME: self._unregister_name,
+            HostMethod.LIST_HANDLERS: self._list_handlers,
+            HostMethod.SET_DEFAULT_FIELDS: self._set_default_fields,
+            HostMethod.MOUNT: self._mount,
+            HostMethod.UNMOUNT: self._unmount,
+            HostMethod.REGISTER_CONTRIBUTOR: self._register_contributor,
+            HostMethod.REGISTER_CLEANUP: self._register_cleanup,
+            HostMethod.REQUEST_CANCEL: self._request_cancel,
+            HostMethod.ON_CANCEL: self._on_cancel,
+        }
+        self._in_time: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
+            HostMethod.EMIT_AND_COLLECT: self._emit_and_collect,
+            HostMethod.COLLECT_CONTRIBUTIONS: self._collect_contributions,
+            HostMethod.PROCESS_HOOK_RESULT: self._process_hook_result,
+            HostMethod.TRIGGER_CANCEL_CALLBACKS: self._trigger_cancel_callbacks,
+            HostMethod.REQUEST_APPROVAL: self._request_approval,
+        }
+        self._notices: dict[int, Callable[[HostedModule, Any], None]] = {
+            HostMethod.DELETE_ATTRIBUTE: self._delete_attribute,
+            HostMethod.PATCH_STATE: self._patch_state,
+            HostMethod.TOOL_STARTED: self._tool_started,
+            HostMethod.TOOL_COMPLETED: self._tool_completed,
+            HostMethod.SHOW_MESSAGE: self._show_message,
+            HostMethod.DESCRIBE: self._describe,
+            HostMethod.RESET_TURN: self._reset_turn,
+        }
+
+    # -- the router's side -----------------------------------------------------------------
+
+    def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
+        """Answer a worker's request of the host, now or as a task."""
+        module = self._module_of(call.peer)
+        if method == HostMethod.EMIT:
+            self._router.serve(call, self._emit(module, *self._event(message)))
+        elif method == HostMethod.REGISTER_CAPABILITY:
+            self._answer_at_once(call, partial(self._register_capability, module, *self._headed(message)))
+        elif method in self._at_once:
+            # Objects stay handles here: what is asked of the host concerns them, not their stand-ins.
+            args = self._values.codec.decode(message.body, message.handles)
+            self._answer_at_once(call, partial(self._at_once[method], module, args))
+        elif method in self._in_time:
+            self._router.serve(call, self._encoded(self._in_time[method](module, self._values.decode(message))))
+        else:
+            raise RemoteProtocolError(f"a request of host method {method}, which there is not")
+
+    def notice(self, peer: Peer, method: int, message: Encoded) -> None:
+        """Take a worker's notification."""
+        module = self._module_of(peer)
+        if method == HostMethod.SET_ATTRIBUTE:
+            self._set_attribute(module, *self._headed(message))
+        elif method in self._notices:
+            self._notices[method](module, self._values.codec.decode(message.body, message.handles))
+        else:
+            raise RemoteProtocolError(f"a notification of host method {method}, which there is not")
+
+    def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
+        try:
+            answer = act()
+        except (CallRefusedError, ValueError, TypeError, KeyError) as exc:
+            if isinstance(exc, CallRefusedError):
+                self._module_of(call.peer).deny(exc.denial)
+            self._router.fail(call, exc)
+            return
+        self._router.respond(call, _NOTHING if answer is None else self._values.encode(answer))
+
+    async def _encoded(self, work: Coroutine[Any, Any, object]) -> Encoded:
+        return self._values.encode(await work)
+
+    # -- events ----------------------------------------------------------------------------
+
+    def _event(self, message: Encoded) -> tuple[str, Payload]:
+        match self._plain.decode(message.body):
+            case [str() as event, data] if len(event) <= _MAX_NAME:
+                return event, Payload.of(data)
+        raise _malformed("an event")
+
+    async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
+        if not module.authority.may_emit(event):
+            module.deny(Denial("emit", event, module.name, f'permissions: {{emit: ["{event}"]}}'))
+            return self._values.encode(HookResult(action="continue", data=payload.data() if payload.is_mapping else {}))
+        return self._values.encode(await self._coordinator.hooks.emit_payload(event, payload))
+
+    async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [str() as event, data, float() as timeout]:
+                if not module.authority.may_emit(event):
+                    module.deny(Denial("emit", event, module.name, f'permissions: {{emit: ["{event}"]}}'))
+                    return []
+                return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
+        raise _malformed("an event")
+
+    def _register(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [str() as event, int() as priority, (None | str()) as name, Handle() as handler] if (
+                len(event) <= _MAX_NAME
+            ):
+                module.authority.check_handler(event)
+                unregister = module.register_handler(self._coordinator.hooks, event, priority, name, handler)
+                registration, self._next_registration = self._next_registration, self._next_registration + 1
+                self._unregister[registration] = (module.peer, unregister)
+                return registration
+            case [str(), int(), _, _]:
+                raise TypeError("a hook handler has to be callable")
+        raise _malformed("a handler's registration")
+
+    def _unregister_one(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [int() as registration]:
+                owner, unregister = self._unregister.get(registration, (None, None))
+                if owner is module.peer and unregister is not None:
+                    del self._unregister[registration]
+                    unregister()
+                return
+        raise _malformed("the end of a registration")
+
+    def _unregister_name(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as name]:
+                module.unregister_handler(name)
+                return
+        raise _malformed("a handler's name")
+
+    def _list_handlers(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [(None | str()) as event]:
+                return self._coordinator.hooks.list_handlers(event)
+        raise _malformed("an event")
+
+    def _set_default_fields(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case dict() as fields if all(isinstance(name, str) for name in fields):
+                module.authority.check_hook_results()
+                self._coordinator.hooks.set_default_fields(**fields)
+                return
+        raise _malformed("default fields")
+
+    # -- mounts ----------------------------------------------------------------------------
+
+    def _mount(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as point, (None | str()) as name, obj]:
+                module.mount(self._coordinator, point, name, obj)
+                return
+        raise _malformed("a mount")
+
+    def _unmount(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as point, (None | str()) as name]:
+                module.unmount(self._coordinator, point, name)
+                return
+        raise _malformed("an unmount")
+
+    def _describe(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [int() as object_id, bytes() as description]:
+                handle = module.peer.export(object_id)
+                if handle is None:
+                    return
+                handle.redescribe(description)
+                handle.description(self._values.codec)  # says at once if it is none
+                self._tell_description(handle, module.peer)
+                return
+        raise _malformed("an object's description")
+
+    def _tell_description(self, handle: Handle, origin: Peer) -> None:
+        for peer in self._module_of(origin).session_peers():
+            known = peer.granted(handle)
+            if known is not None:
+                peer.mirror(
+                    MirrorSection.DESCRIPTION, self._values.encode([known, bytes(handle.described)]), may_call=False
+                )
+
+    # -- what modules leave for each other -------------------------------------------------
+
+    def _headed(self, message: Encoded) -> tuple[str, Encoded]:
+        name, rest = unpack_prefix(message.body)
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
+            raise _malformed("a named value")
+        return name, Encoded(bytes(rest), message.handles)
+
+    def _register_capability(self, module: HostedModule, name: str, value: Encoded) -> None:
+        module.authority.check_capability(name)
+        self._coordinator.offer_from(module.peer, name, value)
+
+    def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
+        if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
+            raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+        self._coordinator.attach_from(module.peer, name, value)
+
+    def _delete_attribute(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as name]:
+                self._coordinator.detach_from(module.peer, name)
+                return
+        raise _malformed("an attribute's name")
+
+    def _patch_state(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [*changes] if all(_is_change(change) for change in changes):
+                self._coordinator.patch_state_from(module.peer, changes)
+                return
+        raise _malformed("a change of state")
+
+    def _register_contributor(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as channel, str() as name, callback]:
+                shown = self._values.object_of(callback) if _is_handle(callback) else callback
+                self._coordinator.contribute_from(module.peer, channel, name, shown)
+                return
+        raise _malformed("a contributor")
+
+    async def _collect_contributions(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [str() as channel]:
+                return await self._coordinator.collect_contributions(channel)
+        raise _malformed("a channel")
+
+    def _register_cleanup(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [Handle() as function]:
+                self._coordinator.register_cleanup(partial(self._run_cleanup, function))
+                return
+        raise _malformed("a cleanup function")
+
+    async def _run_cleanup(self, function: Handle) -> None:
+        """Run a module's cleanup function, if the life it belongs to is not over."""
+        method = function.description(self._values.codec).number_of("__call__")
+        if function.owner.is_open and method is not None:
+            with anyio.move_on_after(_CLEANUP_SECONDS):
+                await self._router.call_now(function, method, self._values.encode([[], {}]))
+
+    # -- hook results, approvals, cancellation ---------------------------------------------
+
+    async def _process_hook_result(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [HookResult() as result, str() as event, str() as hook_name]:
+                module.authority.check_hook_results()
+                return await self._coordinator.process_hook_result(result, event, hook_name)
+        raise _malformed("a hook's result")
+
+    async def _request_approval(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [str() as prompt, list() as options, float() as timeout, "allow" | "deny" as default]:
+                system = self._coordinator.approval_system
+                if system is None:
+                    raise RuntimeError("no approval system is available in this session")
+                return await system.request_approval(prompt, [str(option) for option in options], timeout, default)
+        raise _malformed("a request for approval")
+
+    def _show_message(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as message, "info" | "warning" | "error" as level, str() as source]:
+                display = self._coordinator.display_system
+                if display is None:
+                    _log.info("%s: %s", module.name, message)
+                else:
+                    display.show_message(message, level, f"{module.name}:{source}")
+                return
+        raise _malformed("a message")
+
+    def _request_cancel(self, module: HostedModule, args: Any) -> object:
+        token = self._coordinator.cancellation
+        match args:
+            case ["graceful"]:
+                return token.request_graceful()
+            case ["immediate"]:
+                return token.request_immediate()
+            case ["reset"]:
+                module.authority.check_hook_results()
+                token.reset()
+                return True
+        raise _malformed("a cancellation")
+
+    def _on_cancel(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [Handle() as callback]:
+                self._coordinator.cancellation.on_cancel(partial(self._run_cleanup, callback))
+                return
+        raise _malformed("a callback")
+
+    async def _trigger_cancel_callbacks(self, module: HostedModule, args: Any) -> None:
+        await self._coordinator.cancellation.trigger_callbacks()
+
+    def _tool_started(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as call_id, str() as name]:
+                self._coordinator.cancellation.register_tool_start(call_id, name)
+                return
+        raise _malformed("the start of a tool")
+
+    def _tool_completed(self, module: HostedModule, args: Any) -> None:
+        match args:
+            case [str() as call_id]:
+                self._coordinator.cancellation.register_tool_complete(call_id)
+                return
+        raise _malformed("the end of a tool")
+
+    def _reset_turn(self, module: HostedModule, args: Any) -> None:
+        self._coordinator.reset_turn()
+
+
+def _is_change(change: object) -> bool:
+    match change:
+        case [[_, *_], [] | [_]]:
+            return True
+    return False
+
+
+def _is_handle(value: object) -> bool:
+    return isinstance(value, AnyHandle)
+
+
+def _malformed(what: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{what} that is none")
+

@@ -1,0 +1,323 @@
+"""A session for applications: a plan in, answers out, every module in a process of its own.
+
+`async with` starts the modules and, however it is left, ends them. A turn that fails leaves the
+session able to run the next. Nothing of a module runs in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self
+
+import anyio
+
+from paddock.errors import ModuleDiedError, ModuleMissingError, PaddockError, PlanError, PlanProblem
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.hosting import Hosting, OnOutput
+from paddock.kernel.module import HostedModule
+from paddock.plan.loading import load_plan
+from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.process.exit_report import ExitReport
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.session import AmplifierSession
+from paddock_sources import Resolution
+
+_CLEANUP_SECONDS: Final = 30.0  # for session:end handlers and every module's cleanup function together
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleStatus:
+    """What one module of a session is and how it has fared."""
+
+    module: str
+    kind: str
+    level: str
+    is_mounted: bool
+    restarts: int
+    denials: tuple[Mapping[str, str], ...]
+    exit_reports: tuple[ExitReport, ...]
+    problem: PaddockError | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "module": self.module,
+            "kind": self.kind,
+            "level": self.level,
+            "restarts": self.restarts,
+            "denials": [dict(denial) for denial in self.denials],
+            "exit_reports": [report.as_dict() for report in self.exit_reports],
+        }
+
+
+class Session:
+    """One conversation with one plan's modules.
+
+    Args:
+        plan: a plan file (YAML, JSON or TOML) or the plan itself.
+        working_dir: the folder modules work in; the current one by default.
+        approval: who is asked when a hook wants approval; without one, nothing is approved.
+        display: where hooks' messages are shown; without one, they are logged.
+        environ: the environment that secrets and grants refer to; the process's own by default.
+        session_id: the id of the session; made up by default.
+        on_output: told of each line that a module prints.
+
+    Raises:
+        PlanError: the plan has problems; all of them are named.
+    """
+
+    def __init__(
+        self,
+        plan: Path | str | Mapping[str, Any],
+        *,
+        working_dir: Path | str | None = None,
+        approval: ApprovalSystem | None = None,
+        display: DisplaySystem | None = None,
+        environ: Mapping[str, str] | None = None,
+        session_id: str | None = None,
+        on_output: OnOutput | None = None,
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self.plan: MountPlan = load_plan(plan, environ=self._environ)
+        self._hosting = Hosting(
+            working_dir=Path(working_dir or Path.cwd()).resolve(),
+            environ=self._environ,
+            base=self.plan.origin.parent if self.plan.origin is not None else Path.cwd(),
+            on_output=on_output,
+        )
+        self._approval = approval
+        self._display = display
+        self._session_id = session_id
+        self._stack = AsyncExitStack()
+        self._kernel: _KernelSession | None = None
+
+    @property
+    def session_id(self) -> str:
+        return self._opened.session_id
+
+    @property
+    def coordinator(self) -> ModuleCoordinator:
+        """The session's coordinator, for an application's own hooks and capabilities."""
+        return self._opened.coordinator
+
+    @property
+    def modules(self) -> tuple[ModuleStatus, ...]:
+        """What each module of the plan is doing, in the order they are mounted."""
+        return tuple(self._opened.status_of(entry) for entry in self.plan.entries())
+
+    @property
+    def _opened(self) -> _KernelSession:
+        if self._kernel is None:
+            raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
+        return self._kernel
+
+    async def __aenter__(self) -> Self:
+        resolutions = _resolve_all(self.plan, self._hosting)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._hosting)
+            self._kernel = _KernelSession(
+                self.plan, resolutions, self._hosting, self._session_id, self._approval, self._display
+            )
+            stack.push_async_callback(self._cleanup)
+            await self._kernel.initialize()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def execute(self, prompt: str) -> str:
+        """Run one turn and return the orchestrator's answer.
+
+        Raises:
+            ModuleDiedError: the orchestrator's process ended during the turn.
+            Exception: what the orchestrator raised.
+        """
+        kernel = self._opened
+        self._hosting.coordinator.tell_state_changes()
+        kernel.coordinator.reset_turn()
+        try:
+            answer: str = await kernel.execute(prompt)
+        except ModuleDiedError:
+            await self._close_dangling_calls()
+            raise
+        return answer
+
+    def cancel(self, *, immediate: bool = False) -> None:
+        """Ask the running turn to stop: after the tools that run, or at once."""
+        token = self.coordinator.cancellation
+        if immediate:
+            token.request_immediate()
+        else:
+            token.request_graceful()
+
+    async def _cleanup(self) -> None:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
+            await self._opened.cleanup()
+
+    async def _close_dangling_calls(self) -> None:
+        """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
+        context = self.coordinator.get("context")
+        try:
+            messages = await context.get_messages()
+            for call_id, name in _dangling(messages):
+                await context.add_message(
+                    {
+                        "role": "tool",
+                        "tool_call_id": call_id,
+                        "name": name,
+                        "content": "Error: the turn was interrupted before this tool call was answered",
+                    }
+                )
+        except Exception as exc:  # the turn's own error is the one to report
+            _log.warning("open tool calls could not be closed: %s", exc)
+
+
+class _KernelSession(AmplifierSession):
+    """The kernel's session, its modules loaded into workers."""
+
+    def __init__(
+        self,
+        plan: MountPlan,
+        resolutions: Mapping[str, Resolution],
+        hosting: Hosting,
+        session_id: str | None,
+        approval: ApprovalSystem | None,
+        display: DisplaySystem | None,
+    ) -> None:
+        self._entries: dict[tuple[str, int], ModuleEntry] = {(entry.kind, _index(entry)): entry for entry in plan.entries()}
+        self._resolutions = resolutions
+        self._hosting = hosting
+        self._mounted: dict[str, HostedModule] = {}
+        self._problems: dict[str, PaddockError] = {}
+        super().__init__(
+            plan.raw, session_id=session_id, approval_system=approval, display_system=display
+        )
+        self._ready = _ReadyQueue()
+        self.coordinator.loader = self._ready
+
+    def _make_coordinator(self) -> ModuleCoordinator:
+        coordinator = HostedCoordinator(self._stand_in(), self._hosting.values, self._hosting.mirrors)
+        self._hosting.bind(coordinator)
+        return coordinator
+
+    async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
+        planned = self._entries[(kind, index)]
+        try:
+            module = await self._hosting.start(planned, self._resolutions[planned.path])
+        except PaddockError as exc:
+            self._problems[planned.path] = exc
+            raise
+        self._mounted[planned.path] = module
+        if module.wants_session_ready:
+            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: module.session_ready())
+
+    def _fail_initialization(self, error: Exception) -> NoReturn:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, PaddockError):
+                raise cause
+            cause = cause.__cause__
+        raise error
+
+    def _fail_execution(self, error: Exception) -> NoReturn:
+        raise error
+
+    def status_of(self, entry: ModuleEntry) -> ModuleStatus:
+        """Return how the module of one entry has fared."""
+        module = next((one for one in self._hosting.modules.all if one.entry is entry), None)
+        if module is None:
+            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), self._problems.get(entry.path))
+        return ModuleStatus(
+            module.name,
+            module.kind,
+            module.level,
+            entry.path in self._mounted,
+            module.supervisor.restarts,
+            tuple(
+                {
+                    "operation": denial.operation,
+                    "target": denial.target,
+                    "caller": denial.caller,
+                    "grant": denial.grant,
+                }
+                for denial in module.denials
+            ),
+            tuple(module.reports),
+            self._problems.get(entry.path),
+        )
+
+
+class _ReadyQueue:
+    """What modules want done when everything is mounted, in the order they were."""
+
+    def __init__(self) -> None:
+        self._queue: list[tuple[str, Any]] = []
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
+        return list(self._queue)
+
+    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
+        self._queue.append((module_id, fn))
+
+    def clear_on_session_ready_queue(self) -> None:
+        self._queue.clear()
+
+
+def _resolve_all(plan: MountPlan, hosting: Hosting) -> dict[str, Resolution]:
+    """Find every module's code before any is started; several that are missing are one error."""
+    resolutions: dict[str, Resolution] = {}
+    missing: list[tuple[ModuleEntry, ModuleMissingError]] = []
+    for entry in plan.entries():
+        try:
+            resolutions[entry.path] = hosting.resolve(entry)
+        except ModuleMissingError as exc:
+            missing.append((entry, exc))
+    if len(missing) == 1:
+        raise missing[0][1]
+    if missing:
+        raise PlanError(
+            [PlanProblem(entry.path, str(exc), "; ".join(exc.hints)) for entry, exc in missing],
+            origin=str(plan.origin) if plan.origin is not None else None,
+        )
+    return resolutions
+
+
+def _index(entry: ModuleEntry) -> int:
+    _, bracket, rest = entry.path.partition("[")
+    return int(rest.rstrip("]")) if bracket else 0
+
+
+def _dangling(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return id and name of each tool call in `messages` that no later message answers."""
+    open_calls: dict[str, str] = {}
+    for message in messages:
+        if message.get("role") in ("tool", "function"):
+            open_calls.pop(str(message.get("tool_call_id")), None)
+            continue
+        blocks = message.get("content")
+        calls = [
+            *(message.get("tool_calls") or ()),
+            *(block for block in (blocks if isinstance(blocks, list) else ()) if _is_tool_call(block)),
+        ]
+        for call in calls:
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                open_calls[call["id"]] = str(call.get("name") or call.get("tool") or "tool")
+    return list(open_calls.items())
+
+
+def _is_tool_call(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_call"
+

@@ -1,0 +1,1 @@
+"""What the host's kernel holds in place of the objects that live in workers."""

@@ -1,0 +1,57 @@
+"""A handler that lives in a worker, as the host's hook registry calls it.
+
+An event is encoded once however many handlers hear it. A handler that answers badly is the
+registry's to judge; one whose process dies or overstays is answered for here, by the policy of
+its plan entry: what guards a gate keeps it shut.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Literal
+
+from paddock.errors import ModuleDiedError, ModuleError, QuarantinedError
+from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.router import Router
+from paddock_sdk.contract import events
+from paddock_sdk.kernel.payload import Payload
+
+OnFailure = Literal["deny", "continue"]
+
+_GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
+_NOTHING: Final = b"\xc0"  # the whole body of an answer of None, which is what most handlers say
+
+_log = logging.getLogger(__name__)
+
+
+class HookProxy:
+    """One registration of one worker's handler."""
+
+    def __init__(self, router: Router, handle: Handle, method: int | None, on_failure: OnFailure | None) -> None:
+        self.handle = handle
+        self._method = method
+        self._router = router
+        self._on_failure = on_failure
+
+    async def deliver(self, event: str, payload: Payload) -> object:
+        """Ask the handler; what the module's death or delay comes to is answered in its place."""
+        if self._method is None:
+            raise TypeError(f"a handler of module `{self.handle.owner.name}` cannot be called")
+        message = payload.cache.get("message")
+        if not isinstance(message, Encoded):
+            message = self._router.values.encode([[event, payload.shared], {}])
+            payload.cache["message"] = message
+        try:
+            answer = await self._router.call(self.handle, self._method, message)
+        except (ModuleDiedError, QuarantinedError) as exc:
+            return self._in_its_place(event, exc)
+        if answer.body == _NOTHING:
+            return None
+        return self._router.values.decode(answer)
+
+    def _in_its_place(self, event: str, error: ModuleError) -> object:
+        policy = self._on_failure or ("deny" if event in _GATES else "continue")
+        _log.warning("%s; its handler for %s counts as %s", error.summary, event, policy)
+        if policy == "continue":
+            return None
+        return {"action": "deny", "reason": f"hook {error.summary}"}

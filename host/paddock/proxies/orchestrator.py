@@ -1,0 +1,32 @@
+"""The orchestrator of a session, which lives in a worker and finds everything it needs there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.errors import ModuleLoadError
+from paddock.rpc.handle import Handle
+from paddock.rpc.values import Values
+
+
+class OrchestratorProxy:
+    """Runs turns in the orchestrator's own process."""
+
+    def __init__(self, values: Values, handle: Handle) -> None:
+        self._values = values
+        self._handle = handle
+
+    async def execute(self, prompt: str, **session: Any) -> Any:
+        """Run one turn; the session's objects are at hand in the worker, so only the prompt is sent.
+
+        Raises:
+            Exception: what the orchestrator raised, or that its process ended.
+        """
+        values = self._values
+        method = self._handle.description(values.codec).number_of("execute")
+        if method is None:
+            raise ModuleLoadError(
+                self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
+            )
+        answer = await values.router.call(self._handle, method, values.encode([[], {"prompt": prompt}]))
+        return values.decode(answer)
