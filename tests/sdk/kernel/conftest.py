@@ -1,0 +1,84 @@
+"""A loader whose modules are functions, and a plan to go with it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+MountFunction = Callable[[ModuleCoordinator, dict[str, Any]], Awaitable[Any]]
+
+
+class Orchestrator:
+    """Answers with `answer`, raises it, or calls it with what it was executed with."""
+
+    def __init__(self, answer: Any = "answer") -> None:
+        self.answer = answer
+        self.calls: list[dict[str, Any]] = []
+
+    async def execute(self, **given: Any) -> Any:
+        self.calls.append(given)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return await self.answer(**given) if callable(self.answer) else self.answer
+
+
+class FunctionLoader:
+    """Loads modules that are mount functions in a dict; a module that is an exception cannot be loaded."""
+
+    def __init__(self) -> None:
+        self.orchestrator = Orchestrator()
+        self.modules: dict[str, MountFunction | BaseException] = {
+            "loop": self.mounts("orchestrator", self.orchestrator),
+            "memory": self.mounts("context", "the context"),
+        }
+        self.loaded: list[tuple[str, Any, Any]] = []
+        self.ready: dict[str, Any] = {}
+        self._queue: list[tuple[str, Any]] = []
+
+    @staticmethod
+    def mounts(point: str, obj: Any, name: str | None = None, cleanup: Any = None) -> MountFunction:
+        async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> Any:
+            await coordinator.mount(point, obj, name)
+            return cleanup
+
+        return mount
+
+    async def load(
+        self, module_id: str, config: Any = None, source_hint: Any = None, coordinator: Any = None
+    ) -> Callable[[ModuleCoordinator], Awaitable[Any]]:
+        self.loaded.append((module_id, config, source_hint))
+        module = self.modules[module_id]
+        if isinstance(module, BaseException):
+            raise module
+
+        async def mount(coordinator: ModuleCoordinator) -> Any:
+            returned = await module(coordinator, config)
+            if module_id in self.ready:
+                self.enqueue_on_session_ready(module_id, self.ready[module_id])
+            return returned
+
+        return mount
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
+        return list(self._queue)
+
+    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
+        self._queue.append((module_id, fn))
+
+    def clear_on_session_ready_queue(self) -> None:
+        self._queue.clear()
+
+
+@pytest.fixture
+def loader() -> FunctionLoader:
+    return FunctionLoader()
+
+
+@pytest.fixture
+def plan() -> dict[str, Any]:
+    return copy.deepcopy({"session": {"orchestrator": "loop", "context": "memory"}})
