@@ -1,0 +1,94 @@
+"""Real sessions over small modules that each test writes down in full."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from paddock import Session
+
+WriteModule = Callable[[str, str], str]
+OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
+
+_SECONDS = 25  # for one whole session in a test; hit only by a hang
+_DIRECT = """
+    import json
+
+    class Direct:
+        \"\"\"Runs the one tool call that the prompt spells out.\"\"\"
+
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            order = json.loads(prompt)
+            result = await tools[order["tool"]].execute(order.get("input", {}))
+            return json.dumps({"success": result.success, "output": result.output, "error": result.error})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Direct())
+"""
+
+
+@pytest.fixture
+def write_module(tmp_path: Path) -> WriteModule:
+    """Write a module of one file, laid out as the community does, and return its folder as a plan's source."""
+
+    def write(module_id: str, code: str) -> str:
+        root = tmp_path / f"amplifier-module-{module_id}"
+        package = f"amplifier_module_{module_id.replace('-', '_')}"
+        (root / package).mkdir(parents=True)
+        (root / package / "__init__.py").write_text(textwrap.dedent(code), encoding="utf-8")
+        (root / "pyproject.toml").write_text(
+            f'[project]\nname = "amplifier-module-{module_id}"\nversion = "1.0"\n'
+            f'[project.entry-points."amplifier.modules"]\n{module_id} = "{package}:mount"\n',
+            encoding="utf-8",
+        )
+        return str(root)
+
+    return write
+
+
+@pytest.fixture
+def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
+    """Open a session of the given entries; the orchestrator runs the one tool call that a prompt spells out."""
+
+    @asynccontextmanager
+    async def open_it(
+        *,
+        tools: list[dict[str, Any]] = (),  # type: ignore[assignment]
+        hooks: list[dict[str, Any]] = (),  # type: ignore[assignment]
+        providers: list[dict[str, Any]] = (),  # type: ignore[assignment]
+        orchestrator: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> AsyncIterator[Session]:
+        plan = {
+            "session": {
+                "orchestrator": orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+                "context": context or {"module": "context-simple"},
+            },
+            "providers": list(providers),
+            "tools": list(tools),
+            "hooks": list(hooks),
+        }
+        working_dir = tmp_path / "work"
+        working_dir.mkdir(exist_ok=True)
+        with anyio.fail_after(_SECONDS):
+            async with Session(plan, working_dir=working_dir, **options) as session:
+                yield session
+
+    return open_it
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Any:
+    """Fail a test whose session leaves a process, dead or alive."""
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    yield
+    left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    assert not left, f"still there: {left}"
