@@ -83,6 +83,7 @@ class HostedModule:
         self.runtime_max = _RUNTIME_MAX[entry.kind] if entry.limits.runtime_max is None else entry.limits.runtime_max
         self.wants_session_ready = False
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
+        self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
         self._start_max = _START_MAX if entry.limits.start_max is None else entry.limits.start_max
         self._router = router
@@ -317,6 +318,7 @@ class HostedModule:
             return
         self._check_ownership(coordinator, point, name)
         self._mounts[(point, name)] = obj
+        self.on_mounted(point, obj)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
 
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:

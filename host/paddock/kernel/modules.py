@@ -38,6 +38,7 @@ class HostedModules:
         self.all.append(module)
         module.on_born = self._on_born
         if module.kind == "context":
+            module.on_mounted = self._keep_journal
             module.on_restarted = self._restore_context
 
     def of(self, peer: Peer) -> HostedModule:
@@ -118,6 +119,10 @@ class HostedModules:
         if point == "providers":
             raise ProviderUnavailableError(str(error), provider=module.name, retryable=True) from error
         raise error
+
+    def _keep_journal(self, point: str, handle: Handle) -> None:
+        if point == "context":
+            handle.on_success = self._journal.note
 
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")

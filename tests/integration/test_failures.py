@@ -1,0 +1,358 @@
+"""What becomes of a session when one of its modules dies, hangs or raises: the table of failures, row by row."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock.errors import ModuleDiedError
+from paddock.process.exit_report import ExitReason
+
+_FRAGILE = """
+    import asyncio, os, signal, time
+
+    from amplifier_core.models import ToolResult
+
+    class Fragile:
+        name = "fragile"
+        description = "fails in the way it is told to"
+
+        async def execute(self, input):
+            how = input.get("how")
+            if how == "segfault":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            elif how == "exit":
+                os._exit(7)
+            elif how == "raise":
+                raise LookupError("no such thing")
+            elif how == "raise exit":
+                raise SystemExit(3)
+            elif how == "wrong type":
+                return "just text"
+            elif how == "not sendable":
+                return ToolResult(output=object())
+            elif how == "hang":
+                await asyncio.sleep(3600)
+            elif how == "spin":
+                while True:
+                    pass
+            return ToolResult(output=os.getpid())
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Fragile())
+"""
+
+
+def _fragile(write_module: WriteModule, **limits: Any) -> dict[str, Any]:
+    return {"module": "tool-fragile", "source": write_module("tool-fragile", _FRAGILE), "limits": limits}
+
+
+def _order(how: str) -> str:
+    return json.dumps({"tool": "fragile", "input": {"how": how}})
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "said"),
+    [
+        ("segfault", ExitReason.SIGNALLED, "SIGSEGV"),
+        ("exit", ExitReason.EXITED, "code 7"),
+    ],
+)
+async def test_a_tool_that_dies_fails_its_call_and_works_again_in_the_next(
+    how: str, reason: ExitReason, said: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[_fragile(write_module)]) as session:
+        first = json.loads(await session.execute(_order("work")))
+        died = json.loads(await session.execute(_order(how)))
+        again = json.loads(await session.execute(_order("work")))
+        status = next(module for module in session.modules if module.kind == "tool")
+    assert not died["success"]
+    assert died["error"]["type"] == "ModuleDiedError"
+    assert said in died["error"]["message"]
+    assert died["error"]["report"]["reason"] == reason.value
+    assert died["error"]["report"]["call_in_flight"] == "execute"
+    assert again["success"] and again["output"] != first["output"]
+    assert status.restarts == 1
+    assert [report.reason for report in status.exit_reports] == [reason]
+
+
+@pytest.mark.parametrize("how", ["hang", "spin"])
+async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
+    how: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[_fragile(write_module, runtime_max="300ms")]) as session:
+        ended = json.loads(await session.execute(_order(how)))
+        again = json.loads(await session.execute(_order("work")))
+    assert ended["error"]["report"]["reason"] == "timeout"
+    assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
+    assert again["success"]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "said"),
+    [
+        ("raise", "LookupError", "no such thing"),
+        ("raise exit", "SystemExit", "3"),
+        ("wrong type", "TypeError", "`str`"),
+        ("not sendable", "EncodeError", "object"),
+    ],
+)
+async def test_a_tool_that_answers_badly_has_failed_and_lives_on(
+    how: str, kind: str, said: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[_fragile(write_module)]) as session:
+        failed = json.loads(await session.execute(_order(how)))
+        again = json.loads(await session.execute(_order("work")))
+        status = next(module for module in session.modules if module.kind == "tool")
+    assert not failed["success"]
+    assert failed["error"]["type"] == kind
+    assert said in failed["error"]["message"]
+    assert again["success"] and status.restarts == 0
+
+
+async def test_a_tool_that_keeps_dying_is_quarantined_and_the_session_goes_on(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[_fragile(write_module)]) as session:
+        errors = [json.loads(await session.execute(_order("exit")))["error"] for _ in range(6)]
+    assert [error["type"] for error in errors] == ["ModuleDiedError"] * 5 + ["QuarantinedError"]
+
+
+_GUARD = """
+    import os
+    from amplifier_core.models import HookResult
+
+    async def guard(event, data):
+        if os.path.exists("strike"):
+            os._exit(1)
+        return HookResult(action="continue")
+
+    async def mount(coordinator, config):
+        coordinator.hooks.register(config["event"], guard, name="guard")
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "on_failure", "action"),
+    [
+        ("tool:pre", None, "deny"),
+        ("prompt:submit", None, "deny"),
+        ("tool:post", None, "continue"),
+        ("tool:pre", "continue", "continue"),
+        ("tool:post", "deny", "deny"),
+    ],
+)
+async def test_a_dead_hook_counts_as_its_policy_says_and_guards_again_once_restarted(
+    event: str,
+    on_failure: str | None,
+    action: str,
+    open_session: OpenSession,
+    write_module: WriteModule,
+    tmp_path: Any,
+) -> None:
+    entry: dict[str, Any] = {
+        "module": "hooks-guard",
+        "source": write_module("hooks-guard", _GUARD),
+        "config": {"event": event},
+    }
+    if on_failure is not None:
+        entry["on_failure"] = on_failure
+    async with open_session(hooks=[entry]) as session:
+        hooks = session.coordinator.hooks
+        (tmp_path / "work" / "strike").touch()
+        struck = await hooks.emit(event, {"tool_name": "x"})
+        (tmp_path / "work" / "strike").unlink()
+        after = await hooks.emit(event, {"tool_name": "x"})
+        assert hooks.list_handlers(event) == {event: ["guard"]}
+        status = next(module for module in session.modules if module.kind == "hook")
+    assert struck.action == action
+    assert after.action == "continue"
+    assert status.restarts == 1
+
+
+_BRITTLE_PROVIDER = """
+    import os
+    from amplifier_core.message_models import ChatResponse, TextBlock
+    from amplifier_core.models import ProviderInfo
+
+    class Brittle:
+        name = "brittle"
+
+        def get_info(self):
+            return ProviderInfo(id="brittle", display_name="Brittle")
+
+        async def list_models(self):
+            return []
+
+        async def complete(self, request, **kwargs):
+            if request.messages[-1].content == "die":
+                os._exit(9)
+            return ChatResponse(content=[TextBlock(text="alive")])
+
+        def parse_tool_calls(self, response):
+            return []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("providers", Brittle())
+"""
+
+_ASK_PROVIDER = """
+    from amplifier_core.llm_errors import ProviderUnavailableError
+    from amplifier_core.message_models import ChatRequest, Message
+
+    class Ask:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            request = ChatRequest(messages=[Message(role="user", content=prompt)])
+            try:
+                response = await providers["brittle"].complete(request)
+            except ProviderUnavailableError as error:
+                return f"{type(error).__name__} retryable={error.retryable}"
+            return response.content[0].text
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Ask())
+"""
+
+
+async def test_a_provider_that_dies_is_unavailable_for_the_moment_only(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-ask", "source": write_module("loop-ask", _ASK_PROVIDER)},
+        providers=[{"module": "provider-brittle", "source": write_module("provider-brittle", _BRITTLE_PROVIDER)}],
+    ) as session:
+        assert await session.execute("die") == "ProviderUnavailableError retryable=True"
+        assert await session.execute("hello") == "alive"
+
+
+_FORGETFUL_CONTEXT = """
+    import os
+
+    class Forgetful:
+        def __init__(self):
+            self.messages = []
+
+        async def add_message(self, message):
+            if os.path.exists("die-before"):
+                os.unlink("die-before")
+                os._exit(1)
+            self.messages.append(message)
+
+        async def get_messages_for_request(self, token_budget=None, provider=None):
+            return list(self.messages)
+
+        async def get_messages(self):
+            if os.path.exists("die-reading"):
+                os.unlink("die-reading")
+                os._exit(1)
+            return list(self.messages)
+
+        async def set_messages(self, messages):
+            self.messages = list(messages)
+
+        async def clear(self):
+            self.messages = []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Forgetful())
+"""
+
+
+@pytest.mark.parametrize("moment", ["die-before", "die-reading", "killed"])
+async def test_a_context_that_dies_comes_back_with_every_message_once(
+    moment: str, open_session: OpenSession, write_module: WriteModule, tmp_path: Any
+) -> None:
+    async with open_session(
+        context={"module": "context-forgetful", "source": write_module("context-forgetful", _FORGETFUL_CONTEXT)}
+    ) as session:
+        context = session.coordinator.get("context")
+        told = [{"role": "user", "content": f"message {number}"} for number in range(5)]
+        for message in told[:3]:
+            await context.add_message(message)
+        if moment == "killed":
+            hosted = next(module for module in session._hosting.modules.all if module.kind == "context")
+            process = hosted.supervisor.process
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+        else:
+            (tmp_path / "work" / moment).touch()
+        for message in told[3:]:
+            await context.add_message(message)
+        assert await context.get_messages() == told
+        status = next(module for module in session.modules if module.kind == "context")
+    assert status.restarts == 1
+
+
+_DOOMED_LOOP = """
+    import os
+
+    class Doomed:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            if prompt == "die":
+                await context.add_message({
+                    "role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "name": "t", "arguments": {}}],
+                })
+                os._exit(1)
+            return "fine"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Doomed())
+"""
+
+
+async def test_an_orchestrator_that_dies_fails_its_turn_and_leaves_no_tool_call_open(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-doomed", "source": write_module("loop-doomed", _DOOMED_LOOP)}
+    ) as session:
+        with pytest.raises(ModuleDiedError, match="exited with code 1"):
+            await session.execute("die")
+        messages = await session.coordinator.get("context").get_messages()
+        assert messages[-1]["role"] == "tool" and messages[-1]["tool_call_id"] == "call_1"
+        assert await session.execute("live") == "fine"
+
+
+_LATE = """
+    from amplifier_core.models import ToolResult
+
+    class Patient:
+        name = "patient"
+        description = "waits for an approval longer than it may run itself"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            reply = await self.coordinator.approval_system.request_approval("Go on?", ["Allow", "Deny"], 60.0, "deny")
+            return ToolResult(output=reply)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Patient(coordinator))
+"""
+
+
+async def test_the_time_a_module_waits_for_the_host_is_not_its_own(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    import asyncio
+
+    class SlowApproval:
+        async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+            await asyncio.sleep(0.6)  # twice what the tool may run; the passing of time is the subject
+            return "Allow"
+
+    async with open_session(
+        tools=[
+            {"module": "tool-patient", "source": write_module("tool-patient", _LATE), "limits": {"runtime_max": "300ms"}}
+        ],
+        approval=SlowApproval(),
+    ) as session:
+        answer = json.loads(await session.execute('{"tool": "patient"}'))
+    assert answer["output"] == "Allow"
