@@ -24,7 +24,7 @@ _BASE = settings(
 )
 thorough = settings(_BASE, max_examples=150)
 costly = settings(_BASE, max_examples=25)
-stateful = settings(_BASE, max_examples=60, stateful_step_count=50)
+stateful = settings(_BASE, max_examples=120, stateful_step_count=50)
 
 KINDS = [kind for kind in Kind if kind is not Kind.DISCARDED]
 

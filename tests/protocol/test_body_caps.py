@@ -1,0 +1,133 @@
+"""The scan that guards a body counts exactly what a body holds, however it was packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
+from paddock_sdk.protocol import body as body_module
+from paddock_sdk.protocol.body import check_caps, unpack_prefix
+
+from .wire_inputs import thorough
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Some msgpack, with what it holds counted as it was put together."""
+
+    data: bytes
+    values: int = 1
+    depth: int = 0
+
+
+def _head(draw: st.DrawFn, size: int, fixed: int | None, wide: list[int]) -> bytes:
+    """Return a head that announces `size`, not always the shortest; `fixed` takes a size below 16 into itself."""
+    choices = [(head, width) for head, width in zip(wide, (4, 2, 1), strict=False) if size < 1 << 8 * width]
+    if fixed is not None and size < 16:
+        choices.append((fixed, 0))
+    head, width = draw(st.sampled_from(choices))
+    return bytes([head | size]) if width == 0 else bytes([head]) + size.to_bytes(width, "big")
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> Packed:
+    """A value that holds no others."""
+    match draw(st.sampled_from(["fixed", "number", "text", "binary", "opaque extension", "sized extension"])):
+        case "fixed":
+            return Packed(bytes([draw(st.sampled_from([*range(0x80), 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)]))]))
+        case "number":
+            head = draw(st.sampled_from(range(0xCA, 0xD4)))
+            size = {0xCA: 4, 0xCB: 8}.get(head, 1 << (head - 0xCC) % 4)
+            return Packed(bytes([head]) + draw(st.binary(min_size=size, max_size=size)))
+        case "text":
+            text = draw(st.binary(max_size=40))
+            return Packed(_head(draw, len(text), 0xA0, [0xDB, 0xDA, 0xD9]) + text)
+        case "binary":
+            data = draw(st.binary(max_size=40))
+            return Packed(_head(draw, len(data), None, [0xC6, 0xC5, 0xC4]) + data)
+        case "opaque extension":
+            data = draw(st.binary(max_size=40))
+            code = draw(st.sampled_from([0, 1, 7, 9, 10, 77, 0xFE]))
+            return Packed(_head(draw, len(data), None, [0xC9, 0xC8, 0xC7]) + bytes([code]) + data)
+        case _:
+            power = draw(st.integers(0, 4))
+            data = draw(st.binary(min_size=1 << power, max_size=1 << power))
+            return Packed(bytes([0xD4 + power, draw(st.sampled_from([1, 9, 10]))]) + data)
+
+
+@st.composite
+def containers(draw: st.DrawFn, inner: st.SearchStrategy[Packed]) -> Packed:
+    """A value around others: an array, a map, or an extension whose content counts."""
+    kind = draw(st.sampled_from(["array", "map", "extension"]))
+    if kind == "extension":
+        content = draw(inner)
+        code = bytes([draw(st.sampled_from([2, 3, 4, 5, 6, 8]))])
+        size = len(content.data)
+        if size in (1, 2, 4, 8, 16) and draw(st.booleans()):
+            head = bytes([0xD4 + size.bit_length() - 1])
+        else:
+            head = _head(draw, size, None, [0xC9, 0xC8, 0xC7])
+        return Packed(head + code + content.data, 1 + content.values, 1 + content.depth)
+    parts = draw(st.lists(inner, max_size=4))
+    if kind == "map":
+        parts += [draw(inner) for _ in parts]
+        head = _head(draw, len(parts) // 2, 0x80, [0xDF, 0xDE])
+    else:
+        head = _head(draw, len(parts), 0x90, [0xDD, 0xDC])
+    data = head + b"".join(part.data for part in parts)
+    return Packed(data, 1 + sum(part.values for part in parts), max((1 + part.depth for part in parts), default=0))
+
+
+packed = st.recursive(leaves(), lambda inner: containers(inner), max_leaves=30)
+
+
+def _passes(data: bytes, depth: int, values: int) -> bool:
+    with mock.patch.object(body_module, "MAX_DEPTH", depth), mock.patch.object(body_module, "MAX_ELEMENTS", values):
+        try:
+            body_module._scan(data)
+        except RemoteProtocolError:
+            return False
+        return True
+
+
+@thorough
+@given(whole=packed)
+def test_the_scan_counts_every_value_and_every_level_and_no_more(whole: Packed) -> None:
+    assert _passes(whole.data, whole.depth, whole.values)
+    if whole.depth:
+        assert not _passes(whole.data, whole.depth - 1, whole.values)
+        assert not _passes(whole.data, whole.depth, whole.values - 1)
+
+
+@thorough
+@given(whole=packed, rest=st.binary(max_size=20))
+def test_the_scan_ends_where_the_value_ends(whole: Packed, rest: bytes) -> None:
+    assert body_module._scan(whole.data + rest) == len(whole.data)
+    assert body_module._scan(memoryview(whole.data)) == len(whole.data)
+
+
+@thorough
+@given(whole=packed, keep=st.integers(0, 10_000))
+def test_a_body_cut_short_is_never_counted_past_its_end(whole: Packed, keep: int) -> None:
+    kept = whole.data[: keep % len(whole.data)]
+    assert body_module._scan(kept) == len(kept)
+    with pytest.raises(RemoteProtocolError):
+        unpack_prefix(kept)
+
+
+@thorough
+@given(whole=packed, levels=st.integers(50, 80), large=st.booleans())
+def test_the_quick_look_and_the_scan_agree_with_the_count(whole: Packed, levels: int, large: bool) -> None:
+    data, depth = b"\x91" * levels + whole.data, levels + whole.depth
+    if large:
+        data, depth = b"\x92\xc5\x20\x00" + bytes(0x2000) + data, depth + 1
+    if depth <= MAX_DEPTH:
+        check_caps(data)
+    else:
+        with pytest.raises(RemoteProtocolError, match="nested deeper"):
+            check_caps(data)
