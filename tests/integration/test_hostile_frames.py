@@ -1,0 +1,112 @@
+"""A worker that lies on the wire is ended for it, by name, and the session goes on.
+
+Each module here gets hold of its own socket, as any code in the process could, and says what no
+runtime would.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+
+_LIAR = """
+    import os, socket, stat, struct
+
+    import msgpack
+    from amplifier_core.models import ToolResult
+
+    HEADER = struct.Struct(">IBBHIIIIH")
+    REQUEST, RESPONSE, NOTIFY, ITEM, MIRROR, RELEASE, HELLO = 3, 4, 6, 8, 10, 11, 1
+
+    def wire():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    yield socket.socket(fileno=os.dup(int(name)))
+            except OSError:
+                pass  # the listing's own descriptor, closed by now
+
+    def frame(kind, *, method=0, id=0, target=0, body=b"", handles=b"", count=0, flags=0):
+        rest = handles + body
+        return HEADER.pack(HEADER.size - 4 + len(rest), kind, flags, method, id, target, 0, 0, count) + rest
+
+    def deep(levels):
+        return b"\\x91" * levels + b"\\xc0"
+
+    LIES = {
+        "garbage": b"\\xff" * 64,
+        "unknown kind": frame(200),
+        "too short": struct.pack(">I", 3) + b"abc",
+        "oversized": struct.pack(">I", 64 * 1024 * 1024) + b"x" * 100,
+        "forged response": frame(RESPONSE, id=4242, body=b"\\xc0"),
+        "unasked item": frame(ITEM, id=7, body=b"\\xc0"),
+        "mirror": frame(MIRROR, method=2, body=msgpack.packb(["tool:pre", True])),
+        "second hello": frame(HELLO, body=msgpack.packb({})),
+        "too deep": frame(REQUEST, method=5, id=900, body=deep(5000)),
+        "same key twice": frame(REQUEST, method=5, id=900, body=b"\\x92\\xa1e\\x82\\xa1a\\x01\\xa1a\\x02"),
+        "unknown method": frame(REQUEST, method=999, id=900, body=b"\\x90"),
+        "malformed argument": frame(REQUEST, method=8, id=900, body=msgpack.packb([1, 2, 3])),
+        "forged object": frame(REQUEST, target=31337, id=900, body=msgpack.packb([[], {}])),
+        "forged handle": frame(
+            REQUEST, method=8, id=900, body=msgpack.packb(["tools", "x", msgpack.ExtType(1, b"\\0\\0\\0\\0")]),
+            handles=struct.pack(">BII", 1, 31337, 0), count=1,
+        ),
+        "handle without description": frame(
+            REQUEST, method=8, id=900, body=msgpack.packb(["tools", "x", msgpack.ExtType(1, b"\\0\\0\\0\\0")]),
+            handles=struct.pack(">BII", 0, 31337, 0), count=1,
+        ),
+        "host attribute": frame(NOTIFY, method=11, body=msgpack.packb("_observer") + msgpack.packb(1)),
+    }
+
+    class Liar:
+        name = "liar"
+        description = "says what it is told on its own socket"
+
+        async def execute(self, input):
+            lie = LIES.get(input.get("lie"))
+            if lie is not None:
+                for connection in wire():
+                    connection.sendall(lie)
+                import asyncio
+                await asyncio.sleep(60)
+            return ToolResult(output="honest")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Liar())
+"""
+
+_LIES = [
+    "garbage",
+    "unknown kind",
+    "too short",
+    "oversized",
+    "forged response",
+    "unasked item",
+    "mirror",
+    "second hello",
+    "too deep",
+    "same key twice",
+    "unknown method",
+    "malformed argument",
+    "forged object",
+    "forged handle",
+    "handle without description",
+    "host attribute",
+]
+
+
+@pytest.mark.parametrize("lie", _LIES)
+async def test_a_worker_that_breaks_the_protocol_is_ended_for_it_and_the_session_goes_on(
+    lie: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[{"module": "tool-liar", "source": write_module("tool-liar", _LIAR)}]) as session:
+        ended = json.loads(await session.execute(json.dumps({"tool": "liar", "input": {"lie": lie}})))
+        after = json.loads(await session.execute('{"tool": "liar"}'))
+        status = next(module for module in session.modules if module.kind == "tool")
+    assert not ended["success"]
+    assert [report.reason.value for report in status.exit_reports] == ["protocol"], ended
+    assert status.exit_reports[0].detail
+    assert after == {"success": True, "output": "honest", "error": None}
