@@ -244,7 +244,7 @@ async def _ask(registration: _Registration, event: str, payload: Payload, watch:
                 returned = await _in_own_task(returned)
     except BaseException as error:
         if awaited and isinstance(error, GeneratorExit):
-            # This emit itself is being closed.
+            # This emit itself is being closed, for which no handler is to blame.
             raise
         returned = _Raised(error)
     if awaited and watch.cancelled:

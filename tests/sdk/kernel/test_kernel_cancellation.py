@@ -115,7 +115,8 @@ def test_tokens_that_are_each_others_children_still_end() -> None:
 
 
 def test_the_observer_hears_changes_only() -> None:
-    token, heard = CancellationToken(), []
+    token = CancellationToken()
+    heard: list[str] = []
     token.observer = heard.append
     token.reset()
     token.request_graceful()

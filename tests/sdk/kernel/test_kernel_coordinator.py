@@ -78,7 +78,7 @@ def test_a_coordinator_needs_no_session() -> None:
 def test_injection_limits_are_read_live(coordinator: ModuleCoordinator) -> None:
     assert coordinator.injection_budget_per_turn is coordinator.injection_size_limit is None
     coordinator.config["session"] = {"injection_budget_per_turn": 7, "injection_size_limit": 9}
-    assert (coordinator.injection_budget_per_turn, coordinator.injection_size_limit) == (7, 9)
+    assert [coordinator.injection_budget_per_turn, coordinator.injection_size_limit] == [7, 9]
     coordinator.config["session"] = None
     assert coordinator.injection_size_limit is None
 
@@ -92,7 +92,7 @@ def test_a_new_turn_counts_injections_from_zero(coordinator: ModuleCoordinator) 
 def test_modules_attach_attributes(coordinator: ModuleCoordinator) -> None:
     assert not hasattr(coordinator, "todo_state")
     assert getattr(coordinator, "todo_state", "default") == "default"
-    coordinator.todo_state = [1]  # type: ignore[attr-defined]
+    coordinator.todo_state = [1]
     assert coordinator.todo_state == [1]  # type: ignore[attr-defined]
     assert "todo_state" in vars(coordinator)
     del coordinator.todo_state  # type: ignore[attr-defined]
@@ -100,8 +100,8 @@ def test_modules_attach_attributes(coordinator: ModuleCoordinator) -> None:
 
 
 def test_the_observer_hears_of_modules_attributes_only(coordinator: ModuleCoordinator, log: Log) -> None:
-    coordinator.todo_state = [1]  # type: ignore[attr-defined]
-    coordinator._tool_dispatch_contexts = {}  # type: ignore[attr-defined]
+    coordinator.todo_state = [1]
+    coordinator._tool_dispatch_contexts = {}
     coordinator._current_turn_injections = 1
     coordinator.session_state = {}
     coordinator.loader = coordinator.approval_system = coordinator.display_system = None
@@ -114,6 +114,20 @@ def test_the_observer_hears_of_modules_attributes_only(coordinator: ModuleCoordi
     ]
 
 
+def test_the_observer_hears_of_mounts_by_call_and_by_write(coordinator: ModuleCoordinator, log: Log) -> None:
+    coordinator.mount("context", "c")
+    coordinator.mount_points["tools"]["t"] = "tool"
+    coordinator.unmount("tools", "t")
+    assert log.seen == [
+        ("mounted", "context", None, "c"),
+        ("mounted", "tools", "t", "tool"),
+        ("unmounted", "tools", "t"),
+    ]
+    coordinator.observer = None
+    coordinator.unmount("context")
+    assert len(log.seen) == 3
+
+
 def test_a_subclass_declares_what_is_its_own() -> None:
     class Own(ModuleCoordinator):
         _channel: object
@@ -123,7 +137,7 @@ def test_a_subclass_declares_what_is_its_own() -> None:
     coordinator.observer = log
     coordinator._channel = 1
     coordinator.kind = "changed"
-    coordinator.theirs = 2  # type: ignore[attr-defined]
+    coordinator.theirs = 2
     assert log.seen == [("attribute", "theirs", 2)]
 
 

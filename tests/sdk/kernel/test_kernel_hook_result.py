@@ -222,7 +222,7 @@ async def test_there_are_no_limits_unless_the_plan_sets_them() -> None:
 async def test_the_message_is_shown_before_the_context_is_written() -> None:
     stage = Stage()
     order: list[str] = []
-    stage.coordinator.display_system = SimpleNamespace(show_message=lambda *shown: order.append("shown"))  # type: ignore[assignment]
+    stage.coordinator.display_system = SimpleNamespace(show_message=lambda *shown: order.append("shown"))
 
     async def add_message(message: dict[str, Any]) -> None:
         order.append("written")
@@ -263,7 +263,7 @@ async def test_a_question_shows_no_message() -> None:
 
 async def test_a_display_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
-    stage.coordinator.display_system = SimpleNamespace(show_message=lambda *shown: 1 / 0)  # type: ignore[assignment]
+    stage.coordinator.display_system = SimpleNamespace(show_message=lambda *shown: 1 / 0)
     result = HookResult(user_message="hello")
     assert await stage.process(result) is result
     assert caplog.records[0].levelno == logging.ERROR

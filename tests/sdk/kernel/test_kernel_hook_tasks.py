@@ -183,7 +183,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_left_out_of_the_co
     assert slow.ended == slow_payload.ended == ["cancelled"]
 
 
-async def test_an_emit_that_is_closed_does_not_go_on() -> None:
+async def test_an_emit_that_is_closed_blames_no_handler_and_does_not_go_on(caplog: pytest.LogCaptureFixture) -> None:
     registry, reached = HookRegistry(), []
     registry.register("e", HangingPayloadHandler())
     registry.register("e", lambda event, data: reached.append(event))
@@ -191,3 +191,4 @@ async def test_an_emit_that_is_closed_does_not_go_on() -> None:
     emit.send(None)
     emit.close()
     assert reached == []
+    assert caplog.text == ""

@@ -566,6 +566,14 @@ async def test_payload_handlers_share_one_payload_until_it_is_modified() -> None
     assert third.payloads[0].data() == {"n": 2}
 
 
+async def test_a_payload_that_is_kept_does_not_change_with_the_result() -> None:
+    registry, log = HookRegistry(), PayloadLog()
+    registry.register("e", log)
+    result = await registry.emit("e", {"list": [1]})
+    (result.data or {})["list"].append(2)
+    assert log.payloads[0].data()["list"] == [1]
+
+
 async def test_a_payload_handlers_answer_is_read_like_any() -> None:
     registry = HookRegistry()
     registry.register("e", PayloadLog("nonsense"))

@@ -51,7 +51,7 @@ class LoudNumber(int):
     def __int__(self) -> int:
         return 99
 
-    __str__ = __repr__ = lambda self: "ninety-nine"  # type: ignore[assignment]
+    __str__ = __repr__ = lambda self: "ninety-nine"
 
 
 Point = namedtuple("Point", "x y")
