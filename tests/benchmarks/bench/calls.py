@@ -1,0 +1,105 @@
+"""Small calls: one after the other, through the host from one worker to another, and many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from bench.reference import AsyncioReference, BlockingReference
+from bench.row import Row, Target
+from bench.sampling import interleave
+from bench.stage import Stage
+
+_ROUNDS: Final = 30
+_CALLS: Final = 150  # in one block
+_IN_FLIGHT: Final = 64
+_CALLS_EACH: Final = 30  # by each of those in flight
+
+INPUT: Final = {
+    "path": "/work/project/src/package/module.py",
+    "query": "the words that are looked for",
+    "limit": 100,
+    "recursive": True,
+    "include": ["*.py", "*.toml"],
+}
+
+
+async def measure_calls(stage: Stage, asynchronous: AsyncioReference, blocking: BlockingReference) -> list[Row]:
+    """Measure a call of a tool by the host, and by an orchestrator in another worker."""
+    echo = stage.tool("echo")
+    turn = stage.coordinator.get("orchestrator")
+    order = json.dumps({"tool": "echo", "calls": _CALLS, "input": INPUT})
+
+    async def brokered() -> list[float]:
+        return [taken / 1000 for taken in json.loads(await turn.execute(order))]
+
+    async def block_calls() -> list[float]:
+        taken = []
+        for _ in range(_CALLS):
+            before = time.perf_counter_ns()
+            blocking.call("execute", INPUT)
+            taken.append((time.perf_counter_ns() - before) / 1000)
+        return taken
+
+    samples = await interleave(
+        {
+            "direct": lambda: _timed(lambda: echo.execute(INPUT)),
+            "asyncio": lambda: _timed(lambda: asynchronous.call("execute", INPUT)),
+            "blocking": block_calls,
+            "brokered": brokered,
+        },
+        _ROUNDS,
+    )
+    direct, p99 = samples.p50("direct"), samples.p99("direct")
+    brokered_p50 = samples.p50("brokered")
+    return [
+        Row("small call, to asyncio", "us", direct, samples.p50("asyncio"), samples.ratio("direct", "asyncio"), Target(1.35)),
+        Row("small call, to blocking", "us", direct, samples.p50("blocking"), samples.ratio("direct", "blocking"), Target(3.3)),
+        Row("small call p99, to its p50", "us", p99, direct, p99 / direct, Target(3.0)),
+        Row("brokered call, to direct", "us", brokered_p50, direct, samples.ratio("brokered", "direct"), Target(2.3)),
+    ]
+
+
+async def measure_in_flight(stage: Stage, asynchronous: AsyncioReference) -> list[Row]:
+    """Measure the rate of calls when many wait at any time."""
+    echo = stage.tool("echo")
+    samples = await interleave(
+        {
+            "ours": lambda: _rate(lambda: echo.execute(INPUT)),
+            "asyncio": lambda: _rate(lambda: asynchronous.call("execute", INPUT)),
+        },
+        _ROUNDS,
+    )
+    ratio = samples.ratio("ours", "asyncio")
+    return [
+        Row(
+            f"{_IN_FLIGHT} calls in flight",
+            "calls/s",
+            samples.p50("ours"),
+            samples.p50("asyncio"),
+            ratio,
+            Target(0.8, at_least=True),
+        )
+    ]
+
+
+async def _timed(call: Callable[[], Awaitable[Any]]) -> list[float]:
+    taken = []
+    for _ in range(_CALLS):
+        before = time.perf_counter_ns()
+        await call()
+        taken.append((time.perf_counter_ns() - before) / 1000)
+    return taken
+
+
+async def _rate(call: Callable[[], Awaitable[Any]]) -> list[float]:
+    async def caller() -> None:
+        for _ in range(_CALLS_EACH):
+            await call()
+
+    before = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(_IN_FLIGHT)))
+    return [_IN_FLIGHT * _CALLS_EACH / (time.perf_counter() - before)]

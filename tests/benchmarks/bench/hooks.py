@@ -1,0 +1,67 @@
+"""One event heard by twenty handlers, in order, beside twenty calls of a tool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from bench.calls import INPUT
+from bench.row import Row, Target
+from bench.sampling import interleave
+from bench.stage import Stage
+
+_HANDLERS: Final = 20
+_ROUNDS: Final = 25
+_EVENTS: Final = 10  # in one block
+_ONE_WORKER, _MANY_WORKERS = "bench:one-worker", "bench:many-workers"
+
+_DATA: Final = {"tool_name": "echo", "tool_call_id": "call_0123456789abcdef", "tool_input": INPUT}
+
+
+async def measure_hooks(stage: Stage) -> list[Row]:
+    """Measure the event with all handlers in one worker, and with a worker for each."""
+    await stage.start("hook", "hooks-nod", {"event": _ONE_WORKER, "handlers": _HANDLERS})
+    for _ in range(_HANDLERS):
+        await stage.start("hook", "hooks-nod", {"event": _MANY_WORKERS, "handlers": 1})
+    hooks = stage.coordinator.hooks
+    echo = stage.tool("echo")
+
+    async def calls() -> None:
+        for _ in range(_HANDLERS):
+            await echo.execute(INPUT)
+
+    samples = await interleave(
+        {
+            "one worker": lambda: _timed(lambda: hooks.emit(_ONE_WORKER, _DATA)),
+            "many workers": lambda: _timed(lambda: hooks.emit(_MANY_WORKERS, _DATA)),
+            "calls": lambda: _timed(calls),
+        },
+        _ROUNDS,
+    )
+    return [
+        Row(
+            f"{_HANDLERS} hooks in order, one worker",
+            "us",
+            samples.p50("one worker"),
+            samples.p50("calls"),
+            samples.ratio("one worker", "calls"),
+            Target(1.3),
+        ),
+        Row(
+            f"{_HANDLERS} hooks in order, {_HANDLERS} workers",
+            "us",
+            samples.p50("many workers"),
+            samples.p50("calls"),
+            samples.ratio("many workers", "calls"),
+        ),
+    ]
+
+
+async def _timed(act: Callable[[], Awaitable[Any]]) -> list[float]:
+    taken = []
+    for _ in range(_EVENTS):
+        before = time.perf_counter_ns()
+        await act()
+        taken.append((time.perf_counter_ns() - before) / 1000)
+    return taken

@@ -1,0 +1,36 @@
+"""What each further module costs in memory that nothing else shares, after it has collected its garbage."""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import Final
+
+import psutil
+from bench.row import Row, Target
+from bench.stage import Stage
+
+_MODULES: Final = 10
+_MIB: Final = 1 << 20
+
+
+async def measure_memory(stage: Stage) -> list[Row]:
+    """Measure a worker and its init, as means over several alive at once."""
+    workers, inits = [], []
+    modules = []
+    for number in range(_MODULES):
+        name = f"resident_{number}"
+        modules.append(await stage.start("tool", "tool-trivial", {"name": name}))
+        await stage.tool(name).execute({"collect": True})
+    for module in modules:
+        process = module.supervisor.process
+        assert process is not None, "a module that has just answered is alive"
+        workers.append(psutil.Process(process.pid).memory_full_info().uss / _MIB)
+        inits.append(psutil.Process(process.init_pid).memory_full_info().uss / _MIB)
+    for module in modules:
+        await module.stop()
+    worker, init = mean(workers), mean(inits)
+    return [
+        Row("memory of a further module (USS): worker", "MiB", worker),
+        Row("memory of a further module (USS): its init", "MiB", init),
+        Row("memory of a further module (USS): both", "MiB", worker + init, target=Target(4.0)),
+    ]

@@ -1,0 +1,52 @@
+"""A mebibyte as an argument of a tool, beside the same bytes through a bare socket pair."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+from bench.reference import RawPayload
+from bench.reference_child import PAYLOAD_BYTES
+from bench.row import Row, Target
+from bench.sampling import interleave
+from bench.stage import Stage
+
+_ROUNDS: Final = 30
+_PUSHES: Final = 10  # in one block
+
+
+async def measure_payload(stage: Stage, raw: RawPayload) -> list[Row]:
+    """Measure the time until the tool, or the other end of the socket, has said that it has everything."""
+    payload = os.urandom(PAYLOAD_BYTES)
+    swallow = stage.tool("swallow")
+
+    async def ours() -> list[float]:
+        taken = []
+        for _ in range(_PUSHES):
+            before = time.perf_counter_ns()
+            result = await swallow.execute({"data": payload})
+            taken.append((time.perf_counter_ns() - before) / 1000)
+            if result.output != PAYLOAD_BYTES:
+                raise RuntimeError(f"the tool got {result.output!r}")
+        return taken
+
+    async def reference() -> list[float]:
+        taken = []
+        for _ in range(_PUSHES):
+            before = time.perf_counter_ns()
+            raw.push(payload)
+            taken.append((time.perf_counter_ns() - before) / 1000)
+        return taken
+
+    samples = await interleave({"ours": ours, "raw": reference}, _ROUNDS)
+    return [
+        Row(
+            "1 MiB one way, to a bare socket",
+            "us",
+            samples.p50("ours"),
+            samples.p50("raw"),
+            samples.ratio("ours", "raw"),
+            Target(3.5),
+        )
+    ]

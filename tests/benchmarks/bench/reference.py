@@ -1,0 +1,126 @@
+"""The host's ends of the references, and how their children are started: as the workers are.
+
+`AsyncioReference` is what a host could do at best in plain asyncio, without a deadline, a check or a handle;
+`BlockingReference` is what the machine can do at all; `RawPayload` moves bytes and does nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from bench.reference_child import LENGTH, PAYLOAD_BYTES
+from paddock.process.launcher import LaunchSpec
+from paddock.process.runtime import WorkerRuntime
+from paddock.process.template import TemplateLauncher
+
+_BUFFER_BYTES = 64 * 1024
+_CHILD = "reference_child"
+
+
+@asynccontextmanager
+async def reference_children() -> AsyncIterator[dict[str, socket.socket]]:
+    """Start one child for each reference, and end them; the sockets are not blocking."""
+    located = WorkerRuntime.locate()
+    runtime = replace(
+        located,
+        packages=(*located.packages, (_CHILD, Path(__file__).parent)),
+        preload=(*located.preload, _CHILD),
+        entry=f"{_CHILD}:serve",
+    )
+    launcher = TemplateLauncher()
+    processes = []
+    try:
+        for name in ("asyncio", "blocking", "payload"):
+            spec = LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime)
+            processes.append(await launcher.launch(spec))
+        yield {process.name: process.rpc for process in processes}
+    finally:
+        for process in processes:
+            process.rpc.close()
+            await process.stop(grace=1.0)
+        await launcher.aclose()
+
+
+class AsyncioReference(asyncio.BufferedProtocol):
+    """Calls by length prefix and msgpack; a future each, and nothing else."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._end = 0
+        self._next_id = 1
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(cls, rpc: socket.socket) -> AsyncioReference:
+        """Take over a child's socket."""
+        _, reference = await asyncio.get_running_loop().create_connection(cls, sock=rpc)
+        return reference
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the child's answer."""
+        id, self._next_id = self._next_id, self._next_id + 1
+        future = self._pending[id] = self._loop.create_future()
+        data = msgpack.packb({"id": id, "method": method, "params": params})
+        self._transport.write(LENGTH.pack(len(data)) + data)
+        return await future
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        start = 0
+        while self._end - start >= LENGTH.size:
+            size = LENGTH.unpack_from(self._buffer, start)[0] + LENGTH.size
+            if self._end - start < size:
+                break
+            message = msgpack.unpackb(self._buffer[start + LENGTH.size : start + size])
+            self._pending.pop(message["id"]).set_result(message["result"])
+            start += size
+        rest = bytes(self._buffer[start : self._end])
+        self._buffer[: len(rest)] = rest
+        self._end = len(rest)
+
+
+class BlockingReference:
+    """The same messages over blocking sockets."""
+
+    def __init__(self, rpc: socket.socket) -> None:
+        rpc.setblocking(True)
+        self._rpc = rpc
+        self._next_id = 1
+
+    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the child's answer; everything else in this process waits for it."""
+        id, self._next_id = self._next_id, self._next_id + 1
+        data = msgpack.packb({"id": id, "method": method, "params": params})
+        self._rpc.sendall(LENGTH.pack(len(data)) + data)
+        message = msgpack.unpackb(self._rpc.recv(_BUFFER_BYTES)[LENGTH.size :])
+        result: dict[str, Any] = message["result"]
+        return result
+
+
+class RawPayload:
+    """A mebibyte through a socket pair, and a byte back."""
+
+    def __init__(self, rpc: socket.socket) -> None:
+        rpc.setblocking(True)
+        self._rpc = rpc
+
+    def push(self, payload: bytes) -> None:
+        """Return when the child has all of it."""
+        assert len(payload) == PAYLOAD_BYTES
+        self._rpc.sendall(payload)
+        self._rpc.recv(1)

@@ -1,0 +1,102 @@
+"""The other ends of the references: the least code that does the same work in the same kind of process.
+
+Runs where a module's worker would, started by the same template. Imports nothing but the standard library and msgpack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import msgpack
+
+LENGTH = struct.Struct(">I")
+PAYLOAD_BYTES = 1 << 20
+_BUFFER_BYTES = 64 * 1024
+
+_REPLY = {
+    "path": "/work/project/src/package/module.py",
+    "found": True,
+    "lines": [12, 48, 131],
+    "text": "the third line of the answer is the longest of them all, by a word or two",
+}
+
+
+def serve(rpc: socket.socket, name: str) -> None:
+    """Be the child that `name` asks for until the other end closes."""
+    {"asyncio": _serve_asyncio, "blocking": _serve_blocking, "payload": _serve_payload}[name](rpc)
+
+
+def _serve_asyncio(rpc: socket.socket) -> None:
+    asyncio.run(_until_closed(rpc))
+
+
+async def _until_closed(rpc: socket.socket) -> None:
+    rpc.setblocking(False)
+    _, child = await asyncio.get_running_loop().create_connection(_Child, sock=rpc)
+    await child.closed.wait()
+
+
+class _Child(asyncio.BufferedProtocol):
+    """Answers each message in a task of its own."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._end = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        start = 0
+        while self._end - start >= LENGTH.size:
+            size = LENGTH.unpack_from(self._buffer, start)[0] + LENGTH.size
+            if self._end - start < size:
+                break
+            message = msgpack.unpackb(self._buffer[start + LENGTH.size : start + size])
+            task = asyncio.get_running_loop().create_task(self._answer(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            start += size
+        rest = bytes(self._buffer[start : self._end])
+        self._buffer[: len(rest)] = rest
+        self._end = len(rest)
+
+    async def _answer(self, message: dict[str, Any]) -> None:
+        data = msgpack.packb({"id": message["id"], "result": await _execute(message["params"])})
+        self._transport.write(LENGTH.pack(len(data)) + data)
+
+
+async def _execute(params: dict[str, Any]) -> dict[str, Any]:
+    return {"success": True, "output": _REPLY}
+
+
+def _serve_blocking(rpc: socket.socket) -> None:
+    while received := rpc.recv(_BUFFER_BYTES):
+        message = msgpack.unpackb(received[LENGTH.size :])
+        data = msgpack.packb({"id": message["id"], "result": {"success": True, "output": _REPLY}})
+        rpc.sendall(LENGTH.pack(len(data)) + data)
+
+
+def _serve_payload(rpc: socket.socket) -> None:
+    buffer = memoryview(bytearray(PAYLOAD_BYTES))
+    while True:
+        end = 0
+        while end < PAYLOAD_BYTES:
+            count = rpc.recv_into(buffer[end:])
+            if count == 0:
+                return
+            end += count
+        rpc.send(b"\x01")

@@ -1,0 +1,52 @@
+"""One line of the result: a measured figure, the reference it was measured beside, and the target for their ratio."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Verdict = Literal["met", "MISSED", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound on a figure; `at_least` turns it from an upper into a lower one."""
+
+    bound: float
+    at_least: bool = False
+
+    def is_met_by(self, figure: float) -> bool:
+        return figure >= self.bound if self.at_least else figure <= self.bound
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure `ours` and a figure `reference`, both in `unit`.
+
+    `ratio` is what a target is about; it is None where a figure is compared with nothing, and the target is then about
+    `ours` itself. A row without a target is for information.
+    """
+
+    what: str
+    unit: str
+    ours: float
+    reference: float | None = None
+    ratio: float | None = None
+    target: Target | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.target is None:
+            return ""
+        return "met" if self.target.is_met_by(self.ours if self.ratio is None else self.ratio) else "MISSED"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            **{key: value for key, value in asdict(self).items() if key != "target"},
+            "target": str(self.target) if self.target is not None else None,
+            "verdict": self.verdict or None,
+        }

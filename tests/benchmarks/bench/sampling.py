@@ -1,0 +1,48 @@
+"""Run several cases in shuffled blocks, so that what a machine does meanwhile falls on all of them alike.
+
+A block is a short run of one case; its figure is the median of what it measured. Two cases are compared by the median
+of the ratios of their blocks in the same round, never by figures from different times.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from statistics import median
+from typing import Final
+
+Block = Callable[[], Awaitable[list[float]]]
+"""Runs one block and returns what each repetition took."""
+
+_SEED: Final = 20  # the order of blocks is random but the same in every run
+
+
+class Samples:
+    """What the cases of one measurement took, by round."""
+
+    def __init__(self, rounds: list[dict[str, list[float]]]) -> None:
+        self._rounds = rounds
+
+    def p50(self, case: str) -> float:
+        """Return the median of the case's block medians."""
+        return median(median(blocks[case]) for blocks in self._rounds)
+
+    def p99(self, case: str) -> float:
+        """Return the value that one in a hundred repetitions exceeds, all blocks taken together."""
+        pooled = sorted(value for blocks in self._rounds for value in blocks[case])
+        return pooled[int(len(pooled) * 0.99)]
+
+    def ratio(self, case: str, reference: str) -> float:
+        """Return the median over the rounds of how one case's block compares with the other's."""
+        return median(median(blocks[case]) / median(blocks[reference]) for blocks in self._rounds)
+
+
+async def interleave(cases: Mapping[str, Block], rounds: int) -> Samples:
+    """Run every case once a round, in an order of its own each round, after one round that is not counted."""
+    order = list(cases)
+    shuffle = random.Random(_SEED).shuffle
+    measured: list[dict[str, list[float]]] = []
+    for _ in range(rounds + 1):
+        shuffle(order)
+        measured.append({case: await cases[case]() for case in order})
+    return Samples(measured[1:])

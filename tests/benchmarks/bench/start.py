@@ -1,0 +1,58 @@
+"""A module from its plan entry to its first reply, beside an interpreter that does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Any, Final, Literal
+
+from bench.row import Row, Target
+from bench.sampling import interleave
+from bench.stage import Stage
+from paddock.process.runtime import base_interpreter
+
+_ROUNDS: Final = 20
+
+
+async def measure_start(stage: Stage) -> list[Row]:
+    """Measure a start by fork and a start by exec."""
+    started = 0
+
+    async def start(spawn: Literal["template", "exec"]) -> list[float]:
+        nonlocal started
+        started += 1
+        name = f"started_{started}"
+        before = time.perf_counter_ns()
+        module = await stage.start("tool", "tool-trivial", {"name": name}, spawn=spawn)
+        await stage.tool(name).execute({})
+        taken = (time.perf_counter_ns() - before) / 1e6
+        await module.stop()
+        return [taken]
+
+    async def passing() -> list[float]:
+        command: list[Any] = [base_interpreter(), "-I", "-S", "-c", "pass"]
+        before = time.perf_counter_ns()
+        subprocess.run(command, check=True, close_fds=False)
+        return [(time.perf_counter_ns() - before) / 1e6]
+
+    samples = await interleave(
+        {"template": lambda: start("template"), "exec": lambda: start("exec"), "pass": passing}, _ROUNDS
+    )
+    reference = samples.p50("pass")
+    return [
+        Row(
+            "start to first reply, template, to `python -c pass`",
+            "ms",
+            samples.p50("template"),
+            reference,
+            samples.ratio("template", "pass"),
+            Target(0.5),
+        ),
+        Row(
+            "start to first reply, exec, to `python -c pass`",
+            "ms",
+            samples.p50("exec"),
+            reference,
+            samples.ratio("exec", "pass"),
+        ),
+    ]
