@@ -41,7 +41,7 @@ def write_module(tmp_path: Path) -> WriteModule:
     def write(module_id: str, code: str) -> str:
         root = tmp_path / f"amplifier-module-{module_id}"
         package = f"amplifier_module_{module_id.replace('-', '_')}"
-        (root / package).mkdir(parents=True)
+        (root / package).mkdir(parents=True, exist_ok=True)
         (root / package / "__init__.py").write_text(textwrap.dedent(code), encoding="utf-8")
         (root / "pyproject.toml").write_text(
             f'[project]\nname = "amplifier-module-{module_id}"\nversion = "1.0"\n'

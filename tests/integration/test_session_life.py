@@ -1,0 +1,340 @@
+"""A session from its first process to its last: what starts, in which order, and that nothing is left however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock import PaddockError, Session
+from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError
+
+_INSPECT = """
+    import os, subprocess, sys
+
+    from amplifier_core.models import ToolResult
+
+    class Inspect:
+        name = "inspect"
+        description = "tells about its process"
+
+        async def execute(self, input):
+            if input.get("leave") == "grandchild":
+                subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            if input.get("print"):
+                sys.stdout.write("o" * 80 + "\\n" * 1)
+                for _ in range(input["print"]):
+                    os.write(1, b"c" * 65536)
+                    sys.stderr.write("e" * 65536)
+            return ToolResult(output={
+                "environ": dict(os.environ),
+                "path": sys.path,
+                "cwd": os.getcwd(),
+                "pid": os.getpid(),
+            })
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Inspect())
+"""
+
+
+def _inspect(write_module: WriteModule) -> dict[str, Any]:
+    return {"module": "tool-inspect", "source": write_module("tool-inspect", _INSPECT)}
+
+
+async def test_a_module_sees_nothing_of_the_hosts_environment(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VERY_SECRET_KEY", "hunter2")
+    async with open_session(tools=[_inspect(write_module)]) as session:
+        seen = json.loads(await session.execute('{"tool": "inspect"}'))["output"]
+    assert set(seen["environ"]) <= {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"}
+    assert "site-packages" not in " ".join(seen["path"])
+    assert seen["cwd"] == str(tmp_path / "work")
+
+
+async def test_a_flood_of_output_neither_blocks_the_module_nor_the_session(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(tools=[_inspect(write_module)]) as session:
+        answer = json.loads(await session.execute('{"tool": "inspect", "input": {"print": 64}}'))
+    assert answer["success"]
+
+
+_ORDERED = """
+    async def mount(coordinator, config):
+        log = config["log"]
+
+        def say(text):
+            with open(log, "a") as file:
+                file.write(config["who"] + " " + text + "\\n")
+
+        async def on_end(event, data):
+            say("heard " + event)
+
+        say("mounted")
+        coordinator.hooks.register("session:end", on_end)
+        return lambda: say("cleaned up")
+"""
+
+_READY = """
+    _say = None
+
+    async def mount(coordinator, config):
+        global _say
+
+        def _say(text):
+            with open(config["log"], "a") as file:
+                file.write(config["who"] + " " + text + "\\n")
+
+        _say("mounted")
+
+    async def on_session_ready(coordinator):
+        _say("ready with " + ",".join(sorted(coordinator.get("tools"))))
+"""
+
+
+async def test_modules_come_up_in_plan_order_hear_the_end_and_clean_up_in_reverse(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    ordered = write_module("hooks-ordered", _ORDERED)
+    entries = [
+        {"module": "hooks-ordered", "source": ordered, "config": {"who": who, "log": str(log)}} for who in ("one", "two")
+    ]
+    ready = {
+        "module": "hooks-ready",
+        "source": write_module("hooks-ready", _READY),
+        "config": {"who": "three", "log": str(log)},
+    }
+    async with open_session(hooks=[*entries, ready], tools=[_inspect(write_module)]):
+        pass
+    assert log.read_text().splitlines() == [
+        "one mounted",
+        "two mounted",
+        "three mounted",
+        "three ready with inspect",
+        "one heard session:end",
+        "two heard session:end",
+        "two cleaned up",
+        "one cleaned up",
+    ]
+
+
+async def test_two_instances_of_one_provider_are_told_apart(open_session: OpenSession) -> None:
+    async with open_session(
+        providers=[
+            {"module": "provider-mock", "config": {"responses": ["plain"]}},
+            {"module": "provider-mock", "instance_id": "other", "config": {"responses": ["other"]}},
+        ]
+    ) as session:
+        assert sorted(session.coordinator.get("providers")) == ["mock", "other"]
+        assert not [module for module in session.modules if not module.is_mounted]
+
+
+# -- ways not to start ---------------------------------------------------------------------
+
+_NO_MOUNT = "answer = 42\n"
+_BAD_IMPORT = "import a_package_that_does_not_exist\n"
+_BAD_MOUNT = """
+    async def mount(coordinator, config):
+        raise ValueError("the API key is missing")
+"""
+_DIES_IN_IMPORT = "import os; os._exit(4)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "said"),
+    [
+        (_NO_MOUNT, "mount", "no function `mount`"),
+        (_BAD_IMPORT, "import", "a_package_that_does_not_exist"),
+        (_BAD_MOUNT, "mount", "the API key is missing"),
+        (_DIES_IN_IMPORT, "mount", "exited with code 4"),
+    ],
+)
+async def test_a_context_that_cannot_be_mounted_ends_the_start_with_its_own_words(
+    code: str, stage: str, said: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    with pytest.raises(ModuleLoadError) as caught:
+        async with open_session(context={"module": "context-bad", "source": write_module("context-bad", code)}):
+            pytest.fail("the session started")
+    assert caught.value.stage == stage
+    assert said in str(caught.value)
+    if stage == "import" or "API" in said:
+        assert "Traceback" in str(caught.value)
+
+
+async def test_a_tool_that_cannot_be_mounted_is_reported_and_the_session_does_without(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        tools=[{"module": "tool-bad", "source": write_module("tool-bad", _BAD_MOUNT)}, _inspect(write_module)]
+    ) as session:
+        bad = next(module for module in session.modules if module.module == "tool-bad")
+        assert not bad.is_mounted
+        assert "the API key is missing" in str(bad.problem)
+        assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
+
+
+async def test_modules_that_are_nowhere_are_all_named_before_anything_starts(open_session: OpenSession) -> None:
+    with pytest.raises(ModuleMissingError, match="tool-nowhere"):
+        async with open_session(tools=[{"module": "tool-nowhere"}]):
+            pytest.fail("the session started")
+    with pytest.raises(PlanError) as caught:
+        async with open_session(tools=[{"module": "tool-nowhere"}], hooks=[{"module": "hooks-nowhere"}]):
+            pytest.fail("the session started")
+    assert [problem.path for problem in caught.value.problems] == ["tools[0]", "hooks[0]"]
+
+
+# -- ways to end ---------------------------------------------------------------------------
+
+
+async def test_an_exception_inside_leaves_nothing_behind(open_session: OpenSession, write_module: WriteModule) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with open_session(tools=[_inspect(write_module)]) as session:
+            await session.execute('{"tool": "inspect", "input": {"leave": "grandchild"}}')
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("rounds", range(0, 40, 4))
+async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
+    rounds: int, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entered = anyio.Event()
+
+    async def use_session() -> None:
+        async with open_session(tools=[_inspect(write_module)]):
+            entered.set()
+            await anyio.sleep_forever()
+
+    task = asyncio.create_task(use_session())
+    for _ in range(rounds * rounds):
+        if entered.is_set():
+            break
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+_FOREVER = """
+    import asyncio
+
+    class Forever:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            try:
+                while not coordinator.cancellation.is_cancelled:
+                    await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                open("was-cancelled", "w").close()
+                raise
+            return "stopped: " + str(coordinator.cancellation.state)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Forever())
+"""
+
+
+async def test_a_graceful_cancellation_reaches_the_orchestrator_and_the_next_turn_runs(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-forever", "source": write_module("loop-forever", _FOREVER)}
+    ) as session:
+        async with anyio.create_task_group() as group:
+            answers: list[str] = []
+
+            async def turn() -> None:
+                answers.append(await session.execute("go"))
+
+            group.start_soon(turn)
+            await anyio.sleep(0.05)  # the turn is under way or about to start; either has to end
+            session.cancel()
+        assert answers == ["stopped: graceful"]
+
+
+async def test_cancelling_the_turns_task_cancels_it_in_the_orchestrators_process(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-forever", "source": write_module("loop-forever", _FOREVER)}
+    ) as session:
+        turn = asyncio.create_task(session.execute("go"))
+        await anyio.sleep(0.1)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        while not (tmp_path / "work" / "was-cancelled").exists():
+            await anyio.sleep(0.005)
+
+
+_HOST = """
+    import asyncio, json, sys
+    from paddock import Session
+
+    async def main():
+        plan, work = sys.argv[1:]
+        async with Session(plan, working_dir=work) as session:
+            answer = json.loads(await session.execute('{"tool": "inspect", "input": {"leave": "grandchild"}}'))
+            print(answer["output"]["pid"], flush=True)
+            await asyncio.sleep(1000)
+
+    asyncio.run(main())
+"""
+
+
+def test_killing_the_host_outright_leaves_no_process_of_it(write_module: WriteModule, tmp_path: Path) -> None:
+    from integration.conftest import _DIRECT
+
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps(
+            {
+                "session": {
+                    "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+                    "context": "context-simple",
+                },
+                "tools": [_inspect(write_module)],
+            }
+        )
+    )
+    host = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(_HOST), str(plan), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert host.stdout is not None
+    worker = int(host.stdout.readline())
+    descendants = [int(pid) for pid in _descendants(host.pid)]
+    assert worker in descendants and len(descendants) >= 8  # template, three inits with their workers, the grandchild
+    watched = [os.pidfd_open(pid) for pid in descendants]
+    host.send_signal(signal.SIGKILL)
+    host.wait(timeout=10)
+    host.stdout.close()
+    for pidfd in watched:
+        ended, _, _ = select.select([pidfd], [], [], 10)
+        os.close(pidfd)
+        assert ended, "a process outlived its host by ten seconds"
+
+
+def _descendants(pid: int) -> list[str]:
+    found: list[str] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [child, *_descendants(int(child))]
+    return found
+
+
+async def test_the_public_names_are_what_an_application_needs() -> None:
+    assert issubclass(PlanError, PaddockError)
+    with pytest.raises(RuntimeError, match="async with"):
+        _ = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).session_id
