@@ -1,0 +1,81 @@
+"""The page that describes the protocol says the same numbers as the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from paddock_sdk.protocol import (
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_FRAME_BYTES,
+    MAX_HANDLES,
+    PROTOCOL_VERSION,
+    Flag,
+    FrameDecoder,
+    HandleEntry,
+    HandleSide,
+)
+from paddock_sdk.protocol import body as body_module
+from paddock_sdk.protocol.body import Ext
+from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIPTION_BYTES
+
+from .wire_inputs import KINDS
+
+PAGE = (Path(__file__).parents[2] / "sdk" / "PROTOCOL.md").read_text(encoding="utf-8")
+
+
+def _section(heading: str) -> str:
+    _, _, rest = PAGE.partition(f"{heading}\n")
+    return re.split(r"^#", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def _numbered(heading: str) -> list[tuple[int, str]]:
+    return [
+        (int(number), name)
+        for number, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", _section(heading), re.MULTILINE)
+    ]
+
+
+def test_kinds_flags_sides_and_extensions_have_the_numbers_of_the_page() -> None:
+    assert _numbered("### Kinds") == [(int(kind), kind.name.lower()) for kind in KINDS]
+    assert _numbered("### Flags") == [(int(flag), str(flag.name).lower().replace("_", " ")) for flag in Flag if flag]
+    assert _numbered("## Handles")[-2:] == [(int(side), side.name.lower()) for side in HandleSide]
+    assert _numbered("## Bodies") == [(int(ext), ext.name.lower().replace("frozen", "frozen ")) for ext in Ext]
+
+
+def test_scalars_are_those_of_the_page() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", _section("## Bodies"), re.MULTILINE) == list(body_module._SCALARS)
+
+
+def test_caps_are_those_of_the_page() -> None:
+    assert re.findall(r"\| (\d+)(?: ([KM])iB)?[:;|\s]", _section("### Caps")) == [
+        (str(MAX_FRAME_BYTES >> 20), "M"),
+        (str(MAX_HANDLES), ""),
+        (str(MAX_DESCRIPTION_BYTES >> 10), "K"),
+        (str(MAX_DEPTH), ""),
+        (str(MAX_ELEMENTS), ""),
+        (str(body_module._MAX_EXTENSION_BYTES >> 20), "M"),
+        (str(body_module._MAX_LOOSE_KEYS), ""),
+    ]
+
+
+def test_the_version_and_the_size_of_a_header_are_those_of_the_page() -> None:
+    assert f"It describes version {PROTOCOL_VERSION}." in PAGE
+    assert f"A frame is a header of {HEADER_BYTES} bytes" in PAGE
+
+
+def test_the_example_is_a_frame() -> None:
+    lines = _section("## Frames").partition("```\n")[2].partition("```")[0].splitlines()
+    (frame,) = FrameDecoder().receive_data(bytes.fromhex(lines[0] + lines[2]))
+    assert frame == (
+        3,
+        5,
+        0x0102,
+        0x03040506,
+        0x0708090A,
+        0x0B0C0D0E,
+        0x0F101112,
+        (HandleEntry(1, 0x13141516, b"de"),),
+        b"body",
+    )
