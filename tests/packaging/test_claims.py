@@ -1,0 +1,39 @@
+"""What README and SECURITY say must have something to stand on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_CLAIM = re.compile(r"^\| (?P<claim>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE)
+
+
+def _claims() -> list[tuple[str, str]]:
+    section = (_ROOT / "SECURITY.md").read_text(encoding="utf-8").split("## Claims")[1].split("\n## ")[0]
+    rows = [(match["claim"].strip(), match["shown"].strip()) for match in _CLAIM.finditer(section)]
+    return [row for row in rows if row[0] not in ("claim", "---")]
+
+
+@pytest.mark.parametrize(("claim", "shown"), _claims())
+def test_every_security_claim_names_a_test_that_exists(claim: str, shown: str) -> None:
+    named = re.findall(r"`(tests/[^`]+)`", shown)
+    if not named:
+        rows = re.findall(r"`([^`]+)`", shown)
+        hostile = (_ROOT / "tests/integration/test_hostile_frames.py").read_text(encoding="utf-8")
+        assert rows and all(f'"{row}"' in hostile for row in rows), claim
+    for name in named:
+        path, _, test = name.partition("::")
+        assert (_ROOT / path).exists(), f"{claim}: {path} is not there"
+        if test:
+            assert f"def {test}(" in (_ROOT / path).read_text(encoding="utf-8"), f"{claim}: no test {test}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "SECURITY.md", "sdk/PROTOCOL.md"])
+def test_every_relative_link_of_a_page_leads_somewhere(page: str) -> None:
+    text = (_ROOT / page).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    missing = [link for link in links if not ((_ROOT / page).parent / link).exists()]
+    assert not missing
