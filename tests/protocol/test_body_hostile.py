@@ -122,18 +122,24 @@ def test_no_bytes_whatever_get_a_value_past_the_caps(data: bytes, depth: int, el
 @thorough
 @given(data=st.one_of(msgpack_like, mutated_bodies()))
 def test_the_quick_look_lets_nothing_pass_that_the_exact_one_refuses(data: bytes) -> None:
-    def verdict() -> bool:
+    def refusal() -> str:
         try:
             check_caps(data)
-        except RemoteProtocolError:
-            return False
-        return True
+        except RemoteProtocolError as exc:
+            return str(exc)
+        return ""
 
     with mock.patch.object(body_module, "MAX_DEPTH", 3):
-        quick = verdict()
+        quick = refusal()
         with mock.patch.object(body_module, "_TRANSLATE_BELOW_BYTES", -1):
-            exact = verdict()
-    assert exact or not quick
+            exact = refusal()
+    if (
+        "values" in exact and not quick
+    ):  # announced, not there: left to msgpack, which reserves no more than the body's size
+        with pytest.raises(RemoteProtocolError):
+            Codec().decode(data)
+    else:
+        assert quick == exact
 
 
 # -- depth ---------------------------------------------------------------------------------
@@ -274,7 +280,7 @@ def _colliding(count: int) -> list[bytes]:
 
 
 def test_keys_made_to_collide_are_refused_before_they_are_hashed() -> None:
-    keys = _colliding(100_000)
+    keys = _colliding(3000)
     with pytest.raises(RemoteProtocolError, match="more than 1024 keys that are not text"):
         Codec().decode(b"\xdf" + len(keys).to_bytes(4, "big") + b"".join(key + b"\xc0" for key in keys))
     with pytest.raises(RemoteProtocolError, match="more than 1024 values that are not text"):
