@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
@@ -24,7 +24,7 @@ _MAX_LINE_CHARACTERS = 500
 class PaddockError(Exception):
     """Root of the tree. `exit_code` is what a command ends with: 3, our bug, unless a leaf knows better."""
 
-    exit_code: ClassVar[int] = 3
+    exit_code: int = 3
 
     def __init__(self, summary: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
         self.summary = summary
@@ -113,15 +113,36 @@ _STAGE_TEXT: dict[LoadStage, str] = {
 }
 
 
+class Report(Protocol):
+    """What is known about the end of a process."""
+
+    def describe(self) -> str:
+        """Return it as text, the most important fact on the first line."""
+        ...
+
+
 class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
-    """Raised when a module was found and cannot be used; `traceback` is the module's own text, untrusted."""
+    """Raised when a module was found and cannot be used; `traceback` is the module's own text, untrusted.
+
+    `report` is there when its process ended by itself, or overstayed, rather than saying what is wrong.
+    """
 
     def __init__(
-        self, module_id: str, stage: LoadStage, message: str, *, traceback: str = "", hints: Iterable[str] = ()
+        self,
+        module_id: str,
+        stage: LoadStage,
+        message: str,
+        *,
+        traceback: str = "",
+        report: Report | None = None,
+        hints: Iterable[str] = (),
     ) -> None:
         self.stage = stage
         self.message = message
         self.traceback = traceback
+        self.report = report
+        if report is not None:
+            self.exit_code = 5
         super().__init__(
             module_id,
             f"module `{module_id}` {_STAGE_TEXT[stage]}: {message}",
@@ -139,14 +160,6 @@ class LaunchError(ModuleError, module_sources.ModuleLoadError):
         super().__init__(
             module_id, f"no process could be started for module `{module_id}`: {step}: {message}", hints=hints
         )
-
-
-class Report(Protocol):
-    """What is known about the end of a process."""
-
-    def describe(self) -> str:
-        """Return it as text, the most important fact on the first line."""
-        ...
 
 
 class ModuleDiedError(ModuleError, boundary_errors.ModuleGoneError):

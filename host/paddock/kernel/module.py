@@ -162,9 +162,8 @@ class HostedModule:
             except TimeoutError as exc:
                 limit = LimitHit("start_max", f"{self._start_max:g} s", "longer", "host timer")
                 self.supervisor.end(ExitReason.TIMEOUT, limit)
-                raise ModuleLoadError(
-                    self.name, "start", f"it was not mounted within {self._start_max:g} s"
-                ) from exc
+                said = f"it was not mounted within {self._start_max:g} s"
+                raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
             except BaseException:
                 self.supervisor.end(ExitReason.START)
                 raise
@@ -179,7 +178,7 @@ class HostedModule:
             report = await self._death()
             said = report.describe() if report is not None else "it closed its connection"
             tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "handshake", said, traceback=tail)
+            raise ModuleLoadError(self.name, "handshake", said, traceback=tail, report=report)
         try:
             greeting = self._router.values.codec.decode(hello.body)
         except RemoteProtocolError as exc:
@@ -206,7 +205,7 @@ class HostedModule:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
             tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "mount", said, traceback=tail) from exc
+            raise ModuleLoadError(self.name, "mount", said, traceback=tail, report=report) from exc
         match answer:
             case {"mounted": True, "on_session_ready": bool() as wants}:
                 self.wants_session_ready = wants

@@ -13,6 +13,7 @@ from typing import Final
 from paddock.errors import ModuleDiedError, ModuleError
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.module import HostedModule
+from paddock.process.exit_report import ExitReport
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import RoutedCall, Router
@@ -22,6 +23,17 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 
 _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
+
+
+def failed_result(error: Exception) -> ToolResult:
+    """Return what a tool's caller gets in place of an answer: what went wrong and, of a death, the report."""
+    report = getattr(error, "report", None)
+    failure = {
+        "type": type(error).__name__,
+        "message": str(error),
+        "report": report.as_dict() if isinstance(report, ExitReport) else None,
+    }
+    return ToolResult(success=False, error=failure)
 
 
 class HostedModules:
@@ -110,12 +122,8 @@ class HostedModules:
             ModuleError: `error` itself, where nothing does.
         """
         point = module.mounted_at(handle)
-        report = getattr(error, "report", None)
         if point == "tools" and method == "execute":
-            failure: dict[str, object] = {"type": type(error).__name__, "message": str(error)}
-            if report is not None and hasattr(report, "as_dict"):
-                failure["report"] = report.as_dict()
-            return self._router.values.encode(ToolResult(success=False, error=failure))
+            return self._router.values.encode(failed_result(error))
         if point == "providers":
             raise ProviderUnavailableError(str(error), provider=module.name, retryable=True) from error
         raise error

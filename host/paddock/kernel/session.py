@@ -46,6 +46,8 @@ class ModuleStatus:
     restarts: int
     denials: tuple[Mapping[str, str], ...]
     exit_reports: tuple[ExitReport, ...]
+    printed_bytes: int = 0
+    kept_bytes: int = 0
     problem: PaddockError | None = None
 
     def as_dict(self) -> dict[str, object]:
@@ -112,8 +114,10 @@ class Session:
 
     @property
     def modules(self) -> tuple[ModuleStatus, ...]:
-        """What each module of the plan is doing, in the order they are mounted."""
-        return tuple(self._opened.status_of(entry) for entry in self.plan.entries())
+        """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
+        if self._kernel is None:
+            return ()
+        return tuple(self._kernel.status_of(entry) for entry in self.plan.entries())
 
     @property
     def _opened(self) -> _KernelSession:
@@ -239,7 +243,7 @@ class _KernelSession(AmplifierSession):
         """Return how the module of one entry has fared."""
         module = next((one for one in self._hosting.modules.all if one.entry is entry), None)
         if module is None:
-            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), self._problems.get(entry.path))
+            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=self._problems.get(entry.path))
         return ModuleStatus(
             module.name,
             module.kind,
@@ -256,6 +260,8 @@ class _KernelSession(AmplifierSession):
                 for denial in module.denials
             ),
             tuple(module.reports),
+            module.supervisor.printed_bytes,
+            module.supervisor.kept_bytes,
             self._problems.get(entry.path),
         )
 

@@ -54,6 +54,11 @@ class OutputRing:
             os.set_blocking(fd, False)
             self._loop.add_reader(fd, self._pump, stream)
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept now, of both pipes together."""
+        return self._kept_bytes
+
     def __iter__(self) -> Iterator[OutputLine]:
         """Yield the kept lines in the order they were completed; the first of a stream may lack its beginning."""
         unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}

@@ -90,6 +90,8 @@ class Supervisor:
         self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
         self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
+        self._printed_bytes = 0
+        self._kept_bytes = 0
 
     @property
     def process(self) -> ModuleProcess | None:
@@ -100,6 +102,16 @@ class Supervisor:
     def restarts(self) -> int:
         """How often the module was started again after its first start."""
         return max(0, self._starts - 1)
+
+    @property
+    def printed_bytes(self) -> int:
+        """How much the module has printed over all its lives, whether kept or not."""
+        return self._printed_bytes + (0 if self._process is None else self._process.output.total_bytes)
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much of what the current or latest process printed is, or was at its end, kept."""
+        return self._kept_bytes if self._process is None else self._process.output.kept_bytes
 
     @property
     def quarantined(self) -> bool:
@@ -217,6 +229,8 @@ class Supervisor:
             call_in_flight=self.call_in_flight,
             stderr_tail=tuple(line[:_STDERR_LINE_CHARACTERS] for line in tail),
         )
+        self._printed_bytes += process.output.total_bytes
+        self._kept_bytes = process.output.kept_bytes
         self._process = None
         self._report_of[process] = report
         self._conclude(report, died=not self._stopping and reason is not ExitReason.KILLED_BY_HOST)
