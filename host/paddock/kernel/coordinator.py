@@ -132,8 +132,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.put(("session",), MirrorSection.SESSION, session)
 
     def _tell_cancellation(self) -> None:
-        running = dict(zip(sorted(self.cancellation.running_tools), self.cancellation.running_tool_names, strict=False))
-        self.put(("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, running])
+        self.put(("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, self.cancellation.running_calls])
 
 
 class _Broadcast:

@@ -164,8 +164,8 @@ class HostedModule:
                 self.supervisor.end(ExitReason.TIMEOUT, limit)
                 said = f"it was not mounted within {self._start_max:g} s"
                 raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
-            except BaseException:
-                self.supervisor.end(ExitReason.START)
+            except BaseException as exc:
+                self.supervisor.end(ExitReason.START, detail=getattr(exc, "summary", ""))
                 raise
             if self._is_restarting:
                 self._drop_what_was_not_renewed()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock.errors import ModuleDiedError, ModuleError
+from paddock.errors import ModuleError
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.module import HostedModule
 from paddock.process.exit_report import ExitReport
@@ -25,9 +25,9 @@ from paddock_sdk.protocol import RemoteProtocolError
 _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
 
 
-def failed_result(error: Exception) -> ToolResult:
+def failed_result(error: Exception, report: ExitReport | None = None) -> ToolResult:
     """Return what a tool's caller gets in place of an answer: what went wrong and, of a death, the report."""
-    report = getattr(error, "report", None)
+    report = getattr(error, "report", None) or report
     failure = {
         "type": type(error).__name__,
         "message": str(error),
@@ -90,7 +90,7 @@ class HostedModules:
             raise ModuleGoneError(f"module `{module.name}` was started again; this object was of its earlier life")
         return None
 
-    async def answer_for(self, call: RoutedCall, method: str) -> Encoded | None:
+    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
         """Return what stands in for a lost answer, None when the call is to be made again.
 
         Raises:
@@ -99,14 +99,14 @@ class HostedModules:
         module = self.of(call.handle.owner)
         died = await module.death(call.handle.owner, method)
         if module.kind == "context" and module.mounted_at(call.handle) == "context":
-            return await self._call_context_again(module, call, method, died)
+            if tries >= _CONTEXT_TRIES:
+                raise died
+            return await self._call_context_again(module, call, method)
         return self._instead(module, call.handle, method, died)
 
     async def _call_context_again(
-        self, module: HostedModule, call: RoutedCall, method: str, died: ModuleDiedError
+        self, module: HostedModule, call: RoutedCall, method: str
     ) -> Encoded | None:
-        if len(module.reports) >= _CONTEXT_TRIES and module.reports[-1].uptime < 1.0:
-            raise died
         instead = await self.revive(call.handle, method)
         if instead is not None:
             return instead

@@ -301,7 +301,8 @@ class HostService:
                 system = self._coordinator.approval_system
                 if system is None:
                     raise RuntimeError("no approval system is available in this session")
-                return await system.request_approval(prompt, [str(option) for option in options], timeout, default)
+                asked = f"{module.kind} {module.name} asks: {prompt}"
+                return await system.request_approval(asked, [str(option) for option in options], timeout, default)
         raise _malformed("a request for approval")
 
     def _show_message(self, module: HostedModule, args: Any) -> None:

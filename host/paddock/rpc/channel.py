@@ -19,6 +19,7 @@ from paddock_sdk.protocol.frames import Buffer, Parts
 
 _TICK: Final = 0.05  # seconds between looks at the deadlines; they are tens of seconds long
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
+_MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
 FOREVER: Final = float("inf")
 
 _REQUEST, _RESPONSE, _FAILURE, _ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE), int(Kind.ITEM)
@@ -168,7 +169,10 @@ class Channel(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             raise LocalProtocolError("the connection is gone")
-        if isinstance(frame, bytes):
+        if transport.get_write_buffer_size() > _MAX_UNSENT:
+            self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
+            self.close()
+        elif isinstance(frame, bytes):
             transport.write(frame)
         else:
             transport.write(frame.head)

@@ -54,7 +54,8 @@ class Peer:
         self.kind = kind
         self.authority = authority
         self._router = router
-        self.hello: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
         self.channel: Channel
         self.incoming: dict[int, IncomingCall] = {}
@@ -145,6 +146,11 @@ class Peer:
             self.channel.release(event.id, 0)
 
     def _on_dropped(self, object_id: int, received: Count) -> None:
+        # The collector runs in the middle of anything, also between the two writes of a large frame.
+        if not self._loop.is_closed():
+            self._loop.call_soon(self._let_go, object_id, received)
+
+    def _let_go(self, object_id: int, received: Count) -> None:
         if object_id not in self._exports:
             self.channel.release(object_id, received.times)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final, Protocol
 
 from paddock.rpc.channel import FOREVER, OpenCall
@@ -23,6 +23,7 @@ from paddock_sdk.protocol import Flag, Frame, Kind, LocalProtocolError, RemotePr
 from paddock_sdk.protocol.description import Flavour
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
+_STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STREAM}
@@ -103,6 +104,24 @@ class HostCall(RoutedCall):
         self.router.afterlife.on_overdue(self.handle.owner, self)
 
 
+class HostStream(HostCall):
+    """A stream that the host itself reads: its items, then its end."""
+
+    __slots__ = ("frames",)
+
+    def __init__(
+        self, router: Router, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+    ) -> None:
+        super().__init__(router, origin, handle, method, message)
+        self.frames: asyncio.Queue[Frame | None] = asyncio.Queue()
+
+    def on_item(self, frame: Frame) -> None:
+        self.frames.put_nowait(frame)
+
+    def on_end(self, frame: Frame | None) -> None:
+        self.frames.put_nowait(frame)
+
+
 class Service(Protocol):
     """The host's own methods."""
 
@@ -122,8 +141,11 @@ class Afterlife(Protocol):
         When it stays dead, return what stands in for the answer of `method`, or raise.
         """
 
-    async def answer_for(self, call: RoutedCall, method: str) -> Encoded | None:
-        """Return what stands in for the lost answer, None to make the call again; raise to fail it."""
+    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
+        """Return what stands in for the lost answer, None to make the call again; raise to fail it.
+
+        `tries` counts the lives that the call has cost, this one included.
+        """
 
     def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
         """`call` has run longer than it may."""
@@ -312,10 +334,10 @@ class Router:
     async def _carry_over(self, routed: RoutedCall, *, lost: bool) -> Encoded:
         """Return the answer to a call whose owner is gone, from its next life or its stand-in."""
         if lost:
-            instead = await self.afterlife.answer_for(routed, self.method_name(routed))
+            instead = await self.afterlife.answer_for(routed, self.method_name(routed), 1)
             if instead is not None:
                 return instead
-        return await self._exchange(routed.origin, routed.handle, routed.method, routed.message)
+        return await self._exchange(routed.origin, routed.handle, routed.method, routed.message, tries=int(lost))
 
     # -- calls by the host -----------------------------------------------------------------
 
@@ -327,7 +349,9 @@ class Router:
         """
         return await self._exchange(current.get(), handle, method, message)
 
-    async def _exchange(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> Encoded:
+    async def _exchange(
+        self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded, tries: int = 0
+    ) -> Encoded:
         while True:
             routed = HostCall(self, origin, handle, method, message)
             if not handle.owner.is_open:
@@ -343,7 +367,8 @@ class Router:
                 if handle.on_success is not None:
                     handle.on_success(self.method_name(routed), message)
                 return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
-            instead = await self.afterlife.answer_for(routed, self.method_name(routed))
+            tries += 1
+            instead = await self.afterlife.answer_for(routed, self.method_name(routed), tries)
             if instead is not None:
                 return instead
 
@@ -364,6 +389,37 @@ class Router:
         if frame.kind != _RESPONSE:
             raise self.values.decode_error(frame.body)
         return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+
+    async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncIterator[Encoded]:
+        """Call a worker's generator and yield its items undecoded; leaving early cancels it.
+
+        Raises:
+            ModuleGoneError: the owner is gone, or went before the end.
+            Exception: what the generator raised.
+        """
+        owner = handle.owner
+        if not owner.is_open:
+            raise ModuleGoneError(f"module `{owner.name}` is gone")
+        routed = HostStream(self, current.get(), handle, method, message)
+        self._start(routed)
+        self._pass_credit(routed, _STREAM_WINDOW)
+        taken = 0
+        try:
+            while True:
+                frame = await routed.frames.get()
+                if frame is None:
+                    raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
+                if frame.kind == Kind.FAILURE:
+                    raise self.values.decode_error(frame.body)
+                if frame.kind == _RESPONSE:
+                    return
+                taken += 1
+                if taken == _STREAM_WINDOW // 2:
+                    self._pass_credit(routed, taken)
+                    taken = 0
+                yield Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+        finally:
+            owner.channel.cancel(routed)
 
     async def _await_end(self, routed: HostCall, owner: Peer) -> Frame | None:
         try:
@@ -444,10 +500,10 @@ class Router:
         whose = f"module `{handle.owner.name}`" if isinstance(handle, Handle) else "the host"
         return f"{peer.kind} `{peer.name}` may not call an object of {whose} that it was not handed for the purpose"
 
-    def _pass_credit(self, forward: Forward, items: int) -> None:
-        owner = forward.handle.owner
+    def _pass_credit(self, call: RoutedCall, items: int) -> None:
+        owner = call.handle.owner
         if owner.is_open:
-            frame = owner.channel.connection.send_credit(forward.id, items)
+            frame = owner.channel.connection.send_credit(call.id, items)
             if frame is not None:
                 owner.channel.write(frame)
 

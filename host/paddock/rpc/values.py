@@ -35,7 +35,8 @@ class Values:
         self.codec = Codec(ContractVocabulary())
         self.router: Router
         self._handles: weakref.WeakKeyDictionary[Any, Handle] = weakref.WeakKeyDictionary()
-        self._host_objects: dict[int, HostObject] = {}
+        # Each holds its value, so that the id stays its own; each is held by whoever was handed it.
+        self._host_objects: weakref.WeakValueDictionary[int, HostObject] = weakref.WeakValueDictionary()
 
     def encode(self, value: object) -> Encoded:
         """Return the message for `value`.
@@ -82,7 +83,7 @@ class Values:
         if held is None:
             description = describe(value)
             held = HostObject(value, description, encode_description(description, self.codec))
-            self._host_objects[id(value)] = held  # holds the value too, so its id stays its own
+            self._host_objects[id(value)] = held
         return held
 
     def object_of(self, handle: AnyHandle) -> object:
@@ -121,5 +122,7 @@ class _Caller:
         # The host never stands still: a plain function elsewhere is awaited here, as every contract call site allows.
         return asyncio.ensure_future(self.call(target, method, value))
 
-    def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
-        raise TypeError("the host does not read streams of modules")
+    async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        values = self._values
+        async for item in values.router.stream(self._handle, method, values.encode(value)):
+            yield values.decode(item)

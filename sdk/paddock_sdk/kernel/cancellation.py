@@ -62,6 +62,11 @@ class CancellationToken:
         return set(self._running_tools)
 
     @property
+    def running_calls(self) -> dict[str, str]:
+        """The names of the tools that run now, by call id; a snapshot."""
+        return dict(self._running_tools)
+
+    @property
     def running_tool_names(self) -> list[str]:
         return list(self._running_tools.values())
 
