@@ -8,10 +8,11 @@ nothing waits.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,17 +27,11 @@ _PIDFDS = 2  # the init's and the worker's
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The process ids of an init and its worker."""
-
-    init: int
-    worker: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
-    """What a worker did to itself before its entry, and the folder it works in."""
+    """Which processes a worker and its init are, what the worker did to itself before its entry, and where it works."""
 
+    init_pid: int
+    worker_pid: int
     lockdown_level: str
     lockdown_steps: tuple[str, ...]
     working_dir: str
@@ -46,7 +41,6 @@ class Lifeline:
     """What has been said so far, and whether anything can follow; takes over the socket."""
 
     def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
-        self.started: Started | None = None
         self.ready: Ready | None = None
         self.failed: FailedStep | None = None
         self.exited: dict[str, Any] | None = None
@@ -93,7 +87,7 @@ class Lifeline:
                 os.close(self._pidfds.pop())
 
     @staticmethod
-    def _signal(pidfds: Any, number: signal.Signals) -> None:
+    def _signal(pidfds: Iterable[int], number: signal.Signals) -> None:
         for pidfd in pidfds:
             try:
                 signal.pidfd_send_signal(pidfd, number)
@@ -118,12 +112,19 @@ class Lifeline:
 
     def _note(self, data: bytes) -> None:
         for kind, body in msgpack.unpackb(data).items():
-            if kind == "started":
-                self.started = Started(body["init"], body["worker"])
-            elif kind == "ready":
+            if kind == "ready" and len(self._pidfds) == _PIDFDS:
+                init, worker = map(_pid_of, self._pidfds)
                 lockdown = body["lockdown"]
-                self.ready = Ready(lockdown["level"], tuple(lockdown["steps"]), body["working_dir"])
+                self.ready = Ready(init, worker, lockdown["level"], tuple(lockdown["steps"]), body["working_dir"])
+            elif kind == "ready":
+                self.failed = FailedStep("pidfds", errno.EMFILE, "this process may not open any more descriptors")
             elif kind == "failed":
                 self.failed = FailedStep(body["step"], body["errno"], body["detail"])
             elif kind == "exited":
                 self.exited = body
+
+
+def _pid_of(pidfd: int) -> int:
+    """Return the number that the process has here, whatever it has where it lives; -1 once it is reaped."""
+    with open(f"/proc/self/fdinfo/{pidfd}") as facts:
+        return next(int(line.split()[1]) for line in facts if line.startswith("Pid:"))

@@ -63,7 +63,7 @@ class ModuleProcess:
         Raises:
             LaunchError: A step failed, or the process ended before it said anything.
         """
-        while (started := self._lifeline.started) is None or (ready := self._lifeline.ready) is None:
+        while (ready := self._lifeline.ready) is None:
             if (failed := self._lifeline.failed) is not None:
                 raise LaunchError(self.name, failed.step, failed.reason)
             if not self._lifeline.is_open:
@@ -72,7 +72,7 @@ class ModuleProcess:
                 raise LaunchError(self.name, ENDED_SILENTLY, "; ".join(["it ended before it was ready", *last_words]))
             self._said.clear()
             await self._said.wait()
-        self.pid, self.init_pid, self.ready = started.worker, started.init, ready
+        self.pid, self.init_pid, self.ready = ready.worker_pid, ready.init_pid, ready
 
     async def wait(self) -> ExitStatus:
         """Return how the tree ended, once all of it has and its output is read."""

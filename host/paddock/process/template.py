@@ -120,8 +120,8 @@ class TemplateLauncher:
             except LaunchError as error:
                 if error.step != ENDED_SILENTLY or not await template.ends_soon():
                     raise
-            await self._discard(spec.runtime, template)
             last_words = template.last_words() or last_words
+            await self._discard(spec.runtime, template)
         raise LaunchError(spec.name, "template", "; ".join(filter(None, ["the template process ended", last_words])))
 
     async def aclose(self) -> None:

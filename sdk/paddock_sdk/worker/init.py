@@ -1,10 +1,10 @@
 """Stand between the host and one worker: start it, wait for it, and leave nothing of its tree behind.
 
 The one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and talks to the
-host over the lifeline, a SOCK_SEQPACKET socket. It says `started`, and `exited` once every descendant is dead and
-reaped; it obeys `terminate` and `kill`; and it kills the tree when the lifeline closes, however the host ended. The
-worker itself says `ready` there, or `failed` with the step and its errno (exit code 70), and lets go of it before any
-code of the module can run. It lives as long as its worker, so it touches next to no memory after its fork.
+host over the lifeline, a SOCK_SEQPACKET socket. It obeys `terminate` and `kill`, kills the tree when the lifeline
+closes, however the host ended, and says `exited` once every descendant is dead and reaped. The worker itself says
+`ready` there, or `failed` with the step and its errno (exit code 70), and lets go of it before any code of the module
+can run. It lives as long as its worker, so it touches next to no memory after its fork.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
     # From here on the worker runs beside us.
     if os.getsid(0) != init:
         os.setsid()
-    _tell_started(lifeline, init, worker)
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -135,18 +134,6 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
         "system_time": used.ru_stime,
         "left_behind": left_behind,
     }
-
-
-def _tell_started(lifeline: int, init: int, worker: int) -> None:
-    """Tell the host both process ids, with descriptors that still mean these processes when the numbers are reused."""
-    pidfds = [os.pidfd_open(init), os.pidfd_open(worker)]
-    line = socket.socket(fileno=lifeline)
-    try:
-        socket.send_fds(line, [msgpack.packb({"started": {"init": init, "worker": worker}})], pidfds)
-    except OSError:
-        pass  # the host is gone, and the end of the lifeline says so again
-    finally:
-        line.detach()
 
 
 def _notice(signal_number: int, frame: object) -> None:
@@ -232,6 +219,10 @@ def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, st
         for name, take in steps:
             step = name
             take()
+        # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
+        # stopped or killed; so the host has both before any code of the module runs.
+        step = "pidfds"
+        pidfds = [os.pidfd_open(init), os.pidfd_open(os.getpid())]
         step = "lockdown"
         lockdown = _lock_down(request["profile"], init)
         step = "working directory"
@@ -239,8 +230,8 @@ def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, st
         step = "runtime"
         entry = _load(request["entry"])
         gc.enable()
-        report(lifeline, {"ready": {"lockdown": lockdown, "working_dir": working_dir}})
-        os.close(lifeline)
+        step = "ready"
+        _say_ready(lifeline, {"lockdown": lockdown, "working_dir": working_dir}, pidfds)
     except BaseException as error:  # whatever it is, the entry must not run
         report_failure(lifeline, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
@@ -285,6 +276,13 @@ def _enter(working_dir: str) -> str:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         os.chdir("/")
     return os.getcwd()
+
+
+def _say_ready(lifeline: int, ready: dict[str, object], pidfds: list[int]) -> None:
+    with socket.socket(fileno=lifeline) as line:
+        socket.send_fds(line, [msgpack.packb({"ready": ready})], pidfds)
+    for pidfd in pidfds:
+        os.close(pidfd)
 
 
 def _load(entry: str) -> Callable[[socket.socket, str], None]:

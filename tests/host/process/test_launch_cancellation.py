@@ -1,0 +1,117 @@
+"""A launch that is given up, at whatever moment, leaves neither a process nor a descriptor."""
+
+from __future__ import annotations
+
+import asyncio
+
+import anyio
+import pytest
+
+from host.process.conftest import children_of_this_process, descendants_of_this_process, open_fds
+from host.process.waiting import PATIENCE, ended, here
+from paddock.process import Launcher, LaunchSpec, ModuleProcess, TemplateLauncher
+from paddock.process.lifeline import Lifeline
+
+
+async def only_these_live(pids: set[int]) -> None:
+    """Return once nothing else is under this process; a dying process is seen for a moment longer."""
+    with anyio.fail_after(PATIENCE):
+        while not descendants_of_this_process() <= pids:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 6, 10, 30, 100, 300, 1000])
+async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
+    launcher: Launcher, spec: LaunchSpec, turns: int, native: bool
+) -> None:
+    # A first launch has the template started, which is to stay.
+    first = await launcher.launch(spec)
+    fds, known = open_fds(), descendants_of_this_process()
+    scope = anyio.CancelScope()
+    launched: list[ModuleProcess] = []
+
+    async def launch() -> None:
+        with scope:
+            launched.append(await launcher.launch(spec))
+
+    task = asyncio.get_running_loop().create_task(launch())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if native:
+        task.cancel()
+    else:
+        scope.cancel()
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([task])
+    for process in launched:  # it was quicker than the cancellation
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(known)
+    await first.stop(0)
+    first.rpc.close()
+    assert len(open_fds()) <= len(fds)
+
+
+@pytest.mark.parametrize("moment", ["ready", "exited"])
+async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
+    launcher: Launcher, spec: LaunchSpec, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Lifeline._read
+    scope = anyio.CancelScope()
+    first = await launcher.launch(spec)
+    known = descendants_of_this_process()
+
+    def hear(lifeline: Lifeline) -> None:
+        heard(lifeline)
+        if getattr(lifeline, moment) is not None:
+            scope.cancel()
+
+    monkeypatch.setattr(Lifeline, "_read", hear)
+    with anyio.fail_after(PATIENCE), scope:
+        process = await launcher.launch(spec)
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(known)
+    monkeypatch.undo()
+    await first.stop(0)
+    first.rpc.close()
+
+
+async def test_the_first_launch_can_be_cancelled_while_its_template_is_still_starting(
+    template_launcher: TemplateLauncher, spec: LaunchSpec
+) -> None:
+    with anyio.move_on_after(0.005):
+        process = await template_launcher.launch(spec)
+        await process.stop(0)
+        process.rpc.close()
+    await only_these_live(children_of_this_process())
+    with anyio.fail_after(PATIENCE):
+        process = await template_launcher.launch(spec)
+    await here(process)
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+
+
+async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launcher, spec: LaunchSpec) -> None:
+    process = await launcher.launch(spec)
+    await here(process)
+    with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+        scope.cancel()
+        await process.stop(PATIENCE)
+    assert process.status is not None
+    process.rpc.close()
+
+
+async def test_a_stop_whose_task_is_cancelled_natively_leaves_the_kill_to_the_init(
+    launcher: Launcher, spec: LaunchSpec
+) -> None:
+    process = await launcher.launch(spec)
+    await here(process)
+    task = asyncio.get_running_loop().create_task(process.stop(PATIENCE))
+    await asyncio.sleep(0)
+    task.cancel()
+    with anyio.fail_after(PATIENCE):
+        await asyncio.wait([task])
+    await ended(process)
+    process.rpc.close()
