@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 import dataclasses
+import functools
 import importlib
 import traceback
+from collections.abc import Callable
 from typing import Any, Final
 
 from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
@@ -59,6 +61,7 @@ _MODULES: Final = {
     "paddock_sdk.contract.interfaces": ("ApprovalRequest", "ApprovalResponse"),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
+_Form = tuple[str, Callable[[Any], dict[str, object]]]
 
 _ERRORS: Final[dict[str, type[BaseException]]] = {
     **{
@@ -81,20 +84,21 @@ _MESSAGE_CHARACTERS: Final = 8000
 class ContractVocabulary:
     """The `Vocabulary` of everything the module contracts name."""
 
-    __slots__ = ("_names",)
+    __slots__ = ("_forms",)
 
     def __init__(self) -> None:
-        self._names: dict[type, str | None] = {}
+        self._forms: dict[type, _Form | None] = {}
 
     def to_wire(self, value: object) -> tuple[int, object] | None:
         """Return the form of a model or exception, None for anything else."""
         kind = type(value)
         try:
-            name = self._names[kind]
+            form = self._forms[kind]
         except KeyError:
-            name = self._names[kind] = _listed_name(kind)
-        if name is not None:
-            return Ext.MODEL, [name, _fields(value)]
+            form = self._forms[kind] = _form_of(kind)
+        if form is not None:
+            name, fields_of = form
+            return Ext.MODEL, [name, fields_of(value)]
         if isinstance(value, BaseException):
             return Ext.ERROR, _describe_error(value)
         dump = getattr(kind, "model_dump", None)
@@ -110,10 +114,10 @@ class ContractVocabulary:
         """
         if extension == Ext.MODEL:
             match content:
+                case [str() as name, dict() as fields] if name in _HOME:
+                    return _rebuilder(name)(fields)
                 case ["", dict() as data]:
                     return data
-                case [str() as name, dict() as fields] if name in _HOME:
-                    return _rebuild_model(name, fields)
         elif extension == Ext.ERROR:
             match content:
                 case [list() as lineage, str() as message, list() as args, dict() as attributes, str() as trace]:
@@ -121,14 +125,20 @@ class ContractVocabulary:
         raise ValueError("no model or exception of the contract")
 
 
-def _listed_name(kind: type) -> str | None:
-    return next((base.__name__ for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
+def _form_of(kind: type) -> _Form | None:
+    """Return the name under which instances of a class cross and what reads their fields, None if they do not."""
+    name = next((base.__name__ for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
+    if name is None:
+        return None
+    return name, _dataclass_fields if dataclasses.is_dataclass(kind) else _model_fields
 
 
-def _fields(value: Any) -> dict[str, object]:
-    if dataclasses.is_dataclass(value):
-        # `raw` holds a vendor SDK's own object, which means nothing in another process.
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "raw"}
+def _dataclass_fields(value: Any) -> dict[str, object]:
+    # `raw` holds a vendor SDK's own object, which means nothing in another process.
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "raw"}
+
+
+def _model_fields(value: Any) -> dict[str, object]:
     given = value.__pydantic_fields_set__
     fields = {
         name: item
@@ -142,14 +152,21 @@ def _fields(value: Any) -> dict[str, object]:
     return fields
 
 
-def _rebuild_model(name: str, fields: dict[str, Any]) -> object:
+@functools.cache
+def _rebuilder(name: str) -> Callable[[dict[str, Any]], object]:
+    """Return what makes a listed model of its fields, importing the model."""
     cls = getattr(importlib.import_module(_HOME[name]), name)
     if hasattr(cls, "model_validate"):
-        return cls.model_validate(fields)
-    allowed = {field.name for field in dataclasses.fields(cls)}
+        validate: Callable[[dict[str, Any]], object] = cls.model_validate
+        return validate
+    return functools.partial(_rebuild_dataclass, cls)
+
+
+def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
     if "type" in fields:
-        types = importlib.import_module(_HOME[name])
+        types = importlib.import_module(cls.__module__)
         fields = {**fields, "type": types.ContentBlockType(fields["type"])}
+    allowed = {field.name for field in dataclasses.fields(cls)}
     return cls(**{key: item for key, item in fields.items() if key in allowed})
 
 

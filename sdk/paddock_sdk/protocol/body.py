@@ -38,6 +38,7 @@ class Ext(IntEnum):
     INTEGER = 10  # an integer past 64 bits, in decimal
 
 
+_VOCABULARY_EXTENSIONS: Final = frozenset({int(Ext.MODEL), int(Ext.ERROR)})
 _SCANNED_EXTENSIONS: Final = frozenset({Ext.MODEL, Ext.ERROR, Ext.TUPLE, Ext.SET, Ext.FROZENSET, Ext.SCALAR})
 _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
     Ext.TUPLE: tuple,
@@ -49,6 +50,7 @@ _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
 _MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
+_KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 
 # Bytes that can open a container or an extension; any of them may also be part of something else.
@@ -88,13 +90,13 @@ class EncodeError(LocalProtocolError):
 class Codec:
     """Encode and decode bodies; one per thread of use, as it reuses its packer."""
 
-    __slots__ = ("_exported", "_packer", "_plain_extension", "_taming", "_vocabulary")
+    __slots__ = ("_exported", "_packers", "_plain_extension", "_taming", "_vocabulary")
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary
         self._exported: list[object] | None = None
         self._taming = False
-        self._packer = msgpack.Packer(default=self._default, strict_types=True)
+        self._packers: list[msgpack.Packer] = []
         self._plain_extension = functools.partial(self._extension, ())
 
     def encode(self, value: object, *, live_objects: bool = True) -> tuple[bytes, list[object]]:
@@ -125,14 +127,13 @@ class Codec:
             RemoteProtocolError: the body is no value, or over a cap.
         """
         check_caps(body)
-        hook = functools.partial(self._extension, objects) if objects else self._plain_extension
-        return _unpack(body, hook)
+        return _unpack(body, self._reader(objects))
 
     # -- encoding --------------------------------------------------------------------------
 
     def _pack(self, value: object) -> bytes:
         try:
-            return self._packer.pack(value)  # type: ignore[no-any-return]
+            return self._packed(value)
         except UnicodeEncodeError:
             if self._exported is not None:
                 self._exported.clear()
@@ -144,10 +145,16 @@ class Codec:
             self._taming = False
 
     def _nested(self, value: object) -> bytes:
-        """Pack the content of an extension; the shared packer is busy with what is around it."""
-        if self._taming:
-            value = _tame(value)
-        return msgpack.packb(value, default=self._default, strict_types=True)  # type: ignore[no-any-return]
+        """Pack the content of an extension."""
+        return self._packed(_tame(value) if self._taming else value)
+
+    def _packed(self, value: object) -> bytes:
+        """Pack with a packer of this level's own: those around it are in the middle of something."""
+        packer = self._packers.pop() if self._packers else msgpack.Packer(default=self._default, strict_types=True)
+        body: bytes = packer.pack(value)
+        if len(body) <= _KEPT_PACKER_BYTES:
+            self._packers.append(packer)
+        return body
 
     def _default(self, value: Any) -> object:
         kind = type(value)
@@ -184,7 +191,14 @@ class Codec:
 
     # -- decoding --------------------------------------------------------------------------
 
+    def _reader(self, objects: Sequence[object]) -> Callable[[int, bytes], object]:
+        return functools.partial(self._extension, objects) if objects else self._plain_extension
+
     def _extension(self, objects: Sequence[object], code: int, data: bytes) -> object:
+        if code in _VOCABULARY_EXTENSIONS:
+            if self._vocabulary is None:
+                raise RemoteProtocolError(f"extension {code} where only plain values are expected")
+            return self._vocabulary.from_wire(code, _unpack(data, self._reader(objects)))
         if code == Ext.HANDLE:
             if len(data) != 4:
                 raise RemoteProtocolError(f"a handle of {len(data)} bytes")
@@ -200,18 +214,14 @@ class Codec:
             return int(data)
         if code not in _SCANNED_EXTENSIONS:
             raise RemoteProtocolError(f"extension {code} is not part of the protocol")
-        content = _unpack(data, functools.partial(self._extension, objects))
-        if code in _COLLECTIONS:
-            if type(content) is not list:
-                raise RemoteProtocolError(f"extension {code} without a list in it")
-            if code != Ext.TUPLE and _is_loose(content):
-                raise RemoteProtocolError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text")
-            return _COLLECTIONS[code](content)
+        content = _unpack(data, self._reader(objects))
         if code == Ext.SCALAR:
             return _read_scalar(content)
-        if self._vocabulary is None:
-            raise RemoteProtocolError(f"extension {code} where only plain values are expected")
-        return self._vocabulary.from_wire(code, content)
+        if type(content) is not list:
+            raise RemoteProtocolError(f"extension {code} without a list in it")
+        if code != Ext.TUPLE and _is_loose(content):
+            raise RemoteProtocolError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text")
+        return _COLLECTIONS[code](content)
 
 
 def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
@@ -306,7 +316,7 @@ def _scan(body: Buffer) -> int:
 
 
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    if _is_loose(pairs, keys=True):
+    if len(pairs) > _MAX_LOOSE_KEYS and _is_loose(pairs, keys=True):
         raise RemoteProtocolError(f"a mapping of more than {_MAX_LOOSE_KEYS} keys that are not text")
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
