@@ -373,3 +373,125 @@ async def test_a_call_that_would_wait_for_itself_is_refused_at_once(
     ) as session:
         answer = json.loads(await session.execute('{"tool": "trap"}'))
     assert answer["output"] == "DeadlockError"
+
+
+_BUDGETING_CONTEXT = """
+    class Budgeting:
+        async def add_message(self, message):
+            pass
+
+        async def get_messages_for_request(self, token_budget=None, provider=None):
+            info = provider.get_info()
+            return [{"role": "user", "content": f"{provider.name} {info.id} {info.defaults['context_window']}"}]
+
+        async def get_messages(self):
+            return []
+
+        async def set_messages(self, messages):
+            pass
+
+        async def clear(self):
+            pass
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Budgeting())
+"""
+
+_LENDER = """
+    class Lender:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            messages = await context.get_messages_for_request(provider=providers["mock"])
+            return messages[0]["content"]
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Lender())
+"""
+
+
+async def test_a_provider_handed_to_the_context_answers_its_synchronous_question(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-lender", "source": write_module("loop-lender", _LENDER)},
+        context={"module": "context-budget", "source": write_module("context-budget", _BUDGETING_CONTEXT)},
+        providers=[{"module": "provider-mock", "config": {"responses": [], "context_window": 43210}}],
+    ) as session:
+        assert await session.execute("x") == "mock mock 43210"
+
+
+_OVERREACH = """
+    from amplifier_core.models import ToolResult
+
+    class Overreach:
+        name = "overreach"
+        description = "calls what it can see but was not handed"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            try:
+                messages = await self.coordinator.get("context").get_messages()
+            except PermissionError as error:
+                return ToolResult(output=str(error))
+            return ToolResult(output=messages)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Overreach(coordinator))
+"""
+
+
+async def test_a_tool_reads_the_context_only_when_the_plan_grants_it(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
+    async with open_session(tools=[entry]) as session:
+        refused = json.loads(await session.execute('{"tool": "overreach"}'))["output"]
+    async with open_session(tools=[{**entry, "permissions": {"call": ["context"]}}]) as session:
+        granted = json.loads(await session.execute('{"tool": "overreach"}'))["output"]
+    assert "may not call" in refused
+    assert granted == []
+
+
+async def test_the_application_reads_a_modules_stream(open_session: OpenSession, write_module: WriteModule) -> None:
+    async with open_session(
+        hooks=[{"module": "hooks-numbers", "source": write_module("hooks-numbers", _STREAMER)}]
+    ) as session:
+        numbers = session.coordinator.get_capability("numbers")
+        assert [number async for number in numbers.count(100)] == list(range(100))
+        stream = numbers.count(10_000_000)
+        assert await anext(stream) == 0
+        await stream.aclose()
+        while not await numbers.was_closed():
+            pass
+
+
+async def test_an_object_of_the_application_is_called_from_a_module(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    class Resolver:
+        def resolve(self, mention: str) -> str:
+            return f"/docs/{mention}"
+
+    code = """
+        from amplifier_core.models import ToolResult
+
+        class Mention:
+            name = "mention"
+            description = "asks the application, synchronously"
+
+            def __init__(self, coordinator):
+                self.coordinator = coordinator
+
+            async def execute(self, input):
+                return ToolResult(output=self.coordinator.get_capability("mention_resolver").resolve("readme"))
+
+        async def mount(coordinator, config):
+            await coordinator.mount("tools", Mention(coordinator))
+    """
+    async with open_session(
+        tools=[{"module": "tool-mention", "source": write_module("tool-mention", code)}]
+    ) as session:
+        session.coordinator.register_capability("mention_resolver", Resolver())
+        answer = json.loads(await session.execute('{"tool": "mention"}'))
+    assert answer["output"] == "/docs/readme"

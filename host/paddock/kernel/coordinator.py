@@ -13,6 +13,7 @@ from paddock.rpc.handle import Encoded
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
 
@@ -25,6 +26,7 @@ class HostedCoordinator(ModuleCoordinator):
     _module_attributes: dict[str, Encoded]
     _shared_state: SharedState
     _origin: Peer | None
+    _told_config: Buffer
 
     def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
         self._values = values
@@ -110,7 +112,9 @@ class HostedCoordinator(ModuleCoordinator):
     # -- changes by the application --------------------------------------------------------
 
     def tell_state_changes(self) -> None:
-        """Tell the workers what the application changed in place in `session_state`."""
+        """Tell the workers what the application changed in place in `session_state` and `config`."""
+        if self._values.encode(self.config).body != self._told_config:
+            self._tell_session()
         if self._shared_state.live is not self.session_state:
             self._shared_state.live = self.session_state
         changes = self._shared_state.changes()
@@ -128,6 +132,7 @@ class HostedCoordinator(ModuleCoordinator):
                 self._mirrors.drop(("state", key))
 
     def _tell_session(self) -> None:
+        self._told_config = self._values.encode(self.config).body
         session = {"session_id": self.session_id, "parent_id": self.parent_id, "config": self.config}
         self.put(("session",), MirrorSection.SESSION, session)
 

@@ -85,7 +85,11 @@ class Mirror:
             case MirrorSection.DESCRIPTION, [object_id, description]:
                 self._objects.redescribe(object_id, description)
             case MirrorSection.SESSION, {"session_id": session_id, "parent_id": parent_id, "config": config}:
-                coordinator.bind_session(SimpleNamespace(session_id=session_id, parent_id=parent_id, config=config))
+                # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
+                known = coordinator.config
+                known.clear()
+                known.update(config)
+                coordinator.bind_session(SimpleNamespace(session_id=session_id, parent_id=parent_id, config=known))
 
     def tell_changes(self) -> None:
         """Say what module code changed in place since the last frame; called before each frame leaves."""
