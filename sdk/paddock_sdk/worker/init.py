@@ -94,6 +94,9 @@ def report_failure(lifeline: int, step: str, error: BaseException) -> None:
 
 
 def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int, lifeline: int) -> dict[str, object]:
+    # Before the fork: a group that the worker shares with anybody but us would be signalled along with it.
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     prctl.become_child_subreaper()
     # Children are reaped by us, where the template leaves its own to the kernel.
     _signal.signal(_signal.SIGCHLD, _notice)
@@ -102,9 +105,6 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
     if worker == 0:
         _become_worker(request, init, rpc, stdout, stderr, lifeline)
 
-    # From here on the worker runs beside us.
-    if os.getsid(0) != init:
-        os.setsid()
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)

@@ -48,6 +48,7 @@ async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
         await process.stop(0)
         process.rpc.close()
     await only_these_live(known)
+    assert descendants_of_this_process() == known, "somebody else was ended along"
     await first.stop(0)
     first.rpc.close()
     assert len(open_fds()) <= len(fds)
