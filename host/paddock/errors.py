@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from paddock.text import escape
@@ -151,6 +152,51 @@ class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
         )
 
 
+class ToolMissingError(ModuleError):
+    """Raised when a module is asked for a tool that it did not mount; `mounted` are the names of those it did."""
+
+    def __init__(self, module_id: str, tool: str, *, mounted: Iterable[str]) -> None:
+        self.tool = tool
+        self.mounted = tuple(mounted)
+        close = get_close_matches(tool, self.mounted, n=1)
+        super().__init__(
+            module_id,
+            f"module `{module_id}` has no tool `{tool}`",
+            detail=[f"it mounted: {', '.join(self.mounted)}" if self.mounted else "it mounted no tool at all"],
+            hints=[f"did you mean `{close[0]}`?"] if close else (),
+        )
+
+
+class TurnError(ModuleError):
+    """Raised for a turn that its orchestrator, `module_id`, ended with an exception of class `kind`.
+
+    `report` is there when that follows from the death of a module which the turn could not do without.
+    """
+
+    def __init__(
+        self, module_id: str, kind: str, message: str, *, traceback: str = "", report: Report | None = None
+    ) -> None:
+        self.kind = kind
+        self.message = message
+        self.traceback = traceback
+        self.report = report
+        if report is not None:
+            self.exit_code = 5
+        super().__init__(
+            module_id,
+            f"the turn failed: `{module_id}` raised {kind}: {message}",
+            detail=[*(report.describe().splitlines() if report is not None else ()), *_last_lines(traceback)],
+        )
+
+
+class AnswerTypeError(ModuleError, TypeError):
+    """Raised for a turn whose orchestrator answered with something that is not text."""
+
+    def __init__(self, module_id: str, answered: str) -> None:
+        self.answered = answered
+        super().__init__(module_id, f"orchestrator `{module_id}` returned `{answered}`; execute must return text")
+
+
 class LaunchError(ModuleError, module_sources.ModuleLoadError):
     """Raised when no process could be made for a module; `step` names what failed on the way."""
 
@@ -226,6 +272,20 @@ class DeadlockError(PaddockError, boundary_errors.DeadlockError):
             f"a call into `{target}` would wait forever: `{target}` itself waits for this call to end",
             detail=[" → ".join([*self.chain, target])] if self.chain else (),
             hints=["the module that waits makes a synchronous call; an awaited one would let it answer"],
+        )
+
+
+class LimitNotEnforcedError(PaddockError):
+    """Raised for a limit that a person asks for and that nothing would enforce at isolation level `level`."""
+
+    exit_code = 1
+
+    def __init__(self, limit: str, *, level: str, enforced: Iterable[str]) -> None:
+        self.limit = limit
+        self.level = level
+        super().__init__(
+            f"limit `{limit}` cannot be enforced: isolation: {level}",
+            hints=[f"limits that can be enforced: {', '.join(enforced)}"],
         )
 
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 import pytest
 
 from paddock.errors import (
+    AnswerTypeError,
     CallRefusedError,
     DeadlockError,
     Denial,
     LaunchError,
+    LimitNotEnforcedError,
     ModuleDiedError,
     ModuleError,
     ModuleLoadError,
@@ -16,6 +18,8 @@ from paddock.errors import (
     PlanError,
     PlanProblem,
     QuarantinedError,
+    ToolMissingError,
+    TurnError,
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
@@ -37,6 +41,12 @@ ALL = [
     QuarantinedError("tool-x", deaths=3, window_seconds=60),
     DeadlockError("tool-x", chain=["loop-basic"]),
     CallRefusedError(Denial("call", "context", "tool-x")),
+    ModuleLoadError("tool-x", "mount", "gone", report=Killed()),
+    ToolMissingError("tool-x", "red", mounted=["read"]),
+    TurnError("loop-x", "KeyError", "'x'"),
+    TurnError("loop-x", "ProviderUnavailableError", "gone", report=Killed()),
+    AnswerTypeError("loop-x", "dict"),
+    LimitNotEnforcedError("memory_max", level="process only", enforced=["runtime_max"]),
 ]
 
 
@@ -49,7 +59,7 @@ def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    list(zip(ALL, [1, 1, 1, 1, 5, 5, 5, 1, 4], strict=True)),
+    list(zip(ALL, [1, 1, 1, 1, 5, 5, 5, 1, 4, 5, 1, 1, 5, 1, 1], strict=True)),
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_the_exit_code_says_whose_turn_it_is(error: PaddockError, code: int) -> None:

@@ -17,7 +17,15 @@ from typing import Any, Final, NoReturn, Self
 
 import anyio
 
-from paddock.errors import ModuleDiedError, ModuleMissingError, PaddockError, PlanError, PlanProblem
+from paddock.errors import (
+    AnswerTypeError,
+    ModuleDiedError,
+    ModuleLoadError,
+    ModuleMissingError,
+    PaddockError,
+    PlanError,
+    PlanProblem,
+)
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
@@ -202,6 +210,7 @@ class _KernelSession(AmplifierSession):
         display: DisplaySystem | None,
     ) -> None:
         self._entries: dict[tuple[str, int], ModuleEntry] = {(entry.kind, _index(entry)): entry for entry in plan.entries()}
+        self._plan = plan
         self._resolutions = resolutions
         self._hosting = hosting
         self._mounted: dict[str, HostedModule] = {}
@@ -238,6 +247,17 @@ class _KernelSession(AmplifierSession):
 
     def _fail_execution(self, error: Exception) -> NoReturn:
         raise error
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        for entry in (self._plan.orchestrator, self._plan.context):
+            if self.coordinator.get(entry.kind) is None:
+                raise ModuleLoadError(entry.module, "mount", f"it mounted nothing as the session's {entry.kind}")
+        return await super()._run_orchestrator(prompt)
+
+    def _checked_response(self, response: object) -> Any:
+        if not isinstance(response, str):
+            raise AnswerTypeError(self._plan.orchestrator.module, type(response).__name__)
+        return response
 
     def status_of(self, entry: ModuleEntry) -> ModuleStatus:
         """Return how the module of one entry has fared."""

@@ -1,0 +1,45 @@
+"""The command line: its entry, and what every command's end has in common.
+
+`main` ends the process with one of the documented exit codes: a command's own, 2 for a call that is not understood, 130
+for an interruption, 3 for a defect of ours, which is told in a form that can be pasted into a report. Commands load
+what they need when they run, so that help and the version come at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command that `args`, by default those of the process, ask for, and exit."""
+    from .commands import paddock
+
+    for stream in (sys.stdout, sys.stderr):
+        # What a module answers may hold what no encoder writes; it is shown all the same, as an escape.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = paddock.main(args=list(args) if args is not None else None, prog_name="paddock", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Who read the output has left. Nobody is told, not by the interpreter's own last flush either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:
+        from .failure import defect_report
+
+        click.echo(defect_report(error), err=True)
+        code = 3
+    sys.exit(code)

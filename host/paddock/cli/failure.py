@@ -1,0 +1,83 @@
+"""What a failure means for whoever ran the command: an exit code, an object for scripts, a text for a report.
+
+Failures of Paddock's own tree say these things themselves; others come from a module's code, which can be told by their
+marks, or are a defect of ours. Nothing here writes anywhere.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+
+import paddock
+from paddock.errors import CallRefusedError, ModuleDiedError, PaddockError, PlanError, TurnError, render
+from paddock.kernel.session import ModuleStatus
+from paddock.process.exit_report import ExitReport
+from paddock.text import escape
+from paddock_sdk.contract.boundary_errors import RefusedError
+
+_NEEDED = ("orchestrator", "context", "provider")  # kinds whose death a turn may fail of
+_DEFECT = 3
+
+INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
+
+
+def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
+    """Return the error to report for a turn that ended with `error`: ours as it is, a module's as a `TurnError`."""
+    kind = getattr(error, "remote_type", None)
+    if isinstance(error, PaddockError) or kind is None:
+        return error
+    trace = str(getattr(error, "remote_traceback", ""))
+    turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
+    if isinstance(error, RefusedError):
+        turn.exit_code = CallRefusedError.exit_code
+    return turn
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code for a command that failed with `error`."""
+    return error.exit_code if isinstance(error, PaddockError) else _DEFECT
+
+
+def as_dict(error: BaseException) -> dict[str, object]:
+    """Return `error` for scripts; `message` is escaped text, as a person would be shown it."""
+    facts: dict[str, object] = {"type": type(error).__name__, "message": escape(str(error), multiline=True)}
+    if isinstance(error, PaddockError):
+        facts["hints"] = [escape(hint) for hint in error.hints]
+    if isinstance(error, PlanError):
+        facts["problems"] = [
+            {"path": problem.path, "message": problem.message, "hint": problem.hint} for problem in error.problems
+        ]
+    report = getattr(error, "report", None)
+    if isinstance(error, ModuleDiedError) or report is not None:
+        facts["report"] = report.as_dict() if isinstance(report, ExitReport) else None
+    return facts
+
+
+def text(error: BaseException) -> str:
+    """Return what a person is told of `error`; of a defect, all that a report of it needs."""
+    return render(error) if isinstance(error, PaddockError) else defect_report(error)
+
+
+def defect_report(error: BaseException) -> str:
+    """Return the text about a failure that Paddock did not foresee, ready to be pasted into a report."""
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return "\n".join(
+        [
+            render(error),
+            "",
+            "--- what to paste into the report ---",
+            f"paddock {paddock.__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"command: {escape(shlex.join(['paddock', *sys.argv[1:]]))}",
+            escape(trace, multiline=True),
+            "-------------------------------------",
+        ]
+    )
+
+
+def _death(modules: Sequence[ModuleStatus]) -> ExitReport | None:
+    ends = [report for module in modules if module.kind in _NEEDED for report in module.exit_reports]
+    return ends[-1] if ends else None

@@ -1,0 +1,41 @@
+"""Show Paddock's own log on the screen while a command runs.
+
+Warnings of the host are for the person who runs the command: what a module was refused, which handler was answered for.
+The rest of what is logged repeats events and reports, and is shown when more was asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Self
+
+from .render import Screen
+
+
+class LogLines(logging.Handler):
+    """Writes records to `screen` while it is entered: those of the host from `level` on, others from errors on."""
+
+    def __init__(self, screen: Screen, *, level: int = logging.WARNING, verbose: bool = False) -> None:
+        super().__init__(level)
+        self._screen = screen
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_host = record.name.startswith("paddock.")
+        if not (is_host or self._verbose or record.levelno >= logging.ERROR):
+            return
+        text = record.getMessage()
+        if record.exc_info is not None and (record.levelno >= logging.ERROR or self._verbose):
+            text += "\n" + logging.Formatter().formatException(record.exc_info)
+        for line in text.splitlines():
+            self._screen.warning(line)
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        logging.getLogger().removeHandler(self)

@@ -1,0 +1,202 @@
+"""Run one turn of a session from the command line.
+
+Whatever happens, every process of the session is gone when `run_turn` returns, stdout has the answer or, for scripts,
+exactly one object, and stderr tells what was started, contained and refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import click
+
+from paddock.errors import PaddockError, render
+from paddock.kernel.session import ModuleStatus, Session
+
+from . import INTERRUPTED, failure
+from .answer import print_answer
+from .approval import TerminalApproval
+from .display import ScreenDisplay
+from .interruption import Interruption
+from .json_output import print_json
+from .log_lines import LogLines
+from .progress import Progress, activity_of
+from .render import Screen
+from .stdin_text import read_stdin
+from .unenforced import LEVEL, unenforced_settings
+
+
+def run_turn(plan: Path, prompt: str | None, working_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
+    """Run the plan's modules for one prompt and return the exit code."""
+    screen = Screen(sys.stderr)
+    if prompt is None:
+        prompt = read_stdin(screen, "the prompt")
+    if not prompt.strip():
+        raise click.UsageError("the prompt is empty")
+    turn = _Turn(screen, verbose=verbose)
+    with LogLines(screen, verbose=verbose):
+        try:
+            asyncio.run(turn.run(plan, prompt, working_dir))
+        except KeyboardInterrupt:
+            turn.is_interrupted = True
+        except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+            turn.fail(error)
+    if as_json:
+        print_json(turn.as_dict())
+    elif turn.response is not None:
+        print_answer(turn.response)
+    return turn.exit_code
+
+
+class _Turn:
+    """One turn, and what came of it."""
+
+    def __init__(self, screen: Screen, *, verbose: bool) -> None:
+        self.response: str | None = None
+        self.is_interrupted = False
+        self._screen = screen
+        self._verbose = verbose
+        self._approval = TerminalApproval(screen, sys.stdin)
+        self._session_id: str | None = None
+        self._modules: tuple[ModuleStatus, ...] = ()
+        self._error: Exception | None = None
+        self._is_running = False
+
+    @property
+    def exit_code(self) -> int:
+        if self.is_interrupted:
+            return INTERRUPTED
+        return 0 if self._error is None else failure.exit_code(self._error)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the outcome for scripts."""
+        error: Mapping[str, object] | None = failure.INTERRUPTION if self.is_interrupted else None
+        if self._error is not None:
+            error = failure.as_dict(self._error)
+        return {
+            "session_id": self._session_id,
+            "response": self.response,
+            "modules": [module.as_dict() for module in self._modules],
+            "error": error,
+        }
+
+    def fail(self, error: Exception) -> None:
+        """Take the failure of the turn and tell the person."""
+        self._error = error
+        self._screen.text(failure.text(error))
+
+    async def run(self, plan: Path, prompt: str, working_dir: Path | None) -> None:
+        """Run the turn. Raises only what nobody foresaw."""
+        session_id = str(uuid.uuid4())
+        try:
+            session = Session(
+                plan,
+                working_dir=working_dir,
+                approval=self._approval,
+                display=ScreenDisplay(self._screen),
+                session_id=session_id,
+                on_output=lambda name, line: self._screen.module_line(name, line.text),
+            )
+        except PaddockError as error:
+            self.fail(error)
+            return
+        self._session_id = session_id
+        self._say_what_the_plan_says(session)
+        failed: Exception | None = None
+        with (
+            anyio.CancelScope() as scope,
+            Interruption(
+                self._screen.note, lambda: self._stop_gently(session), lambda: self._stop_now(session, scope)
+            ) as interruption,
+            Progress(self._screen, lambda: self._activity(session)),
+        ):
+            try:
+                await self._run_in(session, prompt)
+            except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
+                failed = error
+            finally:
+                self.is_interrupted = interruption.happened
+                self._modules = self._modules or session.modules
+        self._say_what_happened()
+        if failed is not None:
+            self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
+
+    async def _run_in(self, session: Session, prompt: str) -> None:
+        async with session:
+            self._say_what_started(session.modules)
+            self._is_running = True
+            try:
+                self.response = await session.execute(prompt)
+            finally:
+                self._is_running = False
+                # Before the session ends: then each module gets a report on its ordinary end as well.
+                self._modules = session.modules
+
+    # -- interruption ----------------------------------------------------------------------
+
+    def _stop_gently(self, session: Session) -> bool:
+        if self._is_running:
+            self._approval.withdraw()
+            session.cancel()
+        return self._is_running
+
+    def _stop_now(self, session: Session, scope: anyio.CancelScope) -> None:
+        self._approval.withdraw()
+        if self._is_running:
+            session.cancel(immediate=True)
+        scope.cancel()
+
+    # -- what people are told --------------------------------------------------------------
+
+    def _activity(self, session: Session) -> str:
+        is_over = bool(self._modules) and not self._is_running
+        return "stopping the modules" if is_over else activity_of(session)
+
+    def _say_what_the_plan_says(self, session: Session) -> None:
+        for note in session.plan.notes:
+            self._screen.note(f"note: {note}")
+        for entry in session.plan.entries():
+            settings = unenforced_settings(entry)
+            if settings:
+                self._screen.warning(
+                    f"{entry.path} `{entry.module}`: recorded, but not enforced at isolation: {LEVEL}: "
+                    f"{', '.join(settings)}"
+                )
+
+    def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
+        started = [module for module in modules if module.is_mounted]
+        levels = ", ".join(sorted({module.level for module in started}))
+        count = "1 module" if len(started) == 1 else f"{len(started)} modules"
+        self._screen.note(f"{count} started, isolation: {levels}")
+        for module in modules:
+            if module.problem is not None:
+                self._screen.text(render(module.problem))
+        if self._verbose:
+            self._list(modules)
+
+    def _say_what_happened(self) -> None:
+        if self._error is None and self.response is not None:
+            for module in self._modules:
+                for report in module.exit_reports:
+                    self._screen.warning(f"module {report.describe()}")
+        elif not self._verbose:
+            self._list(self._modules)
+
+    def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
+        self._screen.listing([_row(module) for module in modules])
+
+
+def _row(module: ModuleStatus) -> tuple[str, str, str, str]:
+    isolation = f"isolation: {module.level}" if module.level else ""
+    if module.exit_reports:
+        state = "; ".join(report.describe() for report in module.exit_reports)
+    elif module.is_mounted:
+        state = "started"
+    else:
+        state = "not started" if module.problem is None else module.problem.summary
+    return module.module, module.kind, isolation, state

@@ -1,0 +1,133 @@
+"""Run the demonstration and gather what it shows.
+
+The job: three files of expenses are read, added up and summarised in a fourth, in a folder that is made for it and
+removed with everything in it. What came out is compared with sums made here from the same files, and what each module
+did and how it ended is told from reports, the conversation and the log, not from what was expected.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from paddock.kernel.session import ModuleStatus, Session
+from paddock.process.exit_report import ExitReason
+
+from .story import Conversation, Part
+
+_HERE: Final = Path(__file__).resolve().parent
+_PLAN: Final = _HERE / "plan.yaml"
+_EXPENSES: Final = _HERE / "expenses"
+_PROMPT: Final = "What did we spend in the first quarter? Write the sums by month to summary.md."
+_SUMMARY: Final = "summary.md"
+_LOG: Final = "session.jsonl"
+_PRINTED_AT_LEAST: Final = 8 * 1024 * 1024  # four times what the plan tells the chatterbox
+_KEPT_AT_MOST: Final = 64 * 1024  # the log that a module has by default
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the demonstration showed; `problems` are the ways in which it was not what it should have been."""
+
+    answer: str
+    expected_total: str
+    summary: str
+    seconds: float
+    parts: tuple[Part, ...]
+    problems: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "ok": not self.problems,
+            "answer": self.answer,
+            "expected_total": self.expected_total,
+            "file": {"name": _SUMMARY, "content": self.summary},
+            "seconds": round(self.seconds, 2),
+            "modules": [part.as_dict() for part in self.parts],
+            "problems": list(self.problems),
+        }
+
+
+class Demonstration:
+    """One run of it; `session` is the session while it runs."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+
+    async def run(self) -> Outcome:
+        """Do the job and return what came of it.
+
+        Raises:
+            PaddockError: the session could not be started, or its turn failed.
+        """
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="paddock-demo-") as name:
+            folder = Path(name)
+            for file in sorted(_EXPENSES.iterdir()):
+                shutil.copy(file, folder)
+            async with Session(_PLAN, working_dir=folder) as session:
+                self.session = session
+                answer = await session.execute(_PROMPT)
+                conversation = Conversation(await session.coordinator.get("context").get_messages())
+                # Before the session ends, when every module gets a report, the well-behaved as well.
+                fared = session.modules
+            # After it: now everything that was printed has been counted.
+            printed = {status.module: status for status in session.modules}
+            summary, log = _read(folder / _SUMMARY), _read(folder / _LOG)
+            parts = tuple(
+                Part.of(status, printed[status.module], conversation, len(log.splitlines())) for status in fared
+            )
+            expected = _total()
+            return Outcome(
+                answer, expected, summary, time.monotonic() - began, parts, _problems(answer, expected, summary, parts)
+            )
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _total() -> str:
+    total = Decimal(0)
+    for path in _EXPENSES.iterdir():
+        with path.open(encoding="utf-8", newline="") as file:
+            total += sum((Decimal(row["amount"]) for row in csv.DictReader(file)), Decimal(0))
+    return str(total)
+
+
+def _problems(answer: str, expected: str, summary: str, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return each thing that is not as it should be."""
+    by_module: Mapping[str, Any] = {part.status.module: part for part in parts}
+    crasher, chatterbox = by_module["tool-crasher"], by_module["tool-chatterbox"]
+    checks = {
+        f"the answer does not name the right total, {expected}": f" {expected};" in answer,
+        f"{_SUMMARY} does not hold the right total, {expected}": f"**{expected}**" in summary,
+        "a module was not mounted": all(part.status.is_mounted for part in parts),
+        "the tool that crashes was not killed by SIGSEGV": [
+            report.signal_name for report in crasher.status.exit_reports
+        ]
+        == ["SIGSEGV"],
+        "the tool that prints did not print all, or too much of it was kept": chatterbox.printed_bytes
+        >= _PRINTED_AT_LEAST
+        and chatterbox.kept_bytes <= _KEPT_AT_MOST
+        and not chatterbox.status.exit_reports,
+        "the hook that hangs was not ended for it and started again": _was_timed_out(by_module["hooks-sleeper"].status),
+        "a module that did nothing wrong ended early": not any(
+            part.status.exit_reports
+            for name, part in by_module.items()
+            if name not in ("tool-crasher", "hooks-sleeper")
+        ),
+    }
+    return tuple(problem for problem, is_fine in checks.items() if not is_fine)
+
+
+def _was_timed_out(status: ModuleStatus) -> bool:
+    return [report.reason for report in status.exit_reports] == [ExitReason.TIMEOUT] and status.restarts == 1

@@ -1,0 +1,259 @@
+"""Call one tool of one module, with no orchestrator, no context and no plan around it.
+
+The module is found, started, mounted and called as a session would do it; what it does wrong, a death included, is in
+the outcome and never raised. When `run` is left, by a cancellation too, nothing of the module is left running.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any, Final
+
+import anyio
+
+from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.hosting import Hosting, OnOutput
+from paddock.kernel.module import HostedModule
+from paddock.kernel.modules import failed_result
+from paddock.plan.models import EntryPlace, ModuleEntry
+from paddock.process.exit_report import ExitReport
+from paddock.rpc.handle import Handle
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sources import ModuleIdError, Resolution, SourceError, SourceUri
+from paddock_sources.manifest import ModuleManifest
+from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
+
+_CLEANUP_SECONDS: Final = 15.0  # for the module's cleanup functions, each of which is bounded by itself
+_REPOSITORY_PREFIX: Final = "amplifier-module-"
+_NAMELESS: Final = "tool"  # the id of a module in a folder whose name can be none
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallOutcome:
+    """What came of a call: a result in any case, `error` when it is not the tool's own.
+
+    `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
+    result, not the one that follows a finished call.
+    """
+
+    result: ToolResult
+    level: str
+    exit_reports: tuple[ExitReport, ...]
+    error: Exception | None = None
+
+
+class ToolCall:
+    """One call of the tool `tool` of the module at `source`.
+
+    Args:
+        source: what a plan accepts: a folder, `builtin:<id>`, or the bare id of a module that is shipped.
+        tool: the name that the module mounts the tool under.
+        arguments: the tool's input.
+        config: the module's configuration.
+        limits: the module's limits, as a plan writes them.
+        working_dir: the folder the module works in; the current one by default.
+        environ: the environment that overrides of sources are looked up in; the process's own by default.
+        approval: who is asked when the module wants approval.
+        display: where the module's messages are shown; without one, they are logged.
+        on_output: told of each line that the module prints.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        config: Mapping[str, Any] | None = None,
+        limits: Mapping[str, object] | None = None,
+        working_dir: Path | str | None = None,
+        environ: Mapping[str, str] | None = None,
+        approval: ApprovalSystem | None = None,
+        display: DisplaySystem | None = None,
+        on_output: OnOutput | None = None,
+    ) -> None:
+        self._source = source
+        self._tool = tool
+        self._arguments = dict(arguments)
+        self._config = dict(config or {})
+        self._limits = dict(limits or {})
+        self._environ = dict(os.environ if environ is None else environ)
+        self._approval = approval
+        self._display = display
+        self._on_output = on_output
+        self._working_dir = Path(working_dir or Path.cwd()).resolve()
+        self._is_called = False
+
+    @property
+    def activity(self) -> str:
+        """What is being waited for, in a few words."""
+        return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
+
+    async def run(self) -> ToolCallOutcome:
+        """Start the module, call the tool, end the module."""
+        try:
+            entry = _entry(self._source, self._config, self._limits)
+            hosting = Hosting(
+                working_dir=self._working_dir, environ=self._environ, base=Path.cwd(), on_output=self._on_output
+            )
+            resolution = hosting.resolve(entry)
+        except PaddockError as error:
+            return ToolCallOutcome(failed_result(error), "", (), error)
+        async with hosting:
+            return await self._run(hosting, entry, resolution)
+
+    async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+        coordinator = self._coordinator(hosting)
+        try:
+            module = await hosting.start(entry, resolution)
+            await _announce_readiness(module)
+            result = await self._call(hosting, module)
+            return ToolCallOutcome(result, module.level, tuple(module.reports))
+        except PaddockError as error:
+            return await _failure(hosting, error)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
+                await coordinator.cleanup()
+
+    def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
+        # Modules read these three; what belongs to a whole session is empty.
+        session = SimpleNamespace(session_id=str(uuid.uuid4()), parent_id=None, config={"session": {}})
+        coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
+        if self._approval is not None:
+            coordinator.approval_system = self._approval
+        if self._display is not None:
+            coordinator.display_system = self._display
+        hosting.bind(coordinator)
+        return coordinator
+
+    async def _call(self, hosting: Hosting, module: HostedModule) -> ToolResult:
+        """Return the tool's result.
+
+        Raises:
+            ToolMissingError: there is no such tool.
+            ModuleDiedError: the module ended, or was ended, before it answered.
+        """
+        values = hosting.values
+        tools = hosting.coordinator.get("tools")
+        if self._tool not in tools:
+            raise ToolMissingError(module.name, self._tool, mounted=tools)
+        handle = values.handle_of(tools[self._tool])
+        assert isinstance(handle, Handle)  # nothing but the module mounts anything here
+        method = handle.description(values.codec).number_of("execute")
+        if method is None:
+            return _failed("TypeError", f"what module `{module.name}` mounted as `{self._tool}` has no `execute`")
+        try:
+            message = values.encode([[self._arguments], {}])
+            self._is_called = True
+            # Of this life only: a tool that died in this call is not started again to be asked once more.
+            answer = values.decode(await hosting.router.call_now(handle, method, message))
+        except LocalProtocolError as error:
+            return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
+        except RemoteProtocolError as error:
+            module.on_violation(error)
+            raise await module.death(handle.owner, "execute") from error
+        except ModuleGoneError as error:
+            if not handle.owner.is_open:
+                raise await module.death(handle.owner, "execute") from error
+            return _raised(error)
+        except Exception as error:
+            if not hasattr(error, "remote_type"):
+                raise
+            return _raised(error)
+        if isinstance(answer, ToolResult):
+            return answer
+        return _failed("TypeError", f"the tool returned `{type(answer).__name__}`; execute must return a ToolResult")
+
+
+async def _announce_readiness(module: HostedModule) -> None:
+    """Let the module know that everything is mounted; it works without this, as in a session."""
+    if module.wants_session_ready:
+        try:
+            await module.session_ready()
+        except Exception as error:  # module code
+            _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
+
+
+async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
+    """Return the outcome for a module that could not be started, has no such tool, or died."""
+    module = next(iter(hosting.modules.all), None)
+    if module is None:
+        return ToolCallOutcome(failed_result(error), "", (), error)
+    if isinstance(error, (ModuleLoadError, LaunchError)):
+        await module.stop()  # its report is there once its process is gone
+    reports = tuple(module.reports)
+    return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
+
+
+def _raised(error: Exception) -> ToolResult:
+    kind = str(getattr(error, "remote_type", type(error).__name__))
+    return _failed(kind, f"the tool raised {kind}: {error}")
+
+
+def _failed(kind: str, message: str) -> ToolResult:
+    return ToolResult(success=False, error={"type": kind, "message": message})
+
+
+def _entry(source: str, config: Mapping[str, Any], limits: Mapping[str, object]) -> ModuleEntry:
+    """Return the plan entry that stands for the module at `source`.
+
+    Raises:
+        ModuleMissingError: `source` names no module.
+        PlanError: the configuration or a limit is not accepted.
+    """
+    written: dict[str, object] = {"config": dict(config), "limits": dict(limits)}
+    try:
+        match uri := SourceUri.parse(source).anchored(Path.cwd()):
+            case PackageUri():  # a bare id: one of those that are shipped, or reported with all that was tried
+                written["module"] = uri.name
+            case BuiltinUri():
+                written |= {"module": uri.module_id, "source": uri.text}
+            case FolderUri():
+                written |= {"module": _module_id(uri.folder), "source": uri.text}
+            case GitUri():
+                written |= {"module": _id_of_name(uri.url.removesuffix(".git")), "source": uri.text}
+            case _:
+                raise AssertionError(f"there is no such source as {uri!r}")
+    except SourceError as error:
+        raise ModuleMissingError.of(source, error) from error
+    return ModuleEntry.read(written, EntryPlace("tool", "", Path.cwd()))
+
+
+def _module_id(folder: Path) -> str:
+    """Return the id of the module in a folder, by its entry points, else its name.
+
+    Raises:
+        SourceError: the folder holds no module.
+    """
+    named = _id_of_name(str(folder.resolve()))
+    manifest = ModuleManifest.read(folder, named)
+    declared = tuple(manifest.entry_points) or (_id_of_package(manifest.package, named),)
+    if named in declared:
+        return named
+    return next((one for one in declared if kind_of_id(one) == "tool"), declared[0])
+
+
+def _id_of_name(path: str) -> str:
+    name = PurePosixPath(path).name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+    try:
+        return checked_module_id(name)
+    except ModuleIdError:
+        return _NAMELESS
+
+
+def _id_of_package(package: str, otherwise: str) -> str:
+    return package.removeprefix(PACKAGE_PREFIX).replace("_", "-") if package.startswith(PACKAGE_PREFIX) else otherwise
