@@ -1,0 +1,47 @@
+# Works from a fresh clone on a machine with Python >= 3.11 and git. `make` alone runs the demonstration.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The first interpreter on the path that is new enough and can make an environment; asked for only when one is made.
+NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	if "$$name" -c "$(NEW_ENOUGH)" 2>/dev/null; then command -v "$$name"; break; fi; done)
+
+.DEFAULT_GOAL := run
+.PHONY: run test lint bench clean
+
+run: $(VENV)/ready
+	@$(BIN)/paddock demo
+
+test: $(VENV)/ready-dev
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
+
+lint: $(VENV)/ready-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/ready-dev
+	@$(BIN)/python tests/benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv was found; name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# The stamps say which pyproject.toml the environment was made for.
+$(VENV)/ready: pyproject.toml | $(VENV)/bin/python
+	@echo "setting up $(VENV)" >&2
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
+	@echo "setting up $(VENV) for development" >&2
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/ready
