@@ -113,6 +113,11 @@ def test_a_codec_keeps_nothing_of_what_it_encoded_before(first: Any, second: Any
     assert used.encode(second) == Codec().encode(second)
 
 
+def _shown(value: object) -> str:
+    """Name a case alike in every process, where the order of a set or the address of an object is not."""
+    return type(value).__name__
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -157,7 +162,7 @@ def test_a_codec_keeps_nothing_of_what_it_encoded_before(first: Any, second: Any
         Path(),
         uuid.UUID(int=2**128 - 1),
     ],
-    ids=lambda value: ascii(value)[:40],
+    ids=_shown,
 )
 def test_values_at_the_edges_come_back_as_themselves(value: Any) -> None:
     assert same(_round_trip(value), value)
@@ -187,7 +192,7 @@ def test_values_at_the_edges_come_back_as_themselves(value: Any) -> None:
         (PurePosixPath("a/b"), Path("a/b")),
         (PureWindowsPath("c:/x"), Path("c:\\x")),
     ],
-    ids=lambda value: ascii(value)[:40],
+    ids=_shown,
 )
 def test_a_subclass_crosses_as_the_builtin_it_stands_for(value: Any, becomes: Any) -> None:
     assert same(_round_trip(value), becomes)
@@ -254,7 +259,7 @@ def test_a_live_object_where_none_may_be_is_refused_by_name() -> None:
         Codec().encode([Shapes()], live_objects=False)
 
 
-@pytest.mark.parametrize("value", [Colour.NOTHING, Colour, len, 1j, object(), range(3), iter([])], ids=repr)
+@pytest.mark.parametrize("value", [Colour.NOTHING, Colour, len, 1j, object(), range(3), iter([])], ids=_shown)
 def test_whatever_is_no_data_is_a_live_object(value: object) -> None:
     _, objects = Codec().encode([value])
     assert objects == [value]
