@@ -349,7 +349,7 @@ class Connection:
         return encode_frame(_MIRROR, method=section, handles=handles, body=body, max_frame_bytes=self.send_limit)
 
     def send_cancel(self, id: int) -> bytes | Parts | None:
-        """Give up call `id`: its end, when it comes, is swallowed. None if there is no such stream any more."""
+        """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""
         call = self._outgoing.get(id)
         if call is None or call.cancelled or self._phase is not _Phase.OPEN:
             return None
@@ -376,7 +376,7 @@ class Connection:
         return call.credit if call is not None else 0
 
     def send_credit(self, id: int, items: int) -> bytes | Parts | None:
-        """Allow `items` more items on the stream of call `id`; None if it has ended or was given up."""
+        """Allow `items` more items on the stream of call `id`; None if there is no such stream any more."""
         call = self._outgoing.get(id)
         if call is None or not call.is_stream or call.cancelled or self._phase is not _Phase.OPEN:
             return None
