@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import re
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -51,6 +50,7 @@ _MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide
 _MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
+_MAP_16, _MAP_32 = 0xDE, 0xDF
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 
 # Bytes that can open a container or an extension; any of them may also be part of something else.
@@ -68,9 +68,6 @@ def _size_after(head: int) -> int:
 
 
 _SIZES: Final = tuple(_size_after(head) for head in range(256))
-_LARGE_MAP: Final = re.compile(
-    rb"\xde[\x04-\xff]|\xdf"
-)  # heads of maps of 1024 keys and more; it may match other bytes
 
 
 class Vocabulary(Protocol):
@@ -109,8 +106,9 @@ class Codec:
         before, self._exported = self._exported, exported if live_objects else None
         try:
             body = self._pack(value)
-            check_caps(body)
-            if len(body) > 2 * _MAX_LOOSE_KEYS and _LARGE_MAP.search(body):
+            large_mappings: list[int] = []
+            check_caps(body, large_mappings)
+            if large_mappings:
                 _check_keys(body)
         except EncodeError:
             raise
@@ -244,17 +242,22 @@ def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:
     return _unpack(view[:end], _no_extension), view[end:]
 
 
-def check_caps(body: Buffer) -> None:
-    """Raise RemoteProtocolError if `body` is nested too deep, holds too many values, or is too costly to copy."""
+def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
+    """Raise RemoteProtocolError if `body` is nested too deep, holds too many values, or is too costly to copy.
+
+    The sizes of mappings whose keys are worth a closer look are added to `large_mappings`.
+    """
     if len(body) <= _TRANSLATE_BELOW_BYTES:
         data = bytes(body)
         # Fewer openers than levels allowed, and each value takes at least a byte.
         if len(data.translate(None, _NOT_OPENERS)) <= MAX_DEPTH and _TIMESTAMP not in data:
-            return
-    _scan(body)
+            # A key and its value take two bytes, and a mapping of more than 15 has a head of its own.
+            if large_mappings is None or len(data) <= 2 * _MAX_LOOSE_KEYS or not (_MAP_16 in data or _MAP_32 in data):
+                return
+    _scan(body, large_mappings)
 
 
-def _scan(body: Buffer) -> int:
+def _scan(body: Buffer, large_mappings: list[int] | None = None) -> int:
     """Walk over the first value of a body without building it, under the caps; return where it ends.
 
     Containers count with the values they announce: msgpack allocates a list before it reads it.
@@ -304,8 +307,12 @@ def _scan(body: Buffer) -> int:
             at += width + int.from_bytes(body[at : at + width], "big")
         else:  # array 16, 32, map 16, 32
             width = 2 if head in (0xDC, 0xDE) else 4
-            children = int.from_bytes(body[at : at + width], "big") * (2 if head >= 0xDE else 1)
+            children = int.from_bytes(body[at : at + width], "big")
             at += width
+            if head >= _MAP_16:
+                if children > _MAX_LOOSE_KEYS and large_mappings is not None:
+                    large_mappings.append(children)
+                children *= 2
         if children:
             values += children
             if values > MAX_ELEMENTS:
