@@ -51,6 +51,8 @@ class TerminalApproval:
         async with self._turn:
             if self._is_withdrawn:
                 return "deny"
+            # Keys pressed while nothing was asked must not decide anything.
+            termios.tcflush(self._terminal, termios.TCIFLUSH)
             self._screen.ask(prompt, options, default)
             try:
                 with anyio.move_on_after(_bounded(timeout)):
@@ -61,8 +63,6 @@ class TerminalApproval:
         raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s")
 
     async def _answer(self, options: Sequence[str]) -> str:
-        # Keys pressed while nothing was asked must not decide anything.
-        termios.tcflush(self._terminal, termios.TCIFLUSH)
         while (line := await self._read_line()) is not None:
             chosen = _chosen(line.strip(), options)
             if chosen is not None:

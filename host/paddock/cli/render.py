@@ -34,7 +34,7 @@ class Screen:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._console = _Console(file=stream, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
         self._is_asking = False
 
@@ -135,6 +135,13 @@ class Screen:
         self.hide_status()
         with contextlib.suppress(OSError, ValueError):
             self._console.print(shown, soft_wrap=soft_wrap, end=end)
+
+
+class _Console(Console):
+    """A console that takes a reader's leaving for what it is, and not for a reason to exit."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 def _framed(title: str, text: str) -> Panel:

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from paddock.cli import failure
+from paddock.errors import ModuleDiedError, PlanError, PlanProblem, TurnError
+from paddock.kernel.session import ModuleStatus
+from paddock.process.exit_report import ExitReason, ExitReport
+from paddock_sdk.contract.boundary_errors import RefusedError
+
+_REPORT = ExitReport("provider-x", ExitReason.SIGNALLED, 1.0, signal=11)
+
+
+def _status(kind: str, *reports: ExitReport) -> ModuleStatus:
+    return ModuleStatus(f"{kind}-x", kind, "process only", True, 0, (), reports)
+
+
+def _remote(error: Exception, kind: str = "ValueError") -> Exception:
+    error.__dict__.update(remote_type=kind, remote_traceback="Traceback: \x1b[2J")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "modules", "code"),
+    [
+        (PlanError([]), [], 1),
+        (ModuleDiedError("loop-x", _REPORT), [], 5),
+        (_remote(ValueError("no")), [], 1),
+        (_remote(ValueError("no")), [_status("tool", _REPORT)], 1),
+        (_remote(ValueError("no")), [_status("provider", _REPORT)], 5),
+        (_remote(ValueError("no")), [_status("context", _REPORT)], 5),
+        (_remote(RefusedError("no")), [], 4),
+        (ValueError("no"), [_status("provider", _REPORT)], 3),
+    ],
+)
+def test_a_turn_that_failed_has_the_code_of_its_cause(error: Exception, modules: list[ModuleStatus], code: int) -> None:
+    assert failure.exit_code(failure.of_turn(error, "loop-x", modules)) == code
+
+
+def test_what_a_module_raised_is_told_with_its_own_traceback_escaped() -> None:
+    error = failure.of_turn(_remote(ValueError("no"), "its.OwnError"), "loop-x", [])
+    assert isinstance(error, TurnError)
+    text = failure.text(error)
+    assert "`loop-x` raised its.OwnError: no" in text
+    assert r"Traceback: \x1b[2J" in text
+    assert "defect" not in text
+
+
+def test_scripts_get_every_problem_of_a_plan() -> None:
+    told = failure.as_dict(PlanError([PlanProblem("tools[0]", "bad \x1b", "mend it")]))
+    assert told["type"] == "PlanError"
+    assert told["problems"] == [{"path": "tools[0]", "message": "bad \x1b", "hint": "mend it"}]
+    assert told["message"] == "plan has a problem\n  tools[0]: bad \\x1b"
+    assert told["hints"] == ["tools[0]: mend it"]
+
+
+def test_scripts_get_the_report_on_a_module_that_died() -> None:
+    told = failure.as_dict(ModuleDiedError("provider-x", _REPORT))
+    assert told["report"] == _REPORT.as_dict()
+
+
+def test_a_defect_of_ours_is_told_with_all_that_a_report_needs() -> None:
+    def broken() -> None:
+        raise KeyError("\x1b[2J")
+
+    with pytest.raises(KeyError) as caught:
+        broken()
+    text = failure.text(caught.value)
+    assert failure.exit_code(caught.value) == 3
+    assert "please report it" in text and "in broken" in text and "paddock 0." in text
+    assert "\x1b" not in text

@@ -1,0 +1,115 @@
+"""Run the installed command as people and scripts do: as a process of its own, with pipes or a terminal around it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+import pytest
+
+_SECONDS = 25  # for one command; hit only by a hang
+_ENDING_SECONDS = 2  # from the end of a host to the end of the last process that noticed it
+_PR_SET_CHILD_SUBREAPER = 36
+_PADDOCK = [sys.executable, "-c", "from paddock.cli import main; main()"]
+# Takes the terminal on stdin as its own, so that a typed Ctrl-C is a signal, then becomes the command.
+_ON_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+@contextmanager
+def nothing_outlives_its_command(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail if a command leaves a process that does not end at once, or a file in `scratch`, its temporary folder."""
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    # Orphans become children of this process, and can be seen.
+    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    before = set(psutil.Process().children())
+    yield
+    # Also reaps, as the init of a machine does, those that ended in the moment after their command.
+    _, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=_ENDING_SECONDS)
+    assert not alive, f"still there: {alive}"
+    assert not list(scratch.iterdir())
+
+
+def paddock(
+    *args: str, stdin: str = "", cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*_PADDOCK, *args],
+        input=stdin,
+        cwd=cwd,
+        env={**os.environ, **(environ or {})},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+class Terminal:
+    """A command on a terminal of its own; stdout and stderr are both the terminal."""
+
+    def __init__(self, *args: str, environ: Mapping[str, str] | None = None) -> None:
+        self.shown = ""
+        self._master, slave = pty.openpty()
+        self._deadline = time.monotonic() + _SECONDS
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *args],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100", **(environ or {})},
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        os.close(self._master)
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def until(self, text: str) -> None:
+        """Return once `text` was shown, after whatever was waited for before."""
+        while text not in self.shown:
+            assert self._read(), f"ended without showing {text!r}:\n{self.shown}"
+        self.shown = self.shown.partition(text)[2]
+
+    def exit_code(self) -> int:
+        """Return how the command ended, once it has; `shown` then holds all that was not waited for."""
+        while self._read():
+            pass
+        return self._process.wait(max(0.1, self._deadline - time.monotonic()))
+
+    def _read(self) -> bool:
+        left = self._deadline - time.monotonic()
+        assert left > 0 and select.select([self._master], [], [], left)[0], f"nothing more came:\n{self.shown}"
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # the last of those that had it open has closed it
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)

@@ -1,0 +1,76 @@
+"""The demonstration: the right answer beside three modules that misbehave, and nothing left of any of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import nothing_outlives_its_command, paddock
+from paddock.cli.demo_command import run_demo
+from paddock.demo import demonstration
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+def test_the_job_is_done_and_every_misbehaviour_contained() -> None:
+    done = paddock("demo", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ok"], told["problems"]) == (0, True, [])
+    assert told["expected_total"] == "1009.69"
+    assert "1009.69" in told["answer"]
+    assert "| **total** | **1009.69** |" in told["file"]["content"]
+    modules = {module["module"]: module for module in told["modules"]}
+    assert {module["kind"] for module in modules.values()} == {"orchestrator", "context", "provider", "tool", "hook"}
+    assert {module["level"] for module in modules.values()} == {"process only"}
+
+    (crash,) = modules["tool-crasher"]["exit_reports"]
+    assert crash["signal"] == "SIGSEGV"
+    assert "killed by SIGSEGV" in modules["tool-crasher"]["contained"]
+
+    (overstay,) = modules["hooks-sleeper"]["exit_reports"]
+    assert (overstay["reason"], overstay["limit"]["name"]) == ("timeout", "runtime_max")
+    assert modules["hooks-sleeper"]["restarts"] == 1
+
+    assert modules["tool-chatterbox"]["printed_bytes"] == 8 * 1024 * 1024
+    assert modules["tool-chatterbox"]["kept_bytes"] == 64 * 1024
+    assert modules["tool-chatterbox"]["exit_reports"] == []
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_people_get_one_table_that_fits_the_width_and_the_answer(columns: int) -> None:
+    done = paddock("demo", environ={"COLUMNS": str(columns)})
+    assert done.returncode == 0
+    table, _, answer = done.stdout.partition("answer: ")
+    assert all(len(line) <= columns for line in table.splitlines())
+    words = " ".join(table.split())
+    for said in ("SIGSEGV", "8.0", "64", "runtime_max"):
+        assert said in words
+    assert "1009.69" in answer and "isolation: process only" in answer
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_wrong_sum_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "demo"
+    shutil.copytree(demonstration._PLAN.parent, own)
+    plan = own / "plan.yaml"
+    plan.write_text(
+        plan.read_text(encoding="utf-8").replace("files: [january.csv, february.csv, march.csv]", "files: [march.csv]"),
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(demonstration, "_PLAN", plan)
+    assert run_demo(as_json=True) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert not told["ok"]
+    assert [problem for problem in told["problems"] if "1009.69" in problem] == told["problems"]

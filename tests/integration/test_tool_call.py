@@ -1,0 +1,113 @@
+"""A single tool call through the API: what its outcome tells, and that nothing is left when it is cancelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from integration.conftest import WriteModule
+from paddock.errors import ToolMissingError
+from paddock.kernel.tool_call import ToolCall
+
+_STAGES = """
+    import asyncio, sys
+
+    from amplifier_core.models import ToolResult
+
+    async def reach(stage, config):
+        print(stage, flush=True)
+        if config.get("stay_at") == stage:
+            await asyncio.sleep(3600)
+
+    class Stages:
+        name = "stages"
+        description = "tells how far it got"
+
+        def __init__(self, coordinator, config):
+            self.coordinator, self.config = coordinator, config
+
+        async def execute(self, input):
+            await reach("execute", self.config)
+            c = self.coordinator
+            return ToolResult(output=[c.session_id, c.parent_id, c.get_capability("session.working_dir"), c.config])
+
+    async def mount(coordinator, config):
+        await reach("mount", config)
+        await coordinator.mount("tools", Stages(coordinator, config))
+        return lambda: print("cleaned up", flush=True)
+
+    async def on_session_ready(coordinator):
+        print("ready", flush=True)
+        raise ValueError("not that ready")
+"""
+
+
+async def test_a_tool_finds_a_session_around_it_and_its_life_is_that_of_a_session(
+    write_module: WriteModule, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    call = ToolCall(
+        write_module("tool-stages", _STAGES),
+        "stages",
+        {},
+        working_dir=tmp_path,
+        on_output=lambda name, line: said.append(line.text),
+    )
+    outcome = await call.run()
+    session_id, *rest = outcome.result.output or []
+    assert isinstance(session_id, str) and rest == [None, str(tmp_path), {"session": {}}]
+    assert said == ["mount", "ready", "execute", "cleaned up"]
+    assert (outcome.level, outcome.exit_reports, outcome.error) == ("process only", (), None)
+
+
+async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
+    outcome = await ToolCall(write_module("tool-stages", _STAGES), "stage", {}).run()
+    assert isinstance(outcome.error, ToolMissingError)
+    assert outcome.error.mounted == ("stages",)
+    assert not outcome.result.success
+
+
+@pytest.mark.parametrize("stage", ["mount", "execute"])
+async def test_a_call_that_is_cancelled_leaves_nothing(write_module: WriteModule, stage: str) -> None:
+    with anyio.fail_after(20), anyio.CancelScope() as scope:
+        call = ToolCall(
+            write_module("tool-stages", _STAGES),
+            "stages",
+            {},
+            config={"stay_at": stage},
+            on_output=lambda name, line: scope.cancel() if line.text == stage else None,
+        )
+        await call.run()
+    assert scope.cancelled_caught
+
+
+async def test_an_input_that_cannot_be_sent_fails_the_call(write_module: WriteModule) -> None:
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    outcome = await ToolCall(write_module("tool-stages", _STAGES), "stages", {"deep": deep}).run()
+    assert not outcome.result.success
+    assert "cannot be sent" in (outcome.result.error or {})["message"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "entry_points", "module"),
+    [
+        ("amplifier-module-tool-one", {}, "tool-one"),
+        ("any name", {"tool-two": "amplifier_module_tool_one:mount"}, "tool-two"),
+        ("tool-three", {"hooks-x": "x:mount", "tool-two": "amplifier_module_tool_one:mount"}, "tool-two"),
+        ("any name", {}, "tool-one"),
+    ],
+)
+async def test_a_folders_module_is_called_as_its_entry_point_or_name_says(
+    tmp_path: Path, folder: str, entry_points: dict[str, str], module: str
+) -> None:
+    root = tmp_path / folder
+    (root / "amplifier_module_tool_one").mkdir(parents=True)
+    (root / "amplifier_module_tool_one" / "__init__.py").write_text("raise ValueError", encoding="utf-8")
+    lines = "".join(f'{name} = "{target}"\n' for name, target in entry_points.items())
+    (root / "pyproject.toml").write_text(f'[project.entry-points."amplifier.modules"]\n{lines}', encoding="utf-8")
+    outcome = await ToolCall(str(root), "x", {}).run()
+    assert f"module `{module}` cannot be imported" in str(outcome.error)
