@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.kernel.mirrors import Mirrors
-from paddock.rpc.handle import Encoded
+from paddock.kernel.mirrors import MayCall, Mirrors
+from paddock.rpc.handle import AnyHandle, Encoded, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -76,14 +76,22 @@ class HostedCoordinator(ModuleCoordinator):
         """Register a module's capability; its value is only decoded when the host reads it."""
         self._capabilities[name] = value
         self._mirrors.put(
-            ("capability", name), MirrorSection.CAPABILITY, _headed(self._values, name, value), origin=origin
+            ("capability", name),
+            MirrorSection.CAPABILITY,
+            _headed(self._values, name, value),
+            origin=origin,
+            may_call=_as_given_by(origin, value),
         )
 
     def attach_from(self, origin: Peer, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
         self._module_attributes[name] = value
         self._mirrors.put(
-            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(self._values, name, value), origin=origin
+            ("attribute", name),
+            MirrorSection.ATTRIBUTE,
+            _headed(self._values, name, value),
+            origin=origin,
+            may_call=_as_given_by(origin, value),
         )
 
     def detach_from(self, origin: Peer, name: str) -> None:
@@ -145,8 +153,12 @@ class _Broadcast:
 
     def __init__(self, coordinator: HostedCoordinator) -> None:
         self._coordinator = coordinator
+        self._places: dict[Place, AnyHandle] = {}
 
     def mounted(self, point: str, name: str | None, obj: Any) -> None:
+        self._vacate((point, name))
+        handle = self._places[(point, name)] = self._coordinator._values.handle_of(obj)
+        handle.mounted = (point, name)
         self._coordinator.put(
             ("mounted", point, name),
             MirrorSection.MOUNTED,
@@ -154,7 +166,13 @@ class _Broadcast:
             may_call=lambda peer: peer.authority.may_call(point, name),
         )
 
+    def _vacate(self, place: Place) -> None:
+        handle = self._places.pop(place, None)
+        if handle is not None and handle.mounted == place:
+            handle.mounted = None
+
     def unmounted(self, point: str, name: str | None) -> None:
+        self._vacate((point, name))
         coordinator = self._coordinator
         if coordinator._mirrors.drop(("mounted", point, name)):
             coordinator._mirrors.tell(
@@ -206,6 +224,11 @@ class _Heard:
 def nobody(peer: Peer) -> bool:
     """Let workers see what they may not call."""
     return False
+
+
+def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
+    """Let workers call what a module offers them if that module may call it, or they may themselves."""
+    return lambda peer: all(origin.may_hand_on(handle, peer) for handle in value.handles)
 
 
 def _headed(values: Values, name: str, value: Encoded) -> Encoded:

@@ -110,6 +110,17 @@ class HostService:
         else:
             raise RemoteProtocolError(f"a notification of host method {method}, which there is not")
 
+    def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
+        """Note that a worker may not call what it was shown; return what it is told."""
+        if handle.mounted is not None:
+            point, name = handle.mounted
+            denial = Denial("call", _reached(point, name), peer.name, _call_grant(point, name))
+        else:
+            whose = f"module {handle.owner.name}" if isinstance(handle, Handle) else "the application"
+            denial = Denial("call", f"an object of {whose} that it was not handed for the purpose", peer.name)
+        self._module_of(peer).deny(denial)
+        return CallRefusedError(denial)
+
     def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
             answer = act()
@@ -355,6 +366,16 @@ class HostService:
 
     def _reset_turn(self, module: HostedModule, args: Any) -> None:
         self._coordinator.reset_turn()
+
+
+def _reached(point: str, name: str | None) -> str:
+    return point if name is None else f"{point}:{name}"
+
+
+def _call_grant(point: str, name: str | None) -> str:
+    if point not in ("tools", "providers", "context"):
+        return ""
+    return f'permissions: {{call: ["{_reached(point, name) if point == "tools" else point}"]}}'
 
 
 def _is_change(change: object) -> bool:

@@ -17,25 +17,42 @@ if TYPE_CHECKING:
     from paddock.rpc.peer import Peer
 
 
+Place = tuple[str, str | None]
+"""The point and name at which the session has something mounted: reaching it there takes a right of its own."""
+
+
 class Count:
-    """How often a worker handed out one object; what it is told when the host lets go."""
+    """How often a worker handed out one object, which is what it is told when the host lets go."""
 
-    __slots__ = ("times",)
+    __slots__ = ("described", "holders", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, described: bytes) -> None:
+        self.described = described
+        self.holders = 0  # handles that stand for the object; two while one is rebound
         self.times = 0
 
 
 class Handle:
     """An object of a worker, by its owner and the number the owner gave it."""
 
-    __slots__ = ("__weakref__", "_parsed", "described", "object_id", "on_success", "owner", "proxy", "received")
+    __slots__ = (
+        "__weakref__",
+        "_parsed",
+        "described",
+        "mounted",
+        "object_id",
+        "on_success",
+        "owner",
+        "proxy",
+        "received",
+    )
 
     def __init__(self, owner: Peer, object_id: int, described: bytes) -> None:
         self.owner = owner
         self.object_id = object_id
         self.described = described
-        self.received = Count()
+        self.received = Count(described)
+        self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
         self.on_success: Callable[[str, Encoded], None] | None = None  # told of each call that ended well
         self._parsed: Description | None = None
@@ -52,7 +69,7 @@ class Handle:
 
     def redescribe(self, described: bytes) -> None:
         """Take a newer description from the owner."""
-        self.described = described
+        self.described = self.received.described = described
         self._parsed = None
 
     def rebind(self, successor: Handle) -> None:
@@ -65,12 +82,13 @@ class Handle:
 class HostObject:
     """An object of the host or its application that workers may hold."""
 
-    __slots__ = ("__weakref__", "described", "description", "value")
+    __slots__ = ("__weakref__", "described", "description", "mounted", "value")
 
     def __init__(self, value: object, description: Description, described: bytes) -> None:
         self.value = value
         self.description = description
         self.described = described
+        self.mounted: Place | None = None
 
 
 AnyHandle = Handle | HostObject

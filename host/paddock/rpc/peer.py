@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
-from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, RemoteProtocolError
+from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from paddock.rpc.channel import Channel
@@ -20,11 +20,23 @@ if TYPE_CHECKING:
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 
+MayCall = Callable[[AnyHandle], bool]
+
 
 class Authority(Protocol):
     """What a worker may do beyond its own objects."""
 
     def may_call(self, point: str, name: str | None) -> bool: ...
+
+
+def anything(handle: AnyHandle) -> bool:
+    """Let a worker call whatever it is handed."""
+    return True
+
+
+def nothing(handle: AnyHandle) -> bool:
+    """Show a worker what it may not call."""
+    return False
 
 
 class Grant:
@@ -61,6 +73,7 @@ class Peer:
         self.incoming: dict[int, IncomingCall] = {}
         self.blocked: list[IncomingCall] = []
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
+        self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
         self._grants: dict[int, Grant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
@@ -76,6 +89,7 @@ class Peer:
     def adopt(self, handle: Handle) -> None:
         """Keep `handle` as the one for its object."""
         self._exports[handle.object_id] = handle
+        handle.received.holders += 1
         weakref.finalize(handle, self._on_dropped, handle.object_id, handle.received).atexit = False
 
     def grant(self, id: int) -> Grant:
@@ -106,18 +120,36 @@ class Peer:
             return self.grant(entry.id).handle
         handle = self._exports.get(entry.id)
         if handle is None:
-            if not entry.description:
+            description = entry.description or self._let_go_of.get(entry.id)
+            if not description:
                 raise RemoteProtocolError(f"object {entry.id} came without a description")
-            if len(self._exports) >= _MAX_OBJECTS:
+            if len(self._exports) + len(self._let_go_of) >= _MAX_OBJECTS:
                 raise RemoteProtocolError(f"more than {_MAX_OBJECTS} objects handed out")
-            handle = Handle(self, entry.id, entry.description)
+            handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1
         return handle
 
-    def send(self, handles: Iterable[AnyHandle], *, may_call: bool = True) -> list[HandleEntry]:
+    def may_reach(self, handle: AnyHandle) -> bool:
+        """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
+        return handle.mounted is None or self.authority.may_call(*handle.mounted)
+
+    def may_hand_on(self, handle: AnyHandle, receiver: Peer) -> bool:
+        """Whether `receiver` may call `handle` when it comes from this worker, which cannot give what it has not."""
+        if isinstance(handle, Handle) and handle.owner is self:
+            return True
+        id = self._grant_ids.get(handle)
+        return receiver.may_reach(handle) if id is None else self._grants[id].may_call
+
+    def send(self, handles: Iterable[AnyHandle], may_call: MayCall = anything) -> list[HandleEntry]:
         """Return the handle table that refers to `handles` in a frame to this worker."""
-        return [self._send_one(handle, may_call) for handle in handles]
+        return [self._send_one(handle, may_call(handle)) for handle in handles]
+
+    def take_back(self, entries: Iterable[HandleEntry]) -> None:
+        """Undo `send`: the frame could not be sent, so the worker has not heard of what is in it."""
+        for entry in entries:
+            if entry.side == HandleSide.SENDER:
+                self._let_go(entry.id, 1)
 
     def _send_one(self, handle: AnyHandle, may_call: bool) -> HandleEntry:
         if isinstance(handle, Handle) and handle.owner is self:
@@ -135,34 +167,55 @@ class Peer:
         return HandleEntry(HandleSide.SENDER, id, description)
 
     def on_release(self, event: Frame) -> None:
-        """The worker let go of something it was handed."""
-        grant = self._grants.get(event.id)
-        if grant is None:
-            return
-        grant.times -= event.target
-        if grant.times <= 0:
-            del self._grants[event.id]
-            del self._grant_ids[grant.handle]
+        """The worker let go of something it was handed, or has noted that the host let go."""
+        if event.target == 0:
+            self._let_go_of.pop(event.id, None)
+        elif self._let_go(event.id, event.target):
             self.channel.release(event.id, 0)
 
-    def _on_dropped(self, object_id: int, received: Count) -> None:
-        # The collector runs in the middle of anything, also between the two writes of a large frame.
-        if not self._loop.is_closed():
-            self._loop.call_soon(self._let_go, object_id, received)
+    def _let_go(self, id: int, times: int) -> bool:
+        """Count down what the worker holds; return whether that was the last of it."""
+        grant = self._grants.get(id)
+        if grant is None:
+            return False
+        grant.times -= times
+        if grant.times > 0:
+            return False
+        del self._grants[id]
+        del self._grant_ids[grant.handle]
+        return True
 
-    def _let_go(self, object_id: int, received: Count) -> None:
-        if object_id not in self._exports:
-            self.channel.release(object_id, received.times)
+    def _on_dropped(self, object_id: int, received: Count) -> None:
+        received.holders -= 1
+        # The collector runs in the middle of anything, also between the two writes of a large frame, on any thread.
+        if not received.holders and not self._loop.is_closed():
+            self._let_go_of[object_id] = received.described
+            self._loop.call_soon_threadsafe(self._release, object_id, received.times)
+
+    def _release(self, object_id: int, times: int) -> None:
+        if object_id in self._exports:  # it has come in again meanwhile, and counts anew
+            self._let_go_of.pop(object_id, None)
+        self.channel.release(object_id, times)
 
     def mirror(self, section: int, change: Encoded, *, may_call: bool) -> None:
-        """Tell the worker of a change of shared state."""
+        """Tell the worker of a change of shared state.
+
+        Raises:
+            LocalProtocolError: it is too large to be told.
+        """
         if self.is_open:
-            self.channel.mirror(section, change.body, self.send(change.handles, may_call=may_call))
+            entries = self.send(change.handles, anything if may_call else nothing)
+            try:
+                self.channel.mirror(section, change.body, entries)
+            except LocalProtocolError:
+                self.take_back(entries)
+                raise
 
     # -- what the channel reports ----------------------------------------------------------
 
     def on_hello(self, hello: Frame) -> None:
-        self.hello.set_result(hello)
+        if not self.hello.done():  # whoever waited for it may have given up
+            self.hello.set_result(hello)
 
     def on_request(self, request: Frame) -> None:
         self._router.on_request(self, request)
@@ -176,4 +229,6 @@ class Peer:
     def on_lost(self) -> None:
         if not self.hello.done():
             self.hello.set_result(None)
+        self._grants.clear()
+        self._grant_ids.clear()
         self._router.on_lost(self)

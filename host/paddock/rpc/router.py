@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
-from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, RefusedError
-from paddock_sdk.protocol import Flag, Frame, Kind, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
+from paddock_sdk.protocol import Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.description import Flavour
+from paddock_sdk.protocol.frames import Buffer
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
@@ -74,11 +75,7 @@ class Forward(RoutedCall):
         self.router.on_forward_end(self, frame)
 
     def on_item(self, frame: Frame) -> None:
-        assert self.origin is not None  # a forward always has one
-        peer = self.origin.peer
-        if peer.is_open and peer.channel.connection.credit(self.origin.id):
-            handles = peer.send(self.handle.owner.receive(frame.handles)) if frame.handles else ()
-            peer.channel.write(peer.channel.connection.send_item(self.origin.id, frame.body, handles))
+        self.router.on_forward_item(self, frame)
 
     def on_overdue(self) -> None:
         self.router.afterlife.on_overdue(self.handle.owner, self)
@@ -131,6 +128,9 @@ class Service(Protocol):
     def notice(self, peer: Peer, method: int, message: Encoded) -> None:
         """Take a notification."""
 
+    def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
+        """Note that a worker may not call what it was shown; return what it is told."""
+
 
 class Afterlife(Protocol):
     """What becomes of calls into a worker that is dead, dying or overstaying."""
@@ -182,16 +182,17 @@ class Router:
             peer.blocked.append(call)
         handles = peer.receive(request.handles) if request.handles else ()
         message = Encoded(request.body, handles)
+        if call.depth > _MAX_DEPTH:
+            self.fail(call, RecursionError(f"calls nested through more than {_MAX_DEPTH} processes"))
+            return
         if request.target == 0:
             self.service.serve(call, request.method, message)
             return
         grant = peer.grant(request.target)
         if not grant.may_call:
-            self.fail(call, RefusedError(self._refusal(peer, grant.handle)))
+            self.fail(call, self.service.refuse(peer, grant.handle))
         elif type(grant.handle) is HostObject:
             self._serve_host_object(call, grant.handle, request.method, message)
-        elif call.depth > _MAX_DEPTH:
-            self.fail(call, RecursionError(f"calls nested through more than {_MAX_DEPTH} processes"))
         else:
             assert isinstance(grant.handle, Handle)  # there is no third sort
             forward = Forward(self, call, grant.handle, request.method, message)
@@ -210,6 +211,8 @@ class Router:
                 self._pass_credit(call.served_by, event.target)
         elif event.kind == Kind.RELEASE:
             peer.on_release(event)
+        elif event.kind == Kind.DISCARDED:
+            peer.receive(event.handles)  # they count as handed over, and are let go again at once
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
         self.afterlife.on_violation(peer, error)
@@ -223,11 +226,15 @@ class Router:
     def respond(self, call: IncomingCall, answer: Encoded) -> None:
         """End `call` well."""
         if self._finish(call):
-            peer = call.peer
-            try:
-                peer.channel.respond(call.id, answer.body, peer.send(answer.handles) if answer.handles else ())
-            except LocalProtocolError as exc:
-                peer.channel.fail(call.id, self.values.encode_error(exc))
+            peer, handles = call.peer, answer.handles
+            self._answer(call, answer.body, peer.send(handles, peer.may_reach) if handles else ())
+
+    def _answer(self, call: IncomingCall, body: Buffer, entries: Sequence[HandleEntry]) -> None:
+        try:
+            call.peer.channel.respond(call.id, body, entries)
+        except LocalProtocolError as exc:
+            call.peer.take_back(entries)
+            call.peer.channel.fail(call.id, self.values.encode_error(exc))
 
     def fail(self, call: IncomingCall, error: BaseException) -> None:
         """End `call` badly."""
@@ -262,7 +269,8 @@ class Router:
         if call is None:
             return
         if call.task is not None:
-            call.task.cancel()
+            # Not before its first step, in which it takes on to answer.
+            self._loop.call_soon(call.task.cancel)
         elif call.served_by is not None:
             call.served_by.handle.owner.channel.cancel(call.served_by)
             self.fail(call, asyncio.CancelledError())
@@ -299,8 +307,13 @@ class Router:
         if owner.runtime_max != FOREVER:
             routed.deadline = self._loop.time() + owner.runtime_max
         message = routed.message
-        handles = owner.send(message.handles) if message.handles else ()
-        owner.channel.request(routed, handle.object_id, routed.method, message.body, handles, flags)
+        giver = routed.origin.peer if routed.origin is not None else None
+        entries = _handed_on(message.handles, giver, owner) if message.handles else ()
+        try:
+            owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags)
+        except LocalProtocolError:
+            owner.take_back(entries)
+            raise
 
     def on_forward_end(self, forward: Forward, frame: Frame | None) -> None:
         """Carry an answer back to where the request came from."""
@@ -321,8 +334,22 @@ class Router:
         if forward.handle.on_success is not None:
             forward.handle.on_success(self.method_name(forward), forward.message)
         if self._finish(call):
-            peer = call.peer
-            peer.channel.respond(call.id, frame.body, peer.send(handles) if handles else ())
+            self._answer(call, frame.body, _handed_on(handles, forward.handle.owner, call.peer) if handles else ())
+
+    def on_forward_item(self, forward: Forward, frame: Frame) -> None:
+        """Carry one item of a stream back to where the request came from."""
+        call, owner = _of(forward), forward.handle.owner
+        peer = call.peer
+        handles = owner.receive(frame.handles)
+        if not (peer.is_open and peer.channel.connection.credit(call.id)):
+            return
+        entries = _handed_on(handles, owner, peer)
+        try:
+            peer.channel.write(peer.channel.connection.send_item(call.id, frame.body, entries))
+        except LocalProtocolError as exc:
+            peer.take_back(entries)
+            owner.channel.cancel(forward)
+            self.fail(call, exc)
 
     async def _serve_again(self, forward: Forward) -> None:
         """Revive the owner of what is called, then make the call."""
@@ -496,16 +523,19 @@ class Router:
                 )
             call = call.cause.origin if call.cause is not None else None
 
-    def _refusal(self, peer: Peer, handle: AnyHandle) -> str:
-        whose = f"module `{handle.owner.name}`" if isinstance(handle, Handle) else "the host"
-        return f"{peer.kind} `{peer.name}` may not call an object of {whose} that it was not handed for the purpose"
-
     def _pass_credit(self, call: RoutedCall, items: int) -> None:
         owner = call.handle.owner
         if owner.is_open:
             frame = owner.channel.connection.send_credit(call.id, items)
             if frame is not None:
                 owner.channel.write(frame)
+
+
+def _handed_on(handles: Sequence[AnyHandle], giver: Peer | None, receiver: Peer) -> list[HandleEntry]:
+    """Hand a worker what another, or without one the application, gives it, with the rights that the giver has."""
+    if giver is None:
+        return receiver.send(handles)
+    return receiver.send(handles, lambda handle: giver.may_hand_on(handle, receiver))
 
 
 def _of(forward: Forward) -> IncomingCall:

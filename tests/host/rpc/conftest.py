@@ -1,0 +1,172 @@
+"""A router with scripted workers around it, and nothing of a kernel behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.handle import AnyHandle, Encoded, Handle
+from paddock.rpc.peer import Peer
+from paddock.rpc.router import IncomingCall, RoutedCall, Router
+from paddock.rpc.values import Values
+from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role
+
+from .scripted_worker import ScriptedWorker, until
+
+_SECONDS = 10  # for one whole test; hit only by a hang
+
+
+class ScriptedService:
+    """The host's own methods: what a test puts under a number, and nil for everything else."""
+
+    def __init__(self, router: Router) -> None:
+        self.methods: dict[int, Callable[[IncomingCall, Encoded], None]] = {}
+        self.notices: list[tuple[str, int, Encoded]] = []
+        self._router = router
+
+    def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
+        if method in self.methods:
+            self.methods[method](call, message)
+        else:
+            self._router.respond(call, self._router.values.encode(None))
+
+    def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
+        return RefusedError(f"{peer.name} may not")
+
+    def notice(self, peer: Peer, method: int, message: Encoded) -> None:
+        self.notices.append((peer.name, method, message))
+
+
+class ScriptedAfterlife:
+    """Decides about lost calls as a test says, and keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, int]] = []
+        self.overdue: list[tuple[str, RoutedCall]] = []
+        self.was_overdue = asyncio.Event()
+        self.violations: list[tuple[str, str]] = []
+        self.lost: list[str] = []
+        self.on_revive: Callable[[Handle, str], Awaitable[Encoded | None]] = self._refuse
+        self.on_answer_for: Callable[[RoutedCall, str], Awaitable[Encoded | None]] = self._refuse
+
+    async def revive(self, handle: Handle, method: str) -> Encoded | None:
+        self.asked.append(("revive", method, 0))
+        return await self.on_revive(handle, method)
+
+    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
+        self.asked.append(("answer_for", method, tries))
+        return await self.on_answer_for(call, method)
+
+    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
+        self.overdue.append((peer.name, call))
+        self.was_overdue.set()
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
+        self.violations.append((peer.name, str(error)))
+
+    def on_lost(self, peer: Peer) -> None:
+        self.lost.append(peer.name)
+
+    async def _refuse(self, *asked: Any) -> Encoded | None:
+        raise ConnectionError("nothing stands in for it")
+
+
+class Allowed:
+    """Lets a worker call everything, or only what is named."""
+
+    def __init__(self, points: set[str] | None = None) -> None:
+        self.points = points
+
+    def may_call(self, point: str, name: str | None) -> bool:
+        return self.points is None or point in self.points
+
+
+class Network:
+    """One router and the workers connected to it."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, stack: contextlib.ExitStack) -> None:
+        self.values = Values()
+        self.router = Router(self.values, tasks)
+        self.values.router = self.router
+        self.service = ScriptedService(self.router)
+        self.router.service = self.service
+        self.afterlife = ScriptedAfterlife()
+        self.router.afterlife = self.afterlife
+        self._stack = stack
+        self.workers: dict[Peer, ScriptedWorker] = {}
+        self.problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))
+
+    async def connect(
+        self,
+        name: str,
+        kind: str = "tool",
+        *,
+        runtime_max: float = FOREVER,
+        authority: Allowed | None = None,
+        send_limit: int = MAX_FRAME_BYTES,
+    ) -> tuple[Peer, ScriptedWorker]:
+        """Connect a worker and greet it."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        worker = ScriptedWorker(theirs)
+        self._stack.callback(worker.close)
+        peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max)
+        peer.channel = await Channel.open(ours, Connection(Role.HOST, send_limit=send_limit), peer)
+        self._stack.callback(peer.channel.close)
+        self.workers[peer] = worker
+        worker.hello()
+        assert await peer.hello is not None
+        peer.channel.write(peer.channel.connection.send_welcome(b""))
+        await worker.take(Kind.WELCOME)
+        return peer, worker
+
+    async def close(self) -> None:
+        """End every connection and everything that still runs."""
+        self._stack.close()
+        await until(lambda: len(self.afterlife.lost) == len(self.workers))
+        self.router.cancel_all()
+
+    async def lend(self, owner: ScriptedWorker, lent: Any, to: Peer, *, may_call: bool = True) -> int:
+        """Have the host hold an object of `owner`, and hand it to another worker; return the number it has there.
+
+        The other worker hears of it in a mirror change, which is taken.
+        """
+        handle = await self.handle_of(owner, lent)
+        to.mirror(99, Encoded(b"\xc0", (handle,)), may_call=may_call)
+        change = await self.workers[to].take(Kind.MIRROR)
+        return change.handles[0].id
+
+    async def handle_of(self, owner: ScriptedWorker, lent: Any) -> Handle:
+        """Return the host's handle of an object that `owner` sends it."""
+        held: list[Encoded] = []
+
+        def hold(call: IncomingCall, message: Encoded) -> None:
+            held.append(message)
+            self.router.respond(call, self.values.encode(None))
+
+        self.service.methods[77] = hold
+        await owner.ask(0, 77, lent)
+        del self.service.methods[77]  # which holds the message
+        handle = held.pop().handles[0]
+        assert isinstance(handle, Handle)
+        return handle
+
+
+@pytest.fixture
+async def network() -> AsyncIterator[Network]:
+    with contextlib.ExitStack() as stack:
+        async with asyncio.TaskGroup() as tasks:
+            made = Network(tasks, stack)
+            with anyio.fail_after(_SECONDS):
+                yield made
+            await made.close()
+    assert not made.problems, made.problems

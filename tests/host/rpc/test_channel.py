@@ -1,0 +1,106 @@
+"""The host's end of one socket: each misdeed is reported once, and a worker that does not read is not waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from paddock_sdk.protocol import Kind, LocalProtocolError
+from paddock_sdk.protocol.frames import encode_frame
+
+from .conftest import Network
+from .scripted_worker import ASYNC, until
+
+
+@pytest.mark.parametrize(
+    "misdeed",
+    [
+        pytest.param(b"\xff" * 64, id="garbage"),
+        pytest.param(struct.pack(">I", 3) + b"abc", id="a frame without a header"),
+        pytest.param(struct.pack(">I", 1 << 30), id="a length over the cap"),
+        pytest.param(encode_frame(Kind.HELLO), id="a second greeting"),
+        pytest.param(encode_frame(Kind.MIRROR, method=2, body=b"\xc0"), id="a mirror change"),
+        pytest.param(encode_frame(Kind.RESPONSE, id=99), id="an answer to nothing"),
+        pytest.param(encode_frame(Kind.ITEM, id=99), id="an item of nothing"),
+        pytest.param(encode_frame(Kind.REQUEST, id=0), id="a request without a number"),
+        pytest.param(encode_frame(Kind.REQUEST, id=5, target=31337), id="a call of what it was never handed"),
+    ],
+)
+async def test_a_misdeed_is_reported_once_and_the_worker_heard_no_more(misdeed: bytes, network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
+    waiting = asyncio.ensure_future(network.router.call_now(held, 0, network.values.encode([[], {}])))
+    await worker.request_from_host()
+    after = encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")
+    worker.write(misdeed, misdeed, after)
+    await worker.cut_off()
+    with pytest.raises(RuntimeError, match="ended before it answered"):
+        await waiting
+    assert [name for name, _ in network.afterlife.violations] == ["worker"]
+    assert network.afterlife.lost == ["worker"]
+    assert network.service.notices == []
+    assert not peer.is_open
+
+
+async def test_what_was_said_before_a_misdeed_counts(network: Network) -> None:
+    _, worker = await network.connect("worker")
+    worker.notify(7, "before")
+    await worker.round_trip()
+    worker.write(b"\xff" * 64)
+    await worker.cut_off()
+    assert [(name, method) for name, method, _ in network.service.notices] == [("worker", 7)]
+
+
+async def test_a_stream_cut_off_inside_a_frame_is_a_misdeed(network: Network) -> None:
+    _, worker = await network.connect("worker")
+    worker.write(encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")[:-1])
+    worker.close()
+    await until(lambda: network.afterlife.lost)
+    assert network.afterlife.violations == [("worker", "the stream ended inside a frame")]
+
+
+async def test_an_orderly_end_is_no_misdeed(network: Network) -> None:
+    _, worker = await network.connect("worker")
+    worker.close()
+    await until(lambda: network.afterlife.lost)
+    assert network.afterlife.violations == []
+
+
+async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_it(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    asyncio.get_running_loop().remove_reader(worker._sock.fileno())
+    body = bytes(8 * 1024 * 1024)
+    async with asyncio.timeout(5):
+        while peer.is_open:
+            peer.channel.mirror(99, body)
+            await asyncio.sleep(0)
+    assert network.afterlife.violations == [("worker", "it does not read what it is sent")]
+
+
+async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
+    worker.close()
+    await until(lambda: network.afterlife.lost)
+    channel = peer.channel
+    channel.respond(1, b"\xc0")
+    channel.fail(1, b"\xc0")
+    channel.mirror(1, b"\xc0")
+    channel.release(1, 1)
+    channel.goodbye()
+    channel.close()
+    with pytest.raises(LocalProtocolError):
+        await network.router.ask(peer, 1, network.values.encode(None))
+    assert channel.unsent_bytes == 0
+    assert handle.owner is peer
+
+
+async def test_a_goodbye_is_said_once(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    peer.channel.goodbye()
+    peer.channel.goodbye()
+    assert (await worker.take(Kind.GOODBYE)).kind == Kind.GOODBYE
+    await worker.round_trip()
+    assert not worker.heard(Kind.GOODBYE)

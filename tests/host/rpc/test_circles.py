@@ -1,0 +1,139 @@
+"""Calls that come back to where they started: what would wait for itself is refused, all else goes through."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.rpc.handle import Encoded
+from paddock.rpc.router import IncomingCall
+from paddock_sdk.contract.boundary_errors import DeadlockError
+from paddock_sdk.protocol import Flag, Frame, Kind
+
+from .conftest import Network
+from .scripted_worker import ASYNC, SYNC, Flavour, ScriptedWorker
+
+
+class _Two:
+    """Two workers, each holding an object of the other's with an async member 0 and a sync member 1."""
+
+    first: ScriptedWorker
+    second: ScriptedWorker
+    to_second: int
+    to_first: int
+
+    @classmethod
+    async def of(cls, network: Network) -> _Two:
+        two = cls()
+        members: dict[str, Flavour] = {"wait": ASYNC, "tell": SYNC}
+        one, two.first = await network.connect("first")
+        other, two.second = await network.connect("second")
+        two.to_second = await network.lend(two.second, two.second.own(5, members), one)
+        two.to_first = await network.lend(two.first, two.first.own(5, members), other)
+        return two
+
+
+async def test_an_asynchronous_call_back_into_a_worker_that_stands_still_for_it_is_refused(network: Network) -> None:
+    two = await _Two.of(network)
+    blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
+    request = await two.second.request_from_host()
+    with pytest.raises(DeadlockError, match="`wait` of module `first`"):
+        await two.second.answer(two.second.call_object(two.to_first, 0, parent=request.id))
+    assert not two.first.heard(Kind.REQUEST)
+    two.second.respond(request.id, "without asking back")
+    assert await two.first.answer(blocked) == "without asking back"
+
+
+async def test_a_synchronous_call_back_is_served_in_place(network: Network) -> None:
+    two = await _Two.of(network)
+    blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
+    request = await two.second.request_from_host()
+    back = two.second.call_object(two.to_first, 1, parent=request.id)
+    in_place = await two.first.request_from_host()
+    assert in_place.flags == Flag.IN_PLACE
+    two.first.respond(in_place.id, "told")
+    assert await two.second.answer(back) == "told"
+    two.second.respond(request.id, "done")
+    assert await two.first.answer(blocked) == "done"
+
+
+async def test_a_call_that_does_not_stand_still_may_be_asked_back(network: Network) -> None:
+    two = await _Two.of(network)
+    two.first.call_object(two.to_second, 0)
+    request = await two.second.request_from_host()
+    two.second.call_object(two.to_first, 0, parent=request.id)
+    assert (await two.first.request_from_host()).target == 5
+
+
+async def test_a_call_of_another_chain_into_a_worker_that_stands_still_just_waits_its_turn(network: Network) -> None:
+    two = await _Two.of(network)
+    blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
+    request = await two.second.request_from_host()
+    unrelated = two.second.call_object(two.to_first, 0)
+    queued = await two.first.request_from_host()
+    two.second.respond(request.id)
+    await two.first.answer(blocked)
+    two.first.respond(queued.id, "in its turn")
+    assert await two.second.answer(unrelated) == "in its turn"
+
+
+async def test_a_circle_through_a_third_and_through_the_host_is_seen(network: Network) -> None:
+    two = await _Two.of(network)
+    third, thirds = await network.connect("third")
+    into_first = await network.lend(two.first, two.first.own(9, {"wait": ASYNC}), third)
+    handler = await network.handle_of(thirds, thirds.own(5, {"__call__": ASYNC}))
+    network.service.methods[7] = lambda call, message: network.router.serve(
+        call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80"))
+    )
+    two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
+    request = await two.second.request_from_host()
+    emitted = two.second.request(0, 7, None, parent=request.id)
+    handled = await thirds.request_from_host()
+    with pytest.raises(DeadlockError):
+        await thirds.answer(thirds.call_object(into_first, parent=handled.id))
+    thirds.respond(handled.id, "coped")
+    assert await two.second.answer(emitted) == "coped"
+
+
+async def test_a_call_of_the_hosts_own_method_that_leads_back_is_refused_where_it_would_wait(network: Network) -> None:
+    _, only = await network.connect("only")
+    handler = await network.handle_of(only, only.own(5, {"__call__": ASYNC}))
+    network.service.methods[7] = lambda call, message: network.router.serve(
+        call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80"))
+    )
+    with pytest.raises(DeadlockError):
+        await only.ask(0, 7, None, flags=Flag.BLOCKED)
+
+
+@pytest.mark.parametrize("through", ["each other", "the host"])
+async def test_calls_that_nest_without_end_are_stopped(through: str, network: Network) -> None:
+    two = await _Two.of(network)
+    handler = await network.handle_of(two.first, two.first.own(6, {"__call__": ASYNC}))
+
+    def hear(call: IncomingCall, message: Encoded) -> None:
+        network.router.serve(call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80")))
+
+    network.service.methods[7] = hear
+    depth, parent, asking = 0, 0, two.first
+    while True:
+        if through == "the host":
+            id = two.first.request(0, 7, None, parent=parent)
+        else:
+            id = asking.call_object(two.to_second if asking is two.first else two.to_first, 0, parent=parent)
+        answering = two.first if through == "the host" or asking is two.second else two.second
+        frame = await answering.take(Kind.REQUEST) if depth < 64 else await _either(asking, answering)
+        if frame.kind == Kind.FAILURE:
+            break
+        depth, parent, asking = depth + 1, frame.id, answering
+        assert depth < 100, "nothing stops it"
+    assert frame.id == id
+    assert isinstance(asking.value(frame), RecursionError)
+    assert depth == 65
+
+
+async def _either(asking: ScriptedWorker, answering: ScriptedWorker) -> Frame:
+    await asking.round_trip()
+    await answering.round_trip()
+    for worker, kind in ((answering, Kind.REQUEST), (asking, Kind.FAILURE)):
+        if worker.heard(kind):
+            return await worker.take(kind)
+    raise AssertionError("neither forwarded nor refused")

@@ -1,0 +1,188 @@
+"""What one worker says to another: the body as it is, the handle table rewritten, under numbers of the receiver's."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
+from paddock_sdk.protocol.description import Flavour
+
+from .conftest import Network
+from .scripted_worker import ASYNC, STREAM, SYNC, Lent, ids
+
+# Bytes that are no value at all: whoever only passes them on does not notice.
+_OPAQUE = b"\xc1\xff never decoded \x00"
+
+
+async def test_the_body_of_a_call_and_of_its_answer_reaches_the_other_side_unread(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    id, frame = asking.connection.send_request(target, 0, _OPAQUE)
+    asking.write(frame)
+    request = await answering.request_from_host()
+    assert (request.target, request.method, request.body) == (5, 0, _OPAQUE)
+    answering.write(answering.connection.send_response(request.id, _OPAQUE * 2))
+    response = await asking.take(Kind.RESPONSE)
+    assert (response.id, response.body) == (id, _OPAQUE * 2)
+
+
+async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    answering.write(answering.connection.send_failure(request.id, _OPAQUE))
+    failure = await asking.take(Kind.FAILURE)
+    assert (failure.id, failure.body) == (id, _OPAQUE)
+
+
+@pytest.mark.parametrize(("flavour", "flags"), [(ASYNC, Flag.NONE), (SYNC, Flag.IN_PLACE), (STREAM, Flag.STREAM)])
+async def test_the_flags_of_a_forwarded_call_come_from_its_target_and_not_from_its_caller(
+    flavour: Flavour, flags: Flag, network: Network
+) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": flavour}), asker)
+    asking.call_object(target, flags=Flag.STREAM | Flag.IN_PLACE)
+    assert (await answering.request_from_host()).flags == flags
+
+
+async def test_an_argument_goes_home_as_its_owners_own_and_to_others_under_a_number_of_theirs(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    _, third = await network.connect("third")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    answerers_own = await network.lend(answering, answering.own(6), asker)
+    thirds = await network.lend(third, third.own(5, {"other": SYNC}, colour="red"), asker)
+    arguments = [asking.foreign(answerers_own), asking.foreign(thirds), asking.own(900, {"mine": ASYNC})]
+    asking.call_object(target, 0, *arguments)
+    request = await answering.request_from_host()
+    home, of_third, of_asker = request.handles
+    assert home == HandleEntry(HandleSide.RECEIVER, 6)
+    assert (of_third.side, of_asker.side) == (HandleSide.SENDER, HandleSide.SENDER)
+    assert of_third.id != of_asker.id
+    assert answering.description(of_third).attributes == {"colour": "red"}
+    assert [member.name for member in answering.description(of_asker).members] == ["mine"]
+    assert answering.value(request)[0] == [home, of_third, of_asker]
+
+
+async def test_an_object_returned_by_the_callee_goes_home_to_its_owner_or_is_handed_on(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"keep": ASYNC}), asker)
+    id = asking.call_object(target, 0, asking.own(31, {"mine": ASYNC}))
+    request = await answering.request_from_host()
+    kept = answering.foreign(request.handles[0].id)
+    answering.respond(request.id, [kept, answering.own(7), answering.again(5)])
+    home, new, known = await asking.answer(id)
+    assert home == HandleEntry(HandleSide.RECEIVER, 31)
+    assert new.side == HandleSide.SENDER and new.description
+    assert (known.side, known.id, known.description) == (HandleSide.SENDER, target, b"")
+
+
+async def test_the_same_object_keeps_its_number_and_is_described_once(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    seen = []
+    for lent in (asking.own(31), asking.again(31), asking.again(31)):
+        id = asking.call_object(target, 0, lent)
+        request = await answering.request_from_host()
+        seen.append(request.handles[0])
+        answering.respond(request.id)
+        await asking.answer(id)
+    assert seen[0].description and not seen[1].description and not seen[2].description
+    assert len(set(ids(seen))) == 1
+
+
+async def test_a_number_of_one_connection_means_nothing_on_another(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    _, stranger = await network.connect("stranger")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    stranger.call_object(target)
+    await stranger.cut_off()
+    assert network.afterlife.violations == [
+        ("stranger", f"a reference to object {target}, which this module was never handed")
+    ]
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    answering.respond(request.id, "fine")
+    assert await asking.answer(id) == "fine"
+
+
+@pytest.mark.parametrize(
+    "lent",
+    [
+        pytest.param(Lent(HandleEntry(HandleSide.RECEIVER, 4711)), id="never handed out"),
+        pytest.param(Lent(HandleEntry(HandleSide.RECEIVER, 0)), id="the host itself"),
+        pytest.param(Lent(HandleEntry(HandleSide.SENDER, 4711)), id="never described"),
+    ],
+)
+async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent, network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    asking.call_object(target, 0, lent)
+    await asking.cut_off()
+    assert [name for name, _ in network.afterlife.violations] == ["asker"]
+    assert not answering.heard(Kind.REQUEST)
+
+
+async def test_an_answer_with_an_object_out_of_nowhere_ends_the_callee_and_not_the_caller(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    answering.respond(request.id, answering.foreign(4711))
+    with pytest.raises(ConnectionError, match="nothing stands in"):
+        await asking.answer(id)
+    assert [name for name, _ in network.afterlife.violations] == ["answerer"]
+    assert network.afterlife.asked == [("answer_for", "work", 1)]
+
+
+async def test_a_member_that_there_is_not_is_the_callers_error_only(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    with pytest.raises(AttributeError, match="no member 7"):
+        await asking.answer(asking.call_object(target, 7))
+    assert not answering.heard(Kind.REQUEST)
+
+
+_LIMIT = 2000  # bytes a worker takes in one frame; small, so that a description makes the difference
+
+
+async def test_what_outgrows_a_frame_on_its_way_fails_in_the_call_and_leaves_no_trace(network: Network) -> None:
+    """The receiver has to be told what the objects in a message are, which the sender did long ago."""
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer", send_limit=_LIMIT)
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    held = await network.handle_of(asking, asking.own(31, text="x" * 1000))
+    with pytest.raises(Exception, match="over the limit"):
+        await asking.answer(asking.call_object(target, 0, asking.again(31), bytes(1500)))
+    assert not answering.heard(Kind.REQUEST)
+    asking.call_object(target, 0, asking.again(31))
+    (entry,) = (await answering.request_from_host()).handles
+    assert answering.description(entry).attributes == {"text": "x" * 1000}
+    assert held.object_id == 31
+
+
+async def test_an_answer_that_outgrows_a_frame_on_its_way_is_a_failure_and_hurts_nobody(network: Network) -> None:
+    asker, asking = await network.connect("asker", send_limit=_LIMIT)
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    held = await network.handle_of(answering, answering.own(31, text="x" * 1000))
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    answering.respond(request.id, [answering.again(31), bytes(1500)])
+    with pytest.raises(Exception, match="over the limit"):
+        await asking.answer(id)
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    answering.respond(request.id, answering.again(31))
+    assert asking.description(await asking.answer(id)).attributes == {"text": "x" * 1000}
+    assert held.object_id == 31

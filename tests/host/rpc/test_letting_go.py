@@ -1,0 +1,155 @@
+"""How long an object is known on a connection: from when it is first handed out until its last holder lets go."""
+
+from __future__ import annotations
+
+import gc
+
+from paddock.rpc.handle import Encoded
+from paddock_sdk.protocol import HandleEntry, HandleSide, Kind
+
+from .conftest import Network
+from .scripted_worker import ASYNC
+
+
+async def test_the_owner_is_told_once_nobody_holds_its_object_and_how_often_it_was_handed_out(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    held = await network.handle_of(owner, owner.own(5))
+    for _ in range(2):
+        await owner.ask(0, 1, owner.again(5))
+    assert not owner.heard(Kind.RELEASE)
+    del held
+    release = await owner.take(Kind.RELEASE)
+    assert (release.id, release.target) == (5, 3)
+
+
+async def test_an_object_lives_as_long_as_another_worker_holds_it(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    holder, holding = await network.connect("holder")
+    target = await network.lend(owner, owner.own(5, {"work": ASYNC}), holder)
+    gc.collect()
+    await owner.round_trip()
+    assert not owner.heard(Kind.RELEASE)
+    holding.write(holding.connection.send_release(target, 1))
+    assert (await owner.take(Kind.RELEASE)).id == 5
+    confirmed = await holding.take(Kind.RELEASE)
+    assert (confirmed.id, confirmed.target) == (target, 0)
+
+
+async def test_an_object_handed_out_again_after_it_was_let_go_is_described_and_numbered_anew(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    holder, holding = await network.connect("holder")
+    held = await network.handle_of(owner, owner.own(5, colour="red"))
+    holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+    first = (await holding.take(Kind.MIRROR)).handles[0]
+    holding.write(holding.connection.send_release(first.id, 1))
+    await holding.take(Kind.RELEASE)
+    holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+    second = (await holding.take(Kind.MIRROR)).handles[0]
+    assert second.id != first.id
+    assert holding.description(second).attributes == {"colour": "red"}
+
+
+async def test_a_release_that_crosses_the_object_on_its_way_leaves_the_object_known(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    holder, holding = await network.connect("holder")
+    held = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
+    for _ in range(2):
+        holder.mirror(99, Encoded(b"\xc0", (held,)), may_call=True)
+    first = (await holding.take(Kind.MIRROR)).handles[0]
+    holding.write(holding.connection.send_release(first.id, 1))  # before it looks at the second
+    second = (await holding.take(Kind.MIRROR)).handles[0]
+    assert second == HandleEntry(HandleSide.SENDER, first.id)
+    holding.call_object(second.id)
+    assert (await owner.request_from_host()).target == 5
+    assert not holding.heard(Kind.RELEASE), "unconfirmed: it is still held"
+
+
+async def test_an_object_on_its_way_to_the_host_while_the_host_lets_go_arrives(network: Network) -> None:
+    """The owner has not heard of the release yet, so it does not describe its object again."""
+    _, owner = await network.connect("owner")
+    held = await network.handle_of(owner, owner.own(5, colour="red"))
+    del held
+    release = await owner.take(Kind.RELEASE)
+    assert (release.id, release.target) == (5, 1)
+    held = await network.handle_of(owner, owner.again(5))
+    assert held.description(network.values.codec).attributes == {"colour": "red"}
+    assert network.afterlife.violations == []
+    del held
+    release = await owner.take(Kind.RELEASE)
+    assert (release.id, release.target) == (5, 1), "what was released before is not released again"
+
+
+async def test_an_object_whose_release_was_confirmed_has_to_be_described_again(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    held = await network.handle_of(owner, owner.own(5))
+    del held
+    await owner.take(Kind.RELEASE)
+    owner.write(owner.connection.send_release(5, 0))
+    owner.request(0, 1, owner.again(5))
+    await owner.cut_off()
+    assert network.afterlife.violations == [("owner", "object 5 came without a description")]
+
+
+async def test_the_objects_in_the_answer_to_a_cancelled_call_count_as_handed_over(network: Network) -> None:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    id = asking.call_object(target)
+    request = await answering.request_from_host()
+    asking.write(asking.connection.send_cancel(id))
+    await answering.take(Kind.CANCEL)
+    answering.respond(request.id, [answering.own(6, colour="red"), answering.again(6)])
+    release = await answering.take(Kind.RELEASE)
+    assert (release.id, release.target) == (6, 2)
+    held = await network.handle_of(answering, answering.again(6))
+    assert held.description(network.values.codec).attributes == {"colour": "red"}
+
+
+async def test_an_object_comes_home_to_the_host_as_the_very_same(network: Network) -> None:
+    holder, holding = await network.connect("holder")
+
+    class Clock:
+        def now(self) -> int:
+            return 12
+
+    clock = Clock()
+    message = network.values.encode(["the clock", clock])
+    holder.mirror(99, message, may_call=True)
+    entry = (await holding.take(Kind.MIRROR)).handles[0]
+    assert await holding.answer(holding.call_object(entry.id)) == 12
+    received = []
+    network.service.methods[7] = lambda call, message: (
+        received.append(network.values.decode(message)),
+        network.router.respond(call, network.values.encode(None)),
+    )
+    await holding.ask(0, 7, [holding.foreign(entry.id)])
+    assert received[0][0] is clock
+
+
+async def test_the_end_of_a_connection_lets_go_of_what_the_worker_held(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    holder, holding = await network.connect("holder")
+    await network.lend(owner, owner.own(5), holder)
+    holding.close()
+    release = await owner.take(Kind.RELEASE)
+    assert (release.id, release.target) == (5, 1)
+    assert not holder.is_open
+
+
+async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Network) -> None:
+    hoarder, hoarding = await network.connect("hoarder")
+    held = []
+    network.service.methods[7] = lambda call, message: (
+        held.append(message),
+        network.router.respond(call, network.values.encode(None)),
+    )
+    description = hoarding.describe({})
+    for first in range(1, 10_000, 1000):
+        entries = [HandleEntry(HandleSide.SENDER, id, description) for id in range(first, first + 1000)]
+        id, frame = hoarding.connection.send_request(0, 7, b"\xc0", entries)
+        hoarding.write(frame)
+        await hoarding.answer(id)
+    hoarding.request(0, 7, hoarding.own(10_001))
+    await hoarding.cut_off()
+    assert network.afterlife.violations == [("hoarder", "more than 10000 objects handed out")]
+    assert not hoarder.is_open

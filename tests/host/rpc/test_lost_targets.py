@@ -1,0 +1,189 @@
+"""What becomes of a call whose target goes away: the afterlife decides, the router carries it out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.router import RoutedCall
+from paddock_sdk.protocol import Kind
+
+from .conftest import Network
+from .scripted_worker import ASYNC, ScriptedWorker, until
+
+
+class _NextLife:
+    """Brings the owner of a handle back as a fresh worker, as a restart does."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.workers: list[ScriptedWorker] = []
+
+    async def number(self, life: int) -> ScriptedWorker:
+        """Return the worker of the given life after the first, once it is there."""
+        await until(lambda: len(self.workers) >= life)
+        return self.workers[life - 1]
+
+    async def __call__(self, handle: Handle, method: str) -> None:
+        _, worker = await self.network.connect("answerer")
+        handle.rebind(await self.network.handle_of(worker, worker.own(77, {"work": ASYNC})))
+        self.workers.append(worker)
+
+
+async def _lent(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int]:
+    asker, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+
+
+async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+
+    async def stand_in(call: RoutedCall, method: str) -> Encoded:
+        return network.values.encode({"instead": method})
+
+    network.afterlife.on_answer_for = stand_in
+    id = asking.call_object(target)
+    await answering.request_from_host()
+    answering.close()
+    assert await asking.answer(id) == {"instead": "work"}
+    assert network.afterlife.asked == [("answer_for", "work", 1)]
+
+
+async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    id = asking.call_object(target)
+    await answering.request_from_host()
+    answering.close()
+    with pytest.raises(ConnectionError, match="nothing stands in for it"):
+        await asking.answer(id)
+
+
+async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    network.afterlife.on_revive = next_life = _NextLife(network)
+    answering.close()
+    await until(lambda: "answerer" in network.afterlife.lost)
+    id = asking.call_object(target, 0, "argument", asking.own(31))
+    await until(lambda: next_life.workers)
+    (revived,) = next_life.workers
+    request = await revived.request_from_host()
+    assert request.target == 77
+    assert revived.value(request)[0][0] == "argument"
+    assert request.handles[0].description, "the new life has never heard of the argument"
+    revived.respond(request.id, "from the next life")
+    assert await asking.answer(id) == "from the next life"
+    assert network.afterlife.asked == [("revive", "work", 0)]
+
+
+async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_lives_it_costs(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    network.afterlife.on_revive = next_life = _NextLife(network)
+
+    async def again(call: RoutedCall, method: str) -> None:
+        return None
+
+    network.afterlife.on_answer_for = again
+    id = asking.call_object(target, 0, "again")
+    await answering.request_from_host()
+    answering.close()
+    async with asyncio.timeout(5):
+        for life in (1, 2):
+            revived = await next_life.number(life)
+            request = await revived.request_from_host()
+            assert revived.value(request) == [["again"], {}]
+            if life == 1:
+                next_life.workers[-1].close()
+    next_life.workers[-1].respond(request.id, "at last")
+    assert await asking.answer(id) == "at last"
+    assert network.afterlife.asked == [
+        ("answer_for", "work", 1),
+        ("revive", "work", 0),
+        ("answer_for", "work", 2),
+        ("revive", "work", 0),
+    ]
+
+
+async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Network) -> None:
+    """What the caller may call, the callee may call for it: in the second life as in the first."""
+    asker, asking = await network.connect("asker", "orchestrator")
+    _, answering = await network.connect("answerer", "context")
+    _, providing = await network.connect("provider", "provider")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+    provider = await network.handle_of(providing, providing.own(9, {"get_info": ASYNC}))
+    provider.mounted = ("providers", "mock")
+    asker.mirror(99, Encoded(b"\xc0", (provider,)), may_call=True)
+    lent = (await asking.take(Kind.MIRROR)).handles[0]
+    network.afterlife.on_revive = next_life = _NextLife(network)
+
+    async def again(call: RoutedCall, method: str) -> None:
+        return None
+
+    network.afterlife.on_answer_for = again
+    id = asking.call_object(target, 0, asking.foreign(lent.id))
+    await answering.request_from_host()
+    answering.close()
+    await until(lambda: next_life.workers)
+    (revived,) = next_life.workers
+    request = await revived.request_from_host()
+    revived.call_object(request.handles[0].id, parent=request.id)
+    assert (await providing.request_from_host()).target == 9
+    revived.respond(request.id)
+    await asking.answer(id)
+
+
+async def test_a_caller_may_give_up_while_its_target_is_revived(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def slowly(handle: Handle, method: str) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    network.afterlife.on_revive = slowly
+    answering.close()
+    async with asyncio.timeout(5):
+        await until(lambda: "answerer" in network.afterlife.lost)
+        id = asking.call_object(target)
+        await begun.wait()
+        asking.write(asking.connection.send_cancel(id))
+        await ended.wait()
+    await asking.round_trip()
+    assert asking.connection.outgoing == 0
+
+
+async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    id = asking.call_object(target)
+    await answering.request_from_host()
+    asking.write(asking.connection.send_cancel(id))
+    await answering.take(Kind.CANCEL)
+    answering.close()
+    await until(lambda: "answerer" in network.afterlife.lost)
+    assert network.afterlife.asked == []
+
+
+async def test_calls_that_end_well_are_told_to_whoever_keeps_a_journal_and_no_others(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    handle = await network.handle_of(answering, answering.again(5))
+    noted = []
+    handle.on_success = lambda method, message: noted.append((method, network.values.decode(message)))
+    for number, end in enumerate(("well", "badly", "well")):
+        id = asking.call_object(target, 0, number)
+        request = await answering.request_from_host()
+        if end == "well":
+            answering.respond(request.id)
+            await asking.answer(id)
+        else:
+            answering.fail(request.id, ValueError("no"))
+            with pytest.raises(ValueError, match="no"):
+                await asking.answer(id)
+    own = asyncio.ensure_future(network.router.call(handle, 0, network.values.encode([["the host's"], {}])))
+    answering.respond((await answering.request_from_host()).id)
+    await own
+    assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]

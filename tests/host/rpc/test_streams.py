@@ -1,0 +1,166 @@
+"""Streams through the host: items in order, credit from reader to source, and an end for a source that ignores it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
+from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
+from paddock_sdk.protocol.frames import encode_frame
+
+from .conftest import Network
+from .scripted_worker import ASYNC, STREAM, ScriptedWorker
+
+
+async def _reading(network: Network, **options: int) -> tuple[ScriptedWorker, ScriptedWorker, int, int]:
+    """Return a reader and a source in the middle of a stream, and its number on either side."""
+    reader, reading = await network.connect("reader", **options)  # type: ignore[arg-type]
+    _, source = await network.connect("source")
+    target = await network.lend(source, source.own(5, {"items": STREAM}), reader)
+    id = reading.call_object(target, flags=Flag.STREAM)
+    request = await source.request_from_host()
+    assert request.flags == Flag.STREAM
+    return reading, source, id, request.id
+
+
+def _allow(worker: ScriptedWorker, id: int, items: int) -> None:
+    worker.write(worker.connection.send_credit(id, items))
+
+
+def _item(worker: ScriptedWorker, id: int, value: object) -> None:
+    body, handles = worker.body(value)
+    worker.write(worker.connection.send_item(id, body, handles))
+
+
+async def test_items_and_credit_pass_through_and_the_end_ends_it(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network)
+    _allow(reading, id, 3)
+    credit = await source.take(Kind.CREDIT)
+    assert (credit.id, credit.target) == (sourced, 3)
+    for number in range(3):
+        _item(source, sourced, number)
+    items = [await reading.take(Kind.ITEM) for _ in range(3)]
+    assert [(item.id, reading.value(item)) for item in items] == [(id, 0), (id, 1), (id, 2)]
+    _allow(reading, id, 2)
+    assert (await source.take(Kind.CREDIT)).target == 2
+    source.respond(sourced)
+    assert await reading.answer(id) is None
+
+
+async def test_objects_in_items_are_rewritten_like_any_others(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network)
+    _allow(reading, id, 1)
+    await source.take(Kind.CREDIT)
+    _item(source, sourced, [source.own(9, {"work": ASYNC}), source.again(5)])
+    new, known = (await reading.take(Kind.ITEM)).handles
+    assert new.description and known == HandleEntry(HandleSide.SENDER, 1)
+
+
+async def test_a_source_that_sends_without_credit_is_ended_and_its_reader_told(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network)
+    _allow(reading, id, 1)
+    await source.take(Kind.CREDIT)
+    source.write(*(encode_frame(Kind.ITEM, id=sourced, body=b"\x01") for _ in range(2)))
+    await source.cut_off()
+    assert [name for name, _ in network.afterlife.violations] == ["source"]
+    with pytest.raises(ConnectionError):
+        await reading.answer(id)
+
+
+async def test_a_reader_that_allows_too_much_is_ended(network: Network) -> None:
+    reading, _, id, _ = await _reading(network)
+    reading.write(encode_frame(Kind.CREDIT, id=id, target=(1 << 16) + 1))
+    await reading.cut_off()
+    assert [name for name, _ in network.afterlife.violations] == ["reader"]
+
+
+async def test_a_reader_that_leaves_early_has_the_source_cancelled(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network)
+    _allow(reading, id, 8)
+    await source.take(Kind.CREDIT)
+    _item(source, sourced, "first")
+    await reading.take(Kind.ITEM)
+    reading.write(reading.connection.send_cancel(id))
+    assert (await source.take(Kind.CANCEL)).id == sourced
+    _item(source, sourced, "crossed the cancellation")
+    source.respond(sourced)
+    await source.round_trip()
+    await reading.round_trip()
+    assert not reading.heard(Kind.ITEM)
+    assert network.afterlife.violations == []
+
+
+async def test_an_item_that_outgrows_a_frame_on_its_way_ends_the_stream_for_both(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network, send_limit=2000)
+    held = await network.handle_of(source, source.own(9, text="x" * 1500))
+    _allow(reading, id, 8)
+    await source.take(Kind.CREDIT)
+    _item(source, sourced, [source.again(9), bytes(1000)])
+    with pytest.raises(Exception, match="over the limit"):
+        await reading.answer(id)
+    assert (await source.take(Kind.CANCEL)).id == sourced
+    assert held.object_id == 9
+
+
+async def test_a_stream_whose_source_dies_ends_with_what_that_amounts_to(network: Network) -> None:
+    reading, source, id, sourced = await _reading(network)
+    _allow(reading, id, 8)
+    await source.take(Kind.CREDIT)
+    _item(source, sourced, "first")
+    await reading.take(Kind.ITEM)
+    source.close()
+    with pytest.raises(ConnectionError):
+        await reading.answer(id)
+
+
+async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stand_in = network.values.object_of(handle)
+    stream = stand_in.items("argument")  # type: ignore[attr-defined]
+    first = asyncio.ensure_future(anext(stream))
+    request = await source.request_from_host()
+    window = (await source.take(Kind.CREDIT)).target
+    for number in range(window):
+        _item(source, request.id, number)
+    assert await first == 0
+    for number in range(1, window // 2):
+        assert await anext(stream) == number
+    assert (await source.take(Kind.CREDIT)).target == window // 2
+    for number in range(window // 2, window):
+        assert await anext(stream) == number
+    source.respond(request.id)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+    await source.round_trip()
+    assert not source.heard(Kind.CANCEL)
+
+
+async def test_a_stream_the_host_stops_reading_is_cancelled_at_its_source(network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    first = asyncio.ensure_future(anext(stream))
+    request = await source.request_from_host()
+    await source.take(Kind.CREDIT)
+    _item(source, request.id, "first")
+    assert await first == "first"
+    await stream.aclose()
+    assert (await source.take(Kind.CANCEL)).id == request.id
+
+
+@pytest.mark.parametrize("end", ["failure", "death"])
+async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    first = asyncio.ensure_future(anext(stream))
+    request = await source.request_from_host()
+    if end == "failure":
+        source.fail(request.id, RefusedError("not today"))
+    else:
+        source.close()
+    with pytest.raises(RefusedError if end == "failure" else ModuleGoneError):
+        await first

@@ -1,0 +1,113 @@
+"""Host values and messages: objects keep their identity both ways, and nonsense is always the same error."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+
+import pytest
+
+from paddock.rpc.handle import Encoded, HostObject
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import RemoteProtocolError
+
+from .conftest import Network
+from .scripted_worker import ASYNC, SYNC
+
+
+async def test_an_object_of_a_worker_has_one_stand_in_that_turns_back_into_it(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    handle = await network.handle_of(owner, owner.own(5, {"work": ASYNC, "look": SYNC}, name="thing"))
+    stand_in = network.values.object_of(handle)
+    assert network.values.object_of(handle) is stand_in
+    assert network.values.encode([stand_in]).handles == (handle,)
+    assert stand_in.name == "thing"  # type: ignore[attr-defined]
+    assert inspect.iscoroutinefunction(stand_in.work)  # type: ignore[attr-defined]
+    assert not hasattr(stand_in, "absent")
+    del stand_in
+    gc.collect()
+    assert network.values.object_of(handle) is not None
+
+
+async def test_a_function_of_a_worker_is_a_function_here(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    handle = await network.handle_of(owner, owner.function(5))
+    stand_in = network.values.object_of(handle)
+    assert inspect.iscoroutinefunction(stand_in)
+    assert network.values.encode([stand_in]).handles == (handle,)
+
+
+async def test_a_plain_function_of_a_worker_is_awaited_in_the_host_which_never_stands_still(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    handle = await network.handle_of(owner, owner.own(5, {"look": SYNC}))
+    pending = network.values.object_of(handle).look(1, at=2)  # type: ignore[attr-defined]
+    request = await owner.request_from_host()
+    assert owner.value(request) == [[1], {"at": 2}]
+    owner.respond(request.id, ToolResult(output="seen"))
+    assert await pending == ToolResult(output="seen")
+
+
+async def test_an_object_of_the_host_is_the_same_on_every_way_out_and_itself_on_every_way_in(network: Network) -> None:
+    values = network.values
+    thing = type("Thing", (), {"work": lambda self: 1})()
+    message = values.encode({"first": thing, "second": [thing]})
+    assert len(set(message.handles)) == 1
+    decoded = values.decode(message)
+    assert decoded["first"] is thing and decoded["second"][0] is thing
+
+
+async def test_an_object_of_the_host_lives_no_longer_than_somebody_refers_to_it(network: Network) -> None:
+    handle = network.values.handle_of(object())
+    assert isinstance(handle, HostObject)
+    known = network.values._host_objects
+    assert len(known) == 1
+    del handle
+    assert len(known) == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\xd7\x01\0\0\0\0", b"\xd6\x01\0\0\0\x07", b"\x91" * 5000 + b"\xc0"])
+async def test_a_body_that_is_no_value_is_a_protocol_error_and_nothing_else(body: bytes, network: Network) -> None:
+    with pytest.raises(RemoteProtocolError):
+        network.values.decode(Encoded(body))
+    assert isinstance(network.values.decode_error(body), RemoteProtocolError)
+
+
+async def test_a_failure_that_holds_no_exception_is_one_all_the_same(network: Network) -> None:
+    error = network.values.decode_error(network.values.encode({"not": "an error"}).body)
+    assert isinstance(error, RuntimeError)
+
+
+async def test_an_error_that_cannot_be_encoded_is_told_in_words(network: Network) -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+        def __repr__(self) -> str:
+            return "Unspeakable()"
+
+    for error in (Unspeakable(object()), ValueError([0] * 300_000)):
+        told = network.values.decode_error(network.values.encode_error(error))
+        assert isinstance(told, Exception)
+        assert "Unspeakable" in str(told) or "ValueError" in str(told)
+
+
+async def test_what_the_application_calls_fails_with_what_the_module_raised(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    handle = await network.handle_of(owner, owner.own(5, {"work": ASYNC}))
+    work = network.values.object_of(handle).work()  # type: ignore[attr-defined]
+    network.router.spawn(_failing(owner))
+    with pytest.raises(KeyError, match="missing"):
+        await work
+
+
+async def _failing(owner) -> None:  # type: ignore[no-untyped-def]
+    request = await owner.request_from_host()
+    owner.fail(request.id, KeyError("missing"))
+
+
+async def test_an_object_that_no_description_describes_ends_its_owner(network: Network) -> None:
+    _, owner = await network.connect("owner")
+    handle = await network.handle_of(owner, owner.own(5))
+    handle.redescribe(b"\x93\xc0\xc0\xc0")
+    with pytest.raises(RemoteProtocolError, match="description"):
+        network.values.object_of(handle)
