@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from paddock.rpc.handle import Encoded
-from paddock.rpc.router import IncomingCall
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Kind, LocalProtocolError
 from paddock_sdk.protocol.frames import encode_frame
@@ -101,10 +100,10 @@ async def test_cancelling_a_call_cancels_what_the_host_asks_others_on_its_behalf
     _, answering = await network.connect("answerer")
     handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
 
-    def serve(call: IncomingCall, message: Encoded) -> None:
-        network.router.serve(call, network.router.call(handle, 0, network.values.encode([[], {}])))
+    async def ask() -> Encoded:
+        return await network.router.call(handle, 0, network.values.encode([[], {}]))
 
-    network.service.methods[7] = serve
+    network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
     id = asking.request(0, 7, None)
     request = await answering.request_from_host()
     asking.write(asking.connection.send_cancel(id))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.rpc.handle import Encoded
-from paddock.rpc.router import IncomingCall
+from paddock.rpc.handle import Encoded, Handle
 from paddock_sdk.contract.boundary_errors import DeadlockError
 from paddock_sdk.protocol import Flag, Frame, Kind
 
@@ -30,6 +29,15 @@ class _Two:
         two.to_second = await network.lend(two.second, two.second.own(5, members), one)
         two.to_first = await network.lend(two.first, two.first.own(5, members), other)
         return two
+
+
+def _ask_when_called(network: Network, handler: Handle) -> None:
+    """Let a request of host method 7 be answered with what `handler` says, as an event's handlers are asked."""
+
+    async def ask() -> Encoded:
+        return await network.router.call(handler, 0, Encoded(b"\x92\x90\x80"))
+
+    network.service.methods[7] = lambda call, message: network.router.serve(call, ask())
 
 
 async def test_an_asynchronous_call_back_into_a_worker_that_stands_still_for_it_is_refused(network: Network) -> None:
@@ -81,9 +89,7 @@ async def test_a_circle_through_a_third_and_through_the_host_is_seen(network: Ne
     third, thirds = await network.connect("third")
     into_first = await network.lend(two.first, two.first.own(9, {"wait": ASYNC}), third)
     handler = await network.handle_of(thirds, thirds.own(5, {"__call__": ASYNC}))
-    network.service.methods[7] = lambda call, message: network.router.serve(
-        call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80"))
-    )
+    _ask_when_called(network, handler)
     two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
     request = await two.second.request_from_host()
     emitted = two.second.request(0, 7, None, parent=request.id)
@@ -97,9 +103,7 @@ async def test_a_circle_through_a_third_and_through_the_host_is_seen(network: Ne
 async def test_a_call_of_the_hosts_own_method_that_leads_back_is_refused_where_it_would_wait(network: Network) -> None:
     _, only = await network.connect("only")
     handler = await network.handle_of(only, only.own(5, {"__call__": ASYNC}))
-    network.service.methods[7] = lambda call, message: network.router.serve(
-        call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80"))
-    )
+    _ask_when_called(network, handler)
     with pytest.raises(DeadlockError):
         await only.ask(0, 7, None, flags=Flag.BLOCKED)
 
@@ -108,11 +112,7 @@ async def test_a_call_of_the_hosts_own_method_that_leads_back_is_refused_where_i
 async def test_calls_that_nest_without_end_are_stopped(through: str, network: Network) -> None:
     two = await _Two.of(network)
     handler = await network.handle_of(two.first, two.first.own(6, {"__call__": ASYNC}))
-
-    def hear(call: IncomingCall, message: Encoded) -> None:
-        network.router.serve(call, network.router.call(handler, 0, Encoded(b"\x92\x90\x80")))
-
-    network.service.methods[7] = hear
+    _ask_when_called(network, handler)
     depth, parent, asking = 0, 0, two.first
     while True:
         if through == "the host":
