@@ -35,13 +35,20 @@ def nothing_outlives_its_command(scratch: Path, monkeypatch: pytest.MonkeyPatch)
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     # Orphans become children of this process, and can be seen.
-    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     before = set(psutil.Process().children())
-    yield
-    # Also reaps, as the init of a machine does, those that ended in the moment after their command.
-    _, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=_ENDING_SECONDS)
+    _adopt_orphans(True)
+    try:
+        yield
+        # Also reaps, as the init of a machine does, those that ended in the moment after their command.
+        _, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=_ENDING_SECONDS)
+    finally:
+        _adopt_orphans(False)
     assert not alive, f"still there: {alive}"
     assert not list(scratch.iterdir())
+
+
+def _adopt_orphans(wanted: bool) -> None:
+    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
 
 
 def paddock(

@@ -84,7 +84,8 @@ async def test_a_worker_starts_as_a_fresh_program_in_a_session_of_its_own(launch
     assert own["no_new_privs"] == "1"
     assert own["threads"] == 1
     assert own["blocked"] == 0
-    assert own["ignored"] == 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
+    # Signals 32 and 33 are the C library's own, out of a program's reach; `make` hands them on ignored.
+    assert own["ignored"] & ~(0b11 << 31) == 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
     assert own["argv"] == ["paddock-worker"]
 
 
