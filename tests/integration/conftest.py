@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -91,4 +92,4 @@ def nothing_is_left_behind() -> Any:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     yield
     left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
-    assert not left, f"still there: {left}"
+    assert not left, f"still there: {[(process, process.ppid()) for process in left]}, of {os.getpid()}"

@@ -85,6 +85,7 @@ class HostedModule:
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
+        self._frame_max = _FRAME_MAX.get(entry.kind, MAX_FRAME_BYTES)
         self._start_max = _START_MAX if entry.limits.start_max is None else entry.limits.start_max
         self._router = router
         self._mirrors = mirrors
@@ -152,9 +153,7 @@ class HostedModule:
             self.on_born(self, peer)
             try:
                 with anyio.fail_after(self._start_max):
-                    connection = Connection(
-                        Role.HOST, receive_limit=_FRAME_MAX.get(self.kind, MAX_FRAME_BYTES)
-                    )
+                    connection = Connection(Role.HOST, receive_limit=self._frame_max)
                     peer.channel = await Channel.open(process.rpc, connection, peer)
                     await self._greet(peer)
                     self._mirrors.attach(peer)
@@ -188,7 +187,7 @@ class HostedModule:
             raise ModuleLoadError(
                 self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
             )
-        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION})
+        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self._frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
 
     async def _mount(self, peer: Peer) -> None:

@@ -22,7 +22,8 @@ _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
 FOREVER: Final = float("inf")
 
-_REQUEST, _RESPONSE, _FAILURE, _ITEM = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE), int(Kind.ITEM)
+_HELLO, _REQUEST, _ITEM = int(Kind.HELLO), int(Kind.REQUEST), int(Kind.ITEM)
+_RESPONSE, _FAILURE = int(Kind.RESPONSE), int(Kind.FAILURE)
 
 
 class OpenCall:
@@ -85,6 +86,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, connection: Connection, receiver: Receiver) -> None:
         self.connection = connection
+        self.is_open = False  # whether what is said here can still reach the worker
         self.calls: dict[int, OpenCall] = {}
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
@@ -99,10 +101,6 @@ class Channel(asyncio.BufferedProtocol):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
         _, channel = await asyncio.get_running_loop().create_connection(lambda: cls(connection, receiver), sock=sock)
         return channel
-
-    @property
-    def is_open(self) -> bool:
-        return self._transport is not None and not self.connection.is_closed
 
     @property
     def unsent_bytes(self) -> int:
@@ -188,6 +186,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # what a stream socket always gets
         self._transport = transport
+        self.is_open = True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.connection.get_buffer()
@@ -207,11 +206,12 @@ class Channel(asyncio.BufferedProtocol):
                     streaming = self.calls.get(event.id)
                     if streaming is not None:
                         streaming.on_item(event)
-                elif kind == Kind.HELLO:
+                elif kind == _HELLO:
                     self._receiver.on_hello(event)
                 else:
                     self._receiver.on_event(event)
         except RemoteProtocolError as exc:
+            self.is_open = False
             self._receiver.on_violation(exc)
             self.close()
 
@@ -222,6 +222,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._is_lost:
             return
         self._is_lost = True
+        self.is_open = False
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()

@@ -65,11 +65,12 @@ class RoutedCall(OpenCall):
 class Forward(RoutedCall):
     """One worker's call of another worker's object."""
 
-    __slots__ = ("router",)
+    __slots__ = ("early_credit", "router")
 
     def __init__(self, router: Router, origin: IncomingCall, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__(origin, handle, method, message)
         self.router = router
+        self.early_credit = 0  # given before the call could be made
 
     def on_end(self, frame: Frame | None) -> None:
         self.router.on_forward_end(self, frame)
@@ -208,7 +209,10 @@ class Router:
         elif event.kind == Kind.CREDIT:
             call = peer.incoming.get(event.id)
             if call is not None and call.served_by is not None:
-                self._pass_credit(call.served_by, event.target)
+                if call.served_by.id:
+                    self._pass_credit(call.served_by, event.target)
+                else:
+                    call.served_by.early_credit += event.target
         elif event.kind == Kind.RELEASE:
             peer.on_release(event)
         elif event.kind == Kind.DISCARDED:
@@ -281,7 +285,7 @@ class Router:
         call, owner = forward.origin, forward.handle.owner
         assert call is not None  # a forward always has one
         if not owner.is_open:
-            call.task = self._task(self._serve_again(forward))
+            call.task = self._task(self._start_after_revival(forward))
             return
         try:
             self._start(forward)
@@ -351,30 +355,43 @@ class Router:
             owner.channel.cancel(forward)
             self.fail(call, exc)
 
-    async def _serve_again(self, forward: Forward) -> None:
-        """Revive the owner of what is called, then make the call."""
-        await self._serve(_of(forward), self._carry_over(forward, lost=False))
+    async def _start_after_revival(self, forward: Forward) -> None:
+        """Bring the owner of what is called back, then make the call after all."""
+        call = _of(forward)
+        try:
+            instead = await self.afterlife.revive(forward.handle, self.method_name(forward))
+            if instead is not None:
+                self.respond(call, instead)
+                return
+            call.task = None  # from here on a cancellation is the owner's to hear
+            self._start(forward)
+            if forward.early_credit:
+                self._pass_credit(forward, forward.early_credit)
+        except asyncio.CancelledError as exc:
+            self.fail(call, exc)
+            raise
+        except Exception as exc:  # whatever it is, it is the caller's to see
+            self.fail(call, exc)
 
     async def _serve_after_loss(self, forward: Forward) -> None:
-        await self._serve(_of(forward), self._carry_over(forward, lost=True))
+        await self._serve(_of(forward), self._answer_after_loss(forward))
 
-    async def _carry_over(self, routed: RoutedCall, *, lost: bool) -> Encoded:
-        """Return the answer to a call whose owner is gone, from its next life or its stand-in."""
-        if lost:
-            instead = await self.afterlife.answer_for(routed, self.method_name(routed), 1)
-            if instead is not None:
-                return instead
-        return await self._exchange(routed.origin, routed.handle, routed.method, routed.message, tries=int(lost))
+    async def _answer_after_loss(self, forward: Forward) -> Encoded:
+        """Return the answer to a call whose owner died over it, from its stand-in or its next life."""
+        instead = await self.afterlife.answer_for(forward, self.method_name(forward), 1)
+        if instead is not None:
+            return instead
+        return await self._exchange(forward.origin, forward.handle, forward.method, forward.message, tries=1)
 
     # -- calls by the host -----------------------------------------------------------------
 
-    async def call(self, handle: Handle, method: int, message: Encoded) -> Encoded:
+    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
         """Call a worker's object, and return the answer undecoded.
 
         Raises:
             Exception: what the callee raised, or what its death amounts to for its kind.
         """
-        return await self._exchange(current.get(), handle, method, message)
+        return self._exchange(current.get(), handle, method, message)
 
     async def _exchange(
         self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded, tries: int = 0
@@ -387,7 +404,11 @@ class Router:
                     return instead
             owner = handle.owner
             self._start(routed)
-            frame = await self._await_end(routed, owner)
+            try:
+                frame = await routed.future
+            except asyncio.CancelledError:
+                owner.channel.cancel(routed)
+                raise
             if frame is not None:
                 if frame.kind != _RESPONSE:
                     raise self.values.decode_error(frame.body)

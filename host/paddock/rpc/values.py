@@ -45,7 +45,7 @@ class Values:
             EncodeError: something in it has no form on the wire.
         """
         body, objects = self.codec.encode(value)
-        return Encoded(body, tuple(self.handle_of(item) for item in objects))
+        return Encoded(body, tuple(self.handle_of(item) for item in objects) if objects else ())
 
     def decode(self, message: Encoded) -> Any:
         """Return the value of a message.
@@ -53,8 +53,9 @@ class Values:
         Raises:
             RemoteProtocolError: it has none.
         """
-        objects = [self.object_of(handle) for handle in message.handles]
-        return self.codec.decode(message.body, objects)
+        if not message.handles:
+            return self.codec.decode(message.body)
+        return self.codec.decode(message.body, [self.object_of(handle) for handle in message.handles])
 
     def encode_error(self, error: BaseException) -> bytes:
         """Return the body of a failure."""

@@ -28,6 +28,7 @@ from paddock_sdk.protocol.frames import (
 )
 
 _LAST_ID: Final = 0xFFFFFFFF
+_AFTER_THE_END: Final = "bytes after the end of the connection"
 _MAX_CREDIT: Final = 1 << 16  # items a caller may allow ahead; beyond it a stream has no back-pressure at all
 
 
@@ -43,6 +44,9 @@ class _Phase(Enum):
     GREETED = "greeted"  # the worker has said hello, the host not yet welcome
     OPEN = "open"
     CLOSED = "closed"
+
+
+_OPEN, _CLOSED = _Phase.OPEN, _Phase.CLOSED
 
 
 class _Call:
@@ -90,6 +94,7 @@ class Connection:
         "_outgoing",
         "_phase",
         "_role",
+        "get_buffer",
         "peer_said_goodbye",
         "said_goodbye",
         "send_limit",
@@ -98,6 +103,7 @@ class Connection:
     def __init__(self, role: Role, *, receive_limit: int = MAX_FRAME_BYTES, send_limit: int = MAX_FRAME_BYTES) -> None:
         self._role = role
         self._decoder = FrameDecoder(receive_limit)
+        self.get_buffer = self._decoder.get_buffer
         self._phase = _Phase.GREETING
         self._next_id = 1
         self._outgoing: dict[int, _Call] = {}
@@ -110,7 +116,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        return self._phase is _Phase.CLOSED
+        return self._phase is _CLOSED
 
     @property
     def outgoing(self) -> int:
@@ -128,17 +134,14 @@ class Connection:
 
     # -- receiving -------------------------------------------------------------------------
 
-    def get_buffer(self) -> memoryview:
-        """Return the memory to receive the next bytes into; never empty."""
-        return self._decoder.get_buffer()
-
     def buffer_updated(self, count: int) -> list[Frame]:
         """Take note of `count` received bytes and return the events they complete, in order.
 
         Raises:
             RemoteProtocolError: the peer broke the protocol; the connection is closed.
         """
-        self._require_not_ended()
+        if self._phase is _CLOSED:
+            raise RemoteProtocolError(_AFTER_THE_END)
         try:
             return self._accept_all(self._decoder.buffer_updated(count))
         except RemoteProtocolError:
@@ -147,7 +150,8 @@ class Connection:
 
     def receive_data(self, data: bytes) -> list[Frame]:
         """Do as `buffer_updated` does, with a copy of `data`."""
-        self._require_not_ended()
+        if self._phase is _CLOSED:
+            raise RemoteProtocolError(_AFTER_THE_END)
         try:
             return self._accept_all(self._decoder.receive_data(data))
         except RemoteProtocolError:
@@ -170,18 +174,14 @@ class Connection:
             raise RemoteProtocolError("the stream ended inside a frame")
         return orphans
 
-    def _require_not_ended(self) -> None:
-        if self._phase is _Phase.CLOSED:
-            raise RemoteProtocolError("bytes after the end of the connection")
-
     def _break_off(self) -> None:
-        self._phase = _Phase.CLOSED
+        self._phase = _CLOSED
         self._incoming.clear()
 
     def _accept_all(self, frames: list[Frame]) -> list[Frame]:
         events: list[Frame] = []
         for frame in frames:
-            event = self._accept(frame) if self._phase is _Phase.OPEN else self._accept_greeting(frame)
+            event = self._accept(frame) if self._phase is _OPEN else self._accept_greeting(frame)
             if event is not None:
                 events.append(event)
         return events
@@ -192,7 +192,7 @@ class Connection:
         if self._role is Role.HOST:
             expected, awaited, then = Kind.HELLO, _Phase.GREETING, _Phase.GREETED
         else:
-            expected, awaited, then = Kind.WELCOME, _Phase.GREETED, _Phase.OPEN
+            expected, awaited, then = Kind.WELCOME, _Phase.GREETED, _OPEN
         if frame.kind != expected or self._phase is not awaited or self.peer_said_goodbye:
             raise RemoteProtocolError(f"a frame of kind {Kind(frame.kind).name} before the greetings are over")
         self._phase = then
@@ -280,7 +280,7 @@ class Connection:
         if self._role is not Role.HOST or self._phase is not _Phase.GREETED or self.said_goodbye:
             raise LocalProtocolError("only a host says welcome, once, to a worker that said hello")
         frame = encode_frame(_WELCOME, body=body, max_frame_bytes=self.send_limit)
-        self._phase = _Phase.OPEN
+        self._phase = _OPEN
         return frame
 
     def send_request(
@@ -295,7 +295,7 @@ class Connection:
         deadline_ms: int = 0,
     ) -> tuple[int, bytes | Parts]:
         """Start a call; return its id and its bytes."""
-        if self._phase is not _Phase.OPEN or self.said_goodbye:
+        if self._phase is not _OPEN or self.said_goodbye:
             raise LocalProtocolError("a request on a connection that is not open, or after a goodbye")
         id = self._next_id
         outgoing = self._outgoing
@@ -351,7 +351,7 @@ class Connection:
     def send_cancel(self, id: int) -> bytes | Parts | None:
         """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""
         call = self._outgoing.get(id)
-        if call is None or call.cancelled or self._phase is not _Phase.OPEN:
+        if call is None or call.cancelled or self._phase is not _OPEN:
             return None
         if call.is_stream:
             call.cancelled = True
@@ -378,7 +378,7 @@ class Connection:
     def send_credit(self, id: int, items: int) -> bytes | Parts | None:
         """Allow `items` more items on the stream of call `id`; None if there is no such stream any more."""
         call = self._outgoing.get(id)
-        if call is None or not call.is_stream or call.cancelled or self._phase is not _Phase.OPEN:
+        if call is None or not call.is_stream or call.cancelled or self._phase is not _OPEN:
             return None
         if not 0 < items <= _MAX_CREDIT - call.credit:
             raise LocalProtocolError(f"credit of {items} on top of {call.credit}; the limit is {_MAX_CREDIT}")
@@ -395,14 +395,14 @@ class Connection:
 
     def send_goodbye(self, body: Buffer = b"") -> bytes | Parts:
         """Announce that nothing new will be started here."""
-        if self._phase is _Phase.CLOSED or self.said_goodbye:
+        if self._phase is _CLOSED or self.said_goodbye:
             raise LocalProtocolError("goodbye was said, or nobody is left to hear it")
         frame = encode_frame(_GOODBYE, body=body, max_frame_bytes=self.send_limit)
         self.said_goodbye = True
         return frame
 
     def _require_open(self, what: str) -> None:
-        if self._phase is not _Phase.OPEN:
+        if self._phase is not _OPEN:
             raise LocalProtocolError(f"{what} on a connection that is not open")
 
 

@@ -36,7 +36,7 @@ class FrameDecoder:
         """Return the memory to receive the next bytes into; never empty."""
         if self._large is not None:
             return self._large[self._large_end :]
-        return self._resident[self._end :]
+        return self._resident[self._end :] if self._end else self._resident
 
     def buffer_updated(self, count: int) -> list[Frame]:
         """Take note of `count` received bytes and return the frames they complete.
@@ -50,24 +50,9 @@ class FrameDecoder:
                 return []
             whole, self._large, self._large_end = self._large, None, 0
             return [decode_frame(whole, 0, len(whole))]
-        self._end += count
-        return self._cut()
-
-    def receive_data(self, data: bytes) -> list[Frame]:
-        """Copy `data` in and return the frames it completes."""
         frames: list[Frame] = []
-        rest = memoryview(data)
-        while rest:
-            room = self.get_buffer()
-            step = min(len(room), len(rest))
-            room[:step] = rest[:step]
-            frames += self.buffer_updated(step)
-            rest = rest[step:]
-        return frames
-
-    def _cut(self) -> list[Frame]:
-        frames: list[Frame] = []
-        buffer, start, end = self._resident, 0, self._end
+        end = self._end = self._end + count
+        buffer, start = self._resident, 0
         while end - start >= LENGTH.size:
             size: int = LENGTH.unpack_from(buffer, start)[0] + LENGTH.size
             if size < HEADER_BYTES:
@@ -81,10 +66,24 @@ class FrameDecoder:
                 break
             frames.append(decode_frame(buffer, start, start + size))
             start += size
-        if start:
+        if start == end:
+            self._end = 0
+        elif start:
             rest = bytes(buffer[start:end])
             buffer[: len(rest)] = rest
             self._end = len(rest)
+        return frames
+
+    def receive_data(self, data: bytes) -> list[Frame]:
+        """Copy `data` in and return the frames it completes."""
+        frames: list[Frame] = []
+        rest = memoryview(data)
+        while rest:
+            room = self.get_buffer()
+            step = min(len(room), len(rest))
+            room[:step] = rest[:step]
+            frames += self.buffer_updated(step)
+            rest = rest[step:]
         return frames
 
     def _start_large(self, size: int, start: int, end: int) -> None:

@@ -29,6 +29,9 @@ from paddock_sdk.protocol.frames import Buffer, Parts
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
 
+_REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
+_MIRROR: Final = int(Kind.MIRROR)
+
 serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
 """The id of the request in whose service the current code runs, 0 outside of any."""
 
@@ -42,7 +45,7 @@ class Objects(Protocol):
 
     def resolve(self, entry: HandleEntry) -> object: ...
 
-    def release(self, object_id: int, times: int) -> None: ...
+    def release(self, object_id: int, times: int) -> bool: ...
 
     @property
     def has_dropped(self) -> bool: ...
@@ -58,6 +61,8 @@ class Receiver(Protocol):
     def on_mirror(self, change: Frame) -> None: ...
 
     def on_notify(self, notice: Frame) -> None: ...
+
+    def on_welcome(self, welcome: Frame) -> None: ...
 
     def on_goodbye(self) -> None: ...
 
@@ -282,6 +287,8 @@ class Driver:
 
     def decode(self, frame: Frame) -> Any:
         """Return the value of a frame's body."""
+        if not frame.handles:
+            return self.codec.decode(frame.body)
         return self.decode_body(frame.body, frame.handles)
 
     def decode_body(self, body: Buffer, handles: Sequence[HandleEntry]) -> Any:
@@ -294,22 +301,19 @@ class Driver:
 
     def write(self, frame: bytes | Parts) -> None:
         """Send now what the socket takes, and the rest when it takes more."""
-        pieces = [memoryview(frame)] if isinstance(frame, bytes) else [memoryview(part) for part in frame]
-        if not self._outbox:
-            while pieces:
-                try:
-                    sent = self._sock.send(pieces[0])
-                except BlockingIOError:
-                    break
-                except OSError:
-                    return  # the host is gone; reading says so in its own time
-                if sent < len(pieces[0]):
-                    pieces[0] = pieces[0][sent:]
-                else:
-                    del pieces[0]
-            if pieces:
+        for piece in (frame,) if isinstance(frame, bytes) else frame:
+            if self._outbox:
+                self._outbox.append(memoryview(piece))
+                continue
+            try:
+                sent = self._sock.send(piece)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return  # the host is gone; reading says so in its own time
+            if sent < len(piece):
+                self._outbox.append(memoryview(piece)[sent:])
                 self._loop.add_writer(self._fd, self._on_writable)
-        self._outbox.extend(pieces)
 
     def _on_writable(self) -> None:
         while self._outbox:
@@ -351,15 +355,15 @@ class Driver:
         while inbox:
             frame = inbox.popleft()
             kind = frame.kind
-            if kind == Kind.REQUEST:
+            if kind == _REQUEST:
                 self.receiver.on_request(frame)
-            elif kind == Kind.RESPONSE or kind == Kind.FAILURE:
+            elif kind == _RESPONSE or kind == _FAILURE:
                 finish = self._pending.pop(frame.id, None)
                 if finish is not None:
                     finish(frame)
                     if self._blocked:
                         return  # let the call that may just have been answered look first
-            elif kind == Kind.MIRROR:
+            elif kind == _MIRROR:
                 self.receiver.on_mirror(frame)
             else:
                 self._on_other(frame)
@@ -381,7 +385,13 @@ class Driver:
                 if event is not None:
                     event.set()
             case Kind.RELEASE:
-                self.objects.release(frame.id, frame.target)
+                if self.objects.release(frame.id, frame.target):
+                    self.write(self.connection.send_release(frame.id, 0))
+            case Kind.DISCARDED:
+                for entry in frame.handles:  # nobody wants them any more, but the host counts them as handed out
+                    self.objects.resolve(entry)
+            case Kind.WELCOME:
+                self.receiver.on_welcome(frame)
             case Kind.NOTIFY:
                 self.receiver.on_notify(frame)
             case Kind.GOODBYE:

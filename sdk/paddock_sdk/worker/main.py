@@ -19,6 +19,7 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.loop import WorkerLoop
 from paddock_sdk.worker.mirror import Mirror
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
 from paddock_sdk.worker.objects import ObjectTable
@@ -30,7 +31,8 @@ def serve(rpc: socket.socket, name: str) -> None:
     rpc.setblocking(False)
     # What the module logs belongs in its own output; anything milder than a warning would drown it.
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    asyncio.run(Worker(rpc, name).run())
+    with asyncio.Runner(loop_factory=WorkerLoop) as runner:
+        runner.run(Worker(rpc, name).run())
 
 
 class Worker:
@@ -62,6 +64,12 @@ class Worker:
 
     def on_notify(self, notice: Frame) -> None:
         """Ignore it: hosts of this version notify nothing."""
+
+    def on_welcome(self, welcome: Frame) -> None:
+        """Keep to the size of frame that the host accepts from this module."""
+        match self._driver.decode(welcome):
+            case {"frame_max": int() as frame_max}:
+                self._driver.connection.send_limit = frame_max
 
     def on_goodbye(self) -> None:
         """End: the host has taken its leave."""

@@ -104,19 +104,24 @@ class ObjectTable:
             self._exports[object_id].mount_point = point
         return object_id
 
-    def release(self, object_id: int, times: int) -> None:
-        """The host let go of an object it was handed `times` times; 0 confirms what this side let go of."""
+    def release(self, object_id: int, times: int) -> bool:
+        """The host let go of an object it was handed `times` times; 0 confirms what this side let go of.
+
+        Return whether that was the last the host knew of an object of this process, which is to be confirmed.
+        """
         if times == 0:
             if object_id not in self._stand_ins:
                 self._descriptions.pop(object_id, None)
-            return
+            return False
         exported = self._exports.get(object_id)
         if exported is None:
-            return
+            return False
         exported.times -= times
-        if exported.times <= 0:
-            del self._exports[object_id]
-            del self._export_ids[exported.key]
+        if exported.times > 0:
+            return False
+        del self._exports[object_id]
+        del self._export_ids[exported.key]
+        return True
 
     # -- other processes' objects ----------------------------------------------------------
 
@@ -158,7 +163,13 @@ class ObjectTable:
     def dropped(self) -> list[tuple[int, int]]:
         """Return the objects let go of since the last call, with how often each had come in."""
         collected, self._collected = self._collected, []
-        return [(id, times) for id, times in collected if id not in self._stand_ins]
+        gone: list[tuple[int, int]] = []
+        for object_id, times in collected:
+            if object_id in self._stand_ins:  # it came in again meanwhile; both counts are the new stand-in's
+                self._received[object_id] = self._received.get(object_id, 0) + times
+            else:
+                gone.append((object_id, times))
+        return gone
 
     def _on_collected(self, object_id: int) -> None:
         # Runs whenever the collector likes, on any thread: only notes what happened.
