@@ -105,7 +105,11 @@ class Codec:
         exported: list[object] = []
         before, self._exported = self._exported, exported if live_objects else None
         try:
-            body = self._pack(value)
+            try:
+                body = self._pack(value)
+            except UnicodeEncodeError:
+                exported.clear()
+                body = self._pack_tamed(value)
             large_mappings: list[int] = []
             check_caps(body, large_mappings)
             if large_mappings:
@@ -125,29 +129,22 @@ class Codec:
             RemoteProtocolError: the body is no value, or over a cap.
         """
         check_caps(body)
-        return _unpack(body, self._reader(objects))
+        return _unpack(body, functools.partial(self._extension, objects) if objects else self._plain_extension)
 
     # -- encoding --------------------------------------------------------------------------
 
-    def _pack(self, value: object) -> bytes:
-        try:
-            return self._packed(value)
-        except UnicodeEncodeError:
-            if self._exported is not None:
-                self._exported.clear()
+    def _pack_tamed(self, value: object) -> bytes:
         # Lone surrogates are rare enough to start again from the top, once, with every string looked at.
         self._taming = True
         try:
-            return self._nested(value)
+            return self._pack(value)
         finally:
             self._taming = False
 
-    def _nested(self, value: object) -> bytes:
-        """Pack the content of an extension."""
-        return self._packed(_tame(value) if self._taming else value)
-
-    def _packed(self, value: object) -> bytes:
+    def _pack(self, value: object) -> bytes:
         """Pack with a packer of this level's own: those around it are in the middle of something."""
+        if self._taming:
+            value = _tame(value)
         packer = self._packers.pop() if self._packers else msgpack.Packer(default=self._default, strict_types=True)
         body: bytes = packer.pack(value)
         if len(body) <= _KEPT_PACKER_BYTES:
@@ -157,23 +154,23 @@ class Codec:
     def _default(self, value: Any) -> object:
         kind = type(value)
         if kind is tuple:
-            return msgpack.ExtType(Ext.TUPLE, self._nested(list(value)))
+            return msgpack.ExtType(Ext.TUPLE, self._pack(list(value)))
         if kind is int:
             return _integer(value)
         if self._vocabulary is not None:
             known = self._vocabulary.to_wire(value)
             if known is not None:
-                return msgpack.ExtType(known[0], self._nested(known[1]))
+                return msgpack.ExtType(known[0], self._pack(known[1]))
         if isinstance(value, tuple):
-            return msgpack.ExtType(Ext.TUPLE, self._nested(list(value)))
+            return msgpack.ExtType(Ext.TUPLE, self._pack(list(value)))
         if isinstance(value, set | frozenset):
             if _is_loose(value):
                 raise EncodeError(f"a set of more than {_MAX_LOOSE_KEYS} values that are not text cannot be sent")
             code = Ext.SET if isinstance(value, set) else Ext.FROZENSET
-            return msgpack.ExtType(code, self._nested(list(value)))
+            return msgpack.ExtType(code, self._pack(list(value)))
         scalar = _scalar(value)
         if scalar is not None:
-            return msgpack.ExtType(Ext.SCALAR, self._nested(scalar))
+            return msgpack.ExtType(Ext.SCALAR, self._pack(scalar))
         plain = _plain(value)
         if plain is not None:
             return _tame(plain) if self._taming else plain
@@ -189,14 +186,10 @@ class Codec:
 
     # -- decoding --------------------------------------------------------------------------
 
-    def _reader(self, objects: Sequence[object]) -> Callable[[int, bytes], object]:
-        return functools.partial(self._extension, objects) if objects else self._plain_extension
-
     def _extension(self, objects: Sequence[object], code: int, data: bytes) -> object:
-        if code in _VOCABULARY_EXTENSIONS:
-            if self._vocabulary is None:
-                raise RemoteProtocolError(f"extension {code} where only plain values are expected")
-            return self._vocabulary.from_wire(code, _unpack(data, self._reader(objects)))
+        if code in _SCANNED_EXTENSIONS:
+            inner = functools.partial(self._extension, objects) if objects else self._plain_extension
+            return self._container(code, _unpack(data, inner))
         if code == Ext.HANDLE:
             if len(data) != 4:
                 raise RemoteProtocolError(f"a handle of {len(data)} bytes")
@@ -210,9 +203,13 @@ class Codec:
             if len(data) > _MAX_INTEGER_DIGITS:
                 raise RemoteProtocolError(f"an integer of {len(data)} digits")
             return int(data)
-        if code not in _SCANNED_EXTENSIONS:
-            raise RemoteProtocolError(f"extension {code} is not part of the protocol")
-        content = _unpack(data, self._reader(objects))
+        raise RemoteProtocolError(f"extension {code} is not part of the protocol")
+
+    def _container(self, code: int, content: Any) -> object:
+        if code in _VOCABULARY_EXTENSIONS:
+            if self._vocabulary is None:
+                raise RemoteProtocolError(f"extension {code} where only plain values are expected")
+            return self._vocabulary.from_wire(code, content)
         if code == Ext.SCALAR:
             return _read_scalar(content)
         if type(content) is not list:

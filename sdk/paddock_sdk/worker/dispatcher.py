@@ -71,7 +71,7 @@ class Dispatcher:
         }
 
     def _start(self, id: int, work: Any) -> None:
-        self._driver.own(id, asyncio.get_running_loop().start(work))
+        self._driver.own(id, asyncio.get_running_loop().create_task(work))
 
     async def _call_runtime(self, id: int, method: int, value: Any) -> None:
         serving.set(id)

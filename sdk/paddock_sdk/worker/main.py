@@ -19,7 +19,6 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
-from paddock_sdk.worker.loop import WorkerLoop
 from paddock_sdk.worker.mirror import Mirror
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
 from paddock_sdk.worker.objects import ObjectTable
@@ -31,8 +30,7 @@ def serve(rpc: socket.socket, name: str) -> None:
     rpc.setblocking(False)
     # What the module logs belongs in its own output; anything milder than a warning would drown it.
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    with asyncio.Runner(loop_factory=WorkerLoop) as runner:
-        runner.run(Worker(rpc, name).run())
+    asyncio.run(Worker(rpc, name).run())
 
 
 class Worker:

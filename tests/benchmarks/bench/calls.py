@@ -24,6 +24,7 @@ INPUT: Final = {
     "limit": 100,
     "recursive": True,
     "include": ["*.py", "*.toml"],
+    "exclude": "build/** dist/** .venv/**",
 }
 
 

@@ -45,7 +45,7 @@ class _Child(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._end = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,9 +66,7 @@ class _Child(asyncio.BufferedProtocol):
             if self._end - start < size:
                 break
             message = msgpack.unpackb(self._buffer[start + LENGTH.size : start + size])
-            task = asyncio.get_running_loop().create_task(self._answer(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[message["id"]] = asyncio.get_running_loop().create_task(self._answer(message))
             start += size
         rest = bytes(self._buffer[start : self._end])
         self._buffer[: len(rest)] = rest
@@ -77,6 +75,7 @@ class _Child(asyncio.BufferedProtocol):
     async def _answer(self, message: dict[str, Any]) -> None:
         data = msgpack.packb({"id": message["id"], "result": await _execute(message["params"])})
         self._transport.write(LENGTH.pack(len(data)) + data)
+        del self._tasks[message["id"]]
 
 
 async def _execute(params: dict[str, Any]) -> dict[str, Any]:
