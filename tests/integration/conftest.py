@@ -70,7 +70,8 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
     ) -> AsyncIterator[Session]:
         plan = {
             "session": {
-                "orchestrator": orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+                "orchestrator": orchestrator
+                or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
                 "context": context or {"module": "context-simple"},
             },
             "providers": list(providers),

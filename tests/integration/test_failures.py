@@ -350,7 +350,11 @@ async def test_the_time_a_module_waits_for_the_host_is_not_its_own(
 
     async with open_session(
         tools=[
-            {"module": "tool-patient", "source": write_module("tool-patient", _LATE), "limits": {"runtime_max": "300ms"}}
+            {
+                "module": "tool-patient",
+                "source": write_module("tool-patient", _LATE),
+                "limits": {"runtime_max": "300ms"},
+            }
         ],
         approval=SlowApproval(),
     ) as session:

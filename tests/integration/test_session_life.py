@@ -1,4 +1,4 @@
-"""A session from its first process to its last: what starts, in which order, and that nothing is left however it ends."""
+"""A session from its first process to its last: what starts, in which order, and that nothing is left of it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ async def test_modules_come_up_in_plan_order_hear_the_end_and_clean_up_in_revers
     log = tmp_path / "log"
     ordered = write_module("hooks-ordered", _ORDERED)
     entries = [
-        {"module": "hooks-ordered", "source": ordered, "config": {"who": who, "log": str(log)}} for who in ("one", "two")
+        {"module": "hooks-ordered", "source": ordered, "config": {"who": who, "log": str(log)}}
+        for who in ("one", "two")
     ]
     ready = {
         "module": "hooks-ready",
@@ -195,6 +196,15 @@ async def test_modules_that_are_nowhere_are_all_named_before_anything_starts(ope
         async with open_session(tools=[{"module": "tool-nowhere"}], hooks=[{"module": "hooks-nowhere"}]):
             pytest.fail("the session started")
     assert [problem.path for problem in caught.value.problems] == ["tools[0]", "hooks[0]"]
+
+
+def test_isolation_that_cannot_be_had_is_refused_before_anything_starts() -> None:
+    plan = {
+        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "tools": [{"module": "tool-filesystem", "isolation": "ns"}],
+    }
+    with pytest.raises(PlanError, match=r"tools\[0\].isolation.*process only"):
+        Session(plan)
 
 
 # -- ways to end ---------------------------------------------------------------------------

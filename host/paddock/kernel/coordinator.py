@@ -145,7 +145,9 @@ class HostedCoordinator(ModuleCoordinator):
         self.put(("session",), MirrorSection.SESSION, session)
 
     def _tell_cancellation(self) -> None:
-        self.put(("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, self.cancellation.running_calls])
+        self.put(
+            ("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, self.cancellation.running_calls]
+        )
 
 
 class _Broadcast:
@@ -193,9 +195,7 @@ class _Broadcast:
 
     def attribute_deleted(self, name: str) -> None:
         if self._coordinator._mirrors.drop(("attribute", name)):
-            self._coordinator._mirrors.tell(
-                MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name])
-            )
+            self._coordinator._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name]))
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
         count = len(self._coordinator.channels[channel])
@@ -234,4 +234,3 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
 def _headed(values: Values, name: str, value: Encoded) -> Encoded:
     """Return the message of a name and, undecoded behind it, a value."""
     return Encoded(bytes(values.encode(name).body) + bytes(value.body), value.handles)
-

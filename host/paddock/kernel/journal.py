@@ -41,7 +41,7 @@ class ContextJournal:
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages the context was told."""
         messages: list[dict[str, Any]] = []
-        for method, call in self._calls:
+        for _, call in self._calls:
             try:
                 args, kwargs = self._values.decode(call)
             except (RemoteProtocolError, TypeError, ValueError):

@@ -63,9 +63,7 @@ class Mirrors:
         self.put_quietly(key, section, change, may_call)
         self.tell(section, change, origin=origin, may_call=may_call)
 
-    def put_quietly(
-        self, key: Hashable, section: MirrorSection, change: Encoded, may_call: MayCall = everyone
-    ) -> None:
+    def put_quietly(self, key: Hashable, section: MirrorSection, change: Encoded, may_call: MayCall = everyone) -> None:
         """Write down the state under `key`, for workers that come later."""
         self._entries[key] = _Entry(section, change, may_call)
 

@@ -406,4 +406,3 @@ class HostedModule:
         )
         if len(self.denials) < _DENIALS_KEPT:
             self.denials.append(denial)
-

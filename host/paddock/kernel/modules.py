@@ -104,9 +104,7 @@ class HostedModules:
             return await self._call_context_again(module, call, method)
         return self._instead(module, call.handle, method, died)
 
-    async def _call_context_again(
-        self, module: HostedModule, call: RoutedCall, method: str
-    ) -> Encoded | None:
+    async def _call_context_again(self, module: HostedModule, call: RoutedCall, method: str) -> Encoded | None:
         instead = await self.revive(call.handle, method)
         if instead is not None:
             return instead

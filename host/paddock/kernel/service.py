@@ -391,4 +391,3 @@ def _is_handle(value: object) -> bool:
 
 def _malformed(what: str) -> RemoteProtocolError:
     return RemoteProtocolError(f"{what} that is none")
-

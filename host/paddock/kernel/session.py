@@ -99,6 +99,7 @@ class Session:
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
+        _check_isolation(self.plan)
         self._hosting = Hosting(
             working_dir=Path(working_dir or Path.cwd()).resolve(),
             environ=self._environ,
@@ -209,15 +210,15 @@ class _KernelSession(AmplifierSession):
         approval: ApprovalSystem | None,
         display: DisplaySystem | None,
     ) -> None:
-        self._entries: dict[tuple[str, int], ModuleEntry] = {(entry.kind, _index(entry)): entry for entry in plan.entries()}
+        self._entries: dict[tuple[str, int], ModuleEntry] = {
+            (entry.kind, _index(entry)): entry for entry in plan.entries()
+        }
         self._plan = plan
         self._resolutions = resolutions
         self._hosting = hosting
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
-        super().__init__(
-            plan.raw, session_id=session_id, approval_system=approval, display_system=display
-        )
+        super().__init__(plan.raw, session_id=session_id, approval_system=approval, display_system=display)
         self._ready = _ReadyQueue()
         self.coordinator.loader = self._ready
 
@@ -302,6 +303,21 @@ class _ReadyQueue:
         self._queue.clear()
 
 
+def _check_isolation(plan: MountPlan) -> None:
+    """Refuse what cannot be had: a module that was to be shut in is not started with less."""
+    problems = [
+        PlanProblem(
+            f"{entry.path}.isolation",
+            f"`{entry.isolation}` cannot be had: modules are isolated by process only",
+            "leave it out, or write `isolation: none` to say that this is enough",
+        )
+        for entry in plan.entries()
+        if entry.isolation not in (None, "none")
+    ]
+    if problems:
+        raise PlanError(problems, origin=str(plan.origin) if plan.origin is not None else None)
+
+
 def _resolve_all(plan: MountPlan, hosting: Hosting) -> dict[str, Resolution]:
     """Find every module's code before any is started; several that are missing are one error."""
     resolutions: dict[str, Resolution] = {}
@@ -346,4 +362,3 @@ def _dangling(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _is_tool_call(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") == "tool_call"
-

@@ -41,7 +41,7 @@ Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
 def _refuse_float(value: object) -> object:
     if isinstance(value, float):
         # pydantic turns a ValueError into its own error; a TypeError would pass through it.
-        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")  # noqa: TRY004
+        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What modules hand to the kernel: results of tools and hooks, and what providers, modules and sessions say of themselves.
+"""What modules hand to the kernel: results of tools and hooks, and what providers and sessions say of themselves.
 
 Unknown keyword arguments are ignored. A tool result's text for the model never holds control characters, and
 its optional content is limited to text and inline images, so that nothing in it makes a reader fetch anything.

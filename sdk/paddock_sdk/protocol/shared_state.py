@@ -83,8 +83,6 @@ def _compare(path: list[Any], before: Any, after: Any, changes: list[Change], de
         if before is _ABSENT or before != after or type(before) is not type(after):
             changes.append([path, [after]])
         return
-    for key in before:
-        if key not in after:
-            changes.append([[*path, key], []])
+    changes.extend([[*path, key], []] for key in before if key not in after)
     for key, value in after.items():
         _compare([*path, key], before.get(key, _ABSENT), value, changes, depth - 1)

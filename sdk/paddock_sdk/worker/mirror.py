@@ -12,13 +12,13 @@ from typing import Any
 from paddock_sdk.protocol import Frame
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from paddock_sdk.protocol.shared_state import SharedState
 from paddock_sdk.worker.cancellation import RemoteCancellationToken
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.hooks import RemoteHookRegistry
 from paddock_sdk.worker.objects import ObjectTable
 from paddock_sdk.worker.reporter import Reporter
-from paddock_sdk.protocol.shared_state import SharedState
 
 
 class Mirror:
