@@ -246,5 +246,5 @@ def ids(entries: Iterable[HandleEntry]) -> list[tuple[int, int]]:
 async def until(condition: Callable[[], object]) -> None:
     """Return when `condition` holds; it is looked at after each step of the loop."""
     async with asyncio.timeout(_SECONDS):
-        while not condition():  # noqa: ASYNC110 - what changes are plain attributes of the code under test
+        while not condition():
             await asyncio.sleep(0)
