@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from bench.calls import measure_calls, measure_in_flight
@@ -26,13 +27,16 @@ _RESULTS = Path(__file__).resolve().parent.parent.parent / ".bench" / "results.j
 
 async def _measure() -> list[Row]:
     async with reference_children() as children, Stage.open() as stage:
-        asynchronous = await AsyncioReference.open(children["asyncio"])
         blocking, raw = BlockingReference(children["blocking"]), RawPayload(children["payload"])
         await stage.start("tool", "tool-echo")
         await stage.start("orchestrator", "loop-timing")
+        with closing(await AsyncioReference.open(children["asyncio"])) as asynchronous:
+            calls = [
+                *await measure_calls(stage, asynchronous, blocking),
+                *await measure_in_flight(stage, asynchronous),
+            ]
         return [
-            *await measure_calls(stage, asynchronous, blocking),
-            *await measure_in_flight(stage, asynchronous),
+            *calls,
             *await measure_payload(stage, raw),
             *await measure_start(stage),
             *await measure_memory(stage),

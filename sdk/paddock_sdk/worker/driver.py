@@ -243,8 +243,9 @@ class Driver:
 
     def reply(self, id: int, value: object, *, live_objects: bool = True) -> None:
         """End the host's request `id` with a value; nothing happens if it has ended."""
-        body, handles = self.encode(value, live_objects=live_objects)
+        body, objects = self.codec.encode(value, live_objects=live_objects)
         if self.connection.is_serving(id):
+            handles = [self.objects.export(item) for item in objects] if objects else ()
             self.before_send()
             self.write(self.connection.send_response(id, body, handles))
 

@@ -28,9 +28,16 @@ from paddock_sdk.worker.reporter import Reporter
 def serve(rpc: socket.socket, name: str) -> None:
     """Run the worker of module `name` until its host lets go of it."""
     rpc.setblocking(False)
-    # What the module logs belongs in its own output; anything milder than a warning would drown it.
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     asyncio.run(Worker(rpc, name).run())
+
+
+def set_up_logging() -> None:
+    """Have what the module logs appear in its own output; anything milder than a warning would drown it.
+
+    Where it was done before the fork, nothing is left to do.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
 
 
 class Worker:

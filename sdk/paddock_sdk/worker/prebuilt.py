@@ -1,7 +1,7 @@
-"""Build the contract's models once, so that every process forked from here has them ready.
+"""Do once what every worker would do first, so that every process forked from here finds it done.
 
-The models put off building their validators until first use; imported in the template, this
-does it for all workers.
+The contract's models put off building their validators until first use, and a logging handler
+compiles its format. Imported in the template, this does both for all workers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from paddock_sdk.contract import interfaces, message_models, models
+from paddock_sdk.worker.main import set_up_logging
 
 for _source in (models, message_models, interfaces):
     for _model in vars(_source).values():
         if isinstance(_model, type) and issubclass(_model, BaseModel) and _model is not BaseModel:
             _model.model_rebuild()
+
+set_up_logging()

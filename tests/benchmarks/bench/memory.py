@@ -6,6 +6,7 @@ from statistics import mean
 from typing import Final
 
 import psutil
+
 from bench.row import Row, Target
 from bench.stage import Stage
 

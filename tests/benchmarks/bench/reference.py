@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+
 from bench.reference_child import LENGTH, PAYLOAD_BYTES
 from paddock.process.launcher import LaunchSpec
 from paddock.process.runtime import WorkerRuntime
@@ -55,7 +56,7 @@ class AsyncioReference(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._end = 0
         self._next_id = 1
-        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[object]] = {}
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -68,7 +69,11 @@ class AsyncioReference(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def close(self) -> None:
+        """Let go of the child."""
+        self._transport.abort()
+
+    async def call(self, method: str, params: dict[str, Any]) -> object:
         """Return the child's answer."""
         id, self._next_id = self._next_id, self._next_id + 1
         future = self._pending[id] = self._loop.create_future()

@@ -30,7 +30,10 @@ def table(rows: Sequence[Row]) -> str:
     widths = [max(len(line[column]) for line in (_HEAD, *lines)) for column in range(len(_HEAD))]
 
     def shown(line: Sequence[str]) -> str:
-        cells = [text.ljust(width) if column == 0 else text.rjust(width) for column, (text, width) in enumerate(zip(line, widths, strict=True))]
+        cells = [
+            text.ljust(width) if column == 0 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
         return "  ".join(cells).rstrip()
 
     return "\n".join([shown(_HEAD), shown(["-" * width for width in widths]), *map(shown, lines)])
@@ -41,7 +44,9 @@ def summary(rows: Sequence[Row]) -> str:
     missed = [row for row in rows if row.verdict == "MISSED"]
     if not missed:
         return "Every target is met."
-    names = "; ".join(f"{row.what}: {row.ratio if row.ratio is not None else row.ours:.2f}, target {row.target}" for row in missed)
+    names = "; ".join(
+        f"{row.what}: {row.ratio if row.ratio is not None else row.ours:.2f}, target {row.target}" for row in missed
+    )
     return f"{len(missed)} missed: {names}."
 
 

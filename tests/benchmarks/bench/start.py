@@ -18,12 +18,13 @@ async def measure_start(stage: Stage) -> list[Row]:
     """Measure a start by fork and a start by exec."""
     started = 0
 
-    async def start(spawn: Literal["template", "exec"]) -> list[float]:
+    async def started_by(spawn: Literal["template", "exec"]) -> list[float]:
         nonlocal started
         started += 1
         name = f"started_{started}"
+        start = stage.cast("tool", "tool-trivial", {"name": name}, spawn=spawn)
         before = time.perf_counter_ns()
-        module = await stage.start("tool", "tool-trivial", {"name": name}, spawn=spawn)
+        module = await start()
         await stage.tool(name).execute({})
         taken = (time.perf_counter_ns() - before) / 1e6
         await module.stop()
@@ -36,7 +37,7 @@ async def measure_start(stage: Stage) -> list[Row]:
         return [(time.perf_counter_ns() - before) / 1e6]
 
     samples = await interleave(
-        {"template": lambda: start("template"), "exec": lambda: start("exec"), "pass": passing}, _ROUNDS
+        {"template": lambda: started_by("template"), "exec": lambda: started_by("exec"), "pass": passing}, _ROUNDS
     )
     reference = samples.p50("pass")
     return [
