@@ -13,6 +13,7 @@ from paddock.rpc.handle import AnyHandle, Encoded, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
@@ -48,7 +49,10 @@ class HostedCoordinator(ModuleCoordinator):
             attached = self.__dict__["_module_attributes"][name]
         except KeyError:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
-        return self._values.decode(attached)
+        try:
+            return self._values.decode(attached)
+        except RemoteProtocolError as exc:
+            raise AttributeError(f"the attribute '{name}' that a module attached cannot be read: {exc}") from exc
 
     def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
         """Encode a change and put it in everyone's mirror but that of the module it came from."""
@@ -101,6 +105,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def patch_state_from(self, origin: Peer, changes: list[Change]) -> None:
         """Take a module's changes of `session_state`."""
+        self._shared_state.live = self.session_state
         self._shared_state.apply(changes)
         self._tell_state(changes, origin)
 
@@ -123,8 +128,7 @@ class HostedCoordinator(ModuleCoordinator):
         """Tell the workers what the application changed in place in `session_state` and `config`."""
         if self._values.encode(self.config).body != self._told_config:
             self._tell_session()
-        if self._shared_state.live is not self.session_state:
-            self._shared_state.live = self.session_state
+        self._shared_state.live = self.session_state
         changes = self._shared_state.changes()
         if changes:
             self._tell_state(changes, None)

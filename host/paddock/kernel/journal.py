@@ -42,11 +42,7 @@ class ContextJournal:
         """Return the messages the context was told."""
         messages: list[dict[str, Any]] = []
         for _, call in self._calls:
-            try:
-                args, kwargs = self._values.decode(call)
-            except (RemoteProtocolError, TypeError, ValueError):
-                continue  # the context took it, so it meant something there; it cannot be told again
-            told = args[0] if args else next(iter(kwargs.values()), None)
+            told = self._told(call)
             messages.extend(told if isinstance(told, list) else [told] if isinstance(told, dict) else [])
         return messages
 
@@ -70,10 +66,16 @@ class ContextJournal:
 
     async def ends_with(self, handle: Handle, call: Encoded) -> bool:
         """Whether the last message of the context is the one that `call` adds and the journal has not noted."""
-        args, kwargs = self._values.decode(call)
-        message = args[0] if args else next(iter(kwargs.values()), None)
         present = await self.present(handle)
-        return len(present) > len(self.messages()) and present[-1] == message
+        return len(present) > len(self.messages()) and present[-1] == self._told(call)
+
+    def _told(self, call: Encoded) -> Any:
+        """Return the one argument of a call, None if it has none."""
+        try:
+            args, kwargs = self._values.decode(call)
+            return args[0] if args else next(iter(kwargs.values()), None)
+        except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
+            return None  # if the context took it, it meant something there; it cannot be told again
 
     async def present(self, handle: Handle) -> list[dict[str, Any]]:
         """Return the messages that the context holds now."""

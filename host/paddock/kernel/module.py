@@ -26,10 +26,11 @@ from paddock.process.supervisor import Supervisor
 from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.channel import FOREVER, Channel
-from paddock.rpc.handle import Handle, HostObject
+from paddock.rpc.handle import Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import RoutedCall, Router
 from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.kernel.mounts import MULTI_POINTS
 from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, RemoteProtocolError, Role
 from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
@@ -306,7 +307,7 @@ class HostedModule:
             ValueError: the name is another module's, or the point takes no objects.
             TypeError: the object is plain data.
         """
-        if isinstance(obj, HostObject) or not isinstance(obj, Handle):
+        if not isinstance(obj, Handle) or obj.owner is not self.peer:
             raise TypeError("only an object of the module's own can be mounted")
         if name is None and point in ("tools", "providers"):
             name = obj.description(self._router.values.codec).attributes.get("name")
@@ -315,26 +316,32 @@ class HostedModule:
             known.rebind(obj)
             return
         self._check_ownership(coordinator, point, name)
+        coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._mounts[(point, name)] = obj
         self.on_mounted(point, obj)
-        coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
 
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
+        if point == "module-source-resolver":
+            raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
+        if point in MULTI_POINTS and not isinstance(name, str):
+            raise ValueError(f"what is mounted at {point} needs a name")
         present = coordinator.get(point, name)
-        if present is None or point not in ("tools", "providers"):
+        if present is None:
             return
         owner = self._router.values.handle_of(present)
-        if isinstance(owner, Handle) and (owner.owner is self.peer or self._may_replace(owner.owner.name)):
+        place = name or point
+        whose = owner.owner.name if isinstance(owner, Handle) else ""
+        if (isinstance(owner, Handle) and owner.owner is self.peer) or self._may_replace(point, place, whose):
             return
-        whose = f"module `{owner.owner.name}`" if isinstance(owner, Handle) else "the application"
         raise ValueError(
-            f"`{name}` at {point} is mounted by {whose}; to take its place, the entry of `{self.name}` has to say "
-            f"`replaces: {name}`"
+            f"`{place}` is mounted by {f'module `{whose}`' if whose else 'the application'}; to take its place, the "
+            f"entry of `{self.name}` has to say `replaces: {place}`"
         )
 
-    def _may_replace(self, owner: str) -> bool:
+    def _may_replace(self, point: str, name: str, owner: str) -> bool:
         # Each instance of a provider mounts under the module's own name first, and is renamed by the session then.
-        return self.entry.instance_id is not None or owner in self.entry.replaces or bool(self.entry.replaces)
+        is_instance = self.entry.instance_id is not None and point == "providers"
+        return is_instance or name in self.entry.replaces or owner in self.entry.replaces
 
     def _stand_in(self, point: str, handle: Handle) -> object:
         values = self._router.values
@@ -346,8 +353,9 @@ class HostedModule:
 
     def unmount(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
         """Unmount an object of this module; what is another's stays."""
-        if (point, name) in self._mounts:
-            del self._mounts[(point, name)]
+        handle = self._mounts.pop((point, name), None)
+        present = coordinator.get(point, name) if handle is not None else None
+        if present is not None and self._router.values.handle_of(present) is handle:
             coordinator.unmount_from(self.peer, point, name)
 
     def mounted_at(self, handle: Handle) -> str | None:

@@ -26,6 +26,7 @@ from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class HostService:
             args = self._values.codec.decode(message.body, message.handles)
             self._answer_at_once(call, partial(self._at_once[method], module, args))
         elif method in self._in_time:
-            self._router.serve(call, self._encoded(self._in_time[method](module, self._values.decode(message))))
+            work = self._in_time[method](module, self._values.decode(message))
+            self._router.serve(call, self._encoded(module, work))
         else:
             raise RemoteProtocolError(f"a request of host method {method}, which there is not")
 
@@ -106,7 +108,7 @@ class HostService:
         if method == HostMethod.SET_ATTRIBUTE:
             self._set_attribute(module, *self._headed(message))
         elif method in self._notices:
-            self._notices[method](module, self._values.codec.decode(message.body, message.handles))
+            self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
         else:
             raise RemoteProtocolError(f"a notification of host method {method}, which there is not")
 
@@ -124,22 +126,29 @@ class HostService:
     def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
             answer = act()
-        except (CallRefusedError, ValueError, TypeError, KeyError) as exc:
+        except (CallRefusedError, ValueError, TypeError, KeyError, RuntimeError) as exc:
             if isinstance(exc, CallRefusedError):
                 self._module_of(call.peer).deny(exc.denial)
             self._router.fail(call, exc)
             return
         self._router.respond(call, _NOTHING if answer is None else self._values.encode(answer))
 
-    async def _encoded(self, work: Coroutine[Any, Any, object]) -> Encoded:
-        return self._values.encode(await work)
+    async def _encoded(self, module: HostedModule, work: Coroutine[Any, Any, object]) -> Encoded:
+        try:
+            return self._values.encode(await work)
+        except CallRefusedError as exc:
+            module.deny(exc.denial)
+            raise
 
     # -- events ----------------------------------------------------------------------------
 
     def _event(self, message: Encoded) -> tuple[str, Payload]:
         match self._plain.decode(message.body):
             case [str() as event, data] if len(event) <= _MAX_NAME:
-                return event, Payload.of(data)
+                try:
+                    return event, Payload.of(data)
+                except (RuntimeError, TypeError) as exc:
+                    raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
         raise _malformed("an event")
 
     async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
@@ -220,12 +229,11 @@ class HostService:
 
     def _describe(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [int() as object_id, bytes() as description]:
+            case [int() as object_id, bytes() as description] if len(description) <= MAX_DESCRIPTION_BYTES:
                 handle = module.peer.export(object_id)
                 if handle is None:
                     return
-                handle.redescribe(description)
-                handle.description(self._values.codec)  # says at once if it is none
+                self._values.redescribe(handle, description)
                 self._tell_description(handle, module.peer)
                 return
         raise _malformed("an object's description")
@@ -272,7 +280,8 @@ class HostService:
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as channel, str() as name, callback]:
-                shown = self._values.object_of(callback) if _is_handle(callback) else callback
+                # What is no function contributes nothing: asking it fails, which is noted and passed over.
+                shown = self._values.object_of(callback) if isinstance(callback, AnyHandle) else None
                 self._coordinator.contribute_from(module.peer, channel, name, shown)
                 return
         raise _malformed("a contributor")
@@ -380,13 +389,17 @@ def _call_grant(point: str, name: str | None) -> str:
 
 def _is_change(change: object) -> bool:
     match change:
-        case [[_, *_], [] | [_]]:
-            return True
+        case [[_, *_] as path, [] | [_]]:
+            return all(_is_key(key) for key in path)
     return False
 
 
-def _is_handle(value: object) -> bool:
-    return isinstance(value, AnyHandle)
+def _is_key(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
 
 def _malformed(what: str) -> RemoteProtocolError:

@@ -1,8 +1,8 @@
 """A handler that lives in a worker, as the host's hook registry calls it.
 
-An event is encoded once however many handlers hear it. A handler that answers badly is the
-registry's to judge; one whose process dies or overstays is answered for here, by the policy of
-its plan entry: what guards a gate keeps it shut.
+An event is encoded once however many handlers hear it. A handler that answers badly or raises is
+the registry's to judge; one that cannot be asked, or whose process dies or overstays over it, is
+answered for here, by the policy of its plan entry: what guards a gate keeps it shut.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal
 
-from paddock.errors import ModuleDiedError, ModuleError, QuarantinedError
+from paddock.errors import ModuleError
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.router import Router
 from paddock_sdk.contract import events
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
 from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 
 OnFailure = Literal["deny", "continue"]
 
@@ -37,21 +39,27 @@ class HookProxy:
         """Ask the handler; what the module's death or delay comes to is answered in its place."""
         if self._method is None:
             raise TypeError(f"a handler of module `{self.handle.owner.name}` cannot be called")
-        message = payload.cache.get("message")
-        if not isinstance(message, Encoded):
-            message = self._router.values.encode([[event, payload.shared], {}])
-            payload.cache["message"] = message
         try:
+            message = payload.cache.get("message")
+            if not isinstance(message, Encoded):
+                message = self._router.values.encode([[event, payload.shared], {}])
+                payload.cache["message"] = message
             answer = await self._router.call(self.handle, self._method, message)
-        except (ModuleDiedError, QuarantinedError) as exc:
+        except (ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
+            if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
+                raise
             return self._in_its_place(event, exc)
         if answer.body == _NOTHING:
             return None
-        return self._router.values.decode(answer)
+        try:
+            return self._router.values.decode(answer)
+        except RemoteProtocolError:
+            return answer  # which is no hook result, and counts as any other answer that is none
 
-    def _in_its_place(self, event: str, error: ModuleError) -> object:
+    def _in_its_place(self, event: str, error: Exception) -> object:
         policy = self._on_failure or ("deny" if event in _GATES else "continue")
-        _log.warning("%s; its handler for %s counts as %s", error.summary, event, policy)
+        name, said = self.handle.owner.name, getattr(error, "summary", str(error))
+        _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, said)
         if policy == "continue":
             return None
-        return {"action": "deny", "reason": f"hook {error.summary}"}
+        return {"action": "deny", "reason": f"hook `{name}` could not be asked: {said}"}

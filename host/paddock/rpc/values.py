@@ -20,7 +20,7 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.describing import describe
 from paddock_sdk.protocol.description import encode_description
 from paddock_sdk.protocol.frames import Buffer
-from paddock_sdk.protocol.remote_object import stand_in
+from paddock_sdk.protocol.remote_object import refresh, stand_in
 
 if TYPE_CHECKING:
     from paddock.rpc.router import Router
@@ -99,6 +99,18 @@ class Values:
         handle.proxy = weakref.ref(instance)
         self._handles[instance] = handle
         return instance
+
+    def redescribe(self, handle: Handle, described: bytes) -> None:
+        """Take a newer description of a worker's object, and show what it says in the host's stand-in.
+
+        Raises:
+            RemoteProtocolError: it is no description.
+        """
+        handle.redescribe(described)
+        description = handle.description(self.codec)
+        known = handle.proxy() if handle.proxy is not None else None
+        if known is not None:
+            refresh(known, description)
 
     def bind(self, instance: object, handle: Handle) -> None:
         """Let `instance` be the host's stand-in for `handle`."""

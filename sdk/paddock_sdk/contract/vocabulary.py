@@ -188,7 +188,7 @@ def _message(error: BaseException) -> str:
 def _is_plain(value: object, depth: int = 3) -> bool:
     if value is None or type(value) in (bool, int, float, str, bytes):
         return True
-    if depth and type(value) is list:
+    if depth and (type(value) is list or type(value) is tuple):
         return all(_is_plain(item, depth - 1) for item in value)
     if depth and type(value) is dict:
         return all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())

@@ -60,6 +60,8 @@ class ScriptedWorker:
             self._loop.remove_reader(self._sock.fileno())
             self._loop.remove_writer(self._sock.fileno())
             self._sock.close()
+            self.is_cut_off = True
+            self._news.set()
 
     # -- what it owns ----------------------------------------------------------------------
 

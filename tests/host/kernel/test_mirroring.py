@@ -1,0 +1,283 @@
+"""What one module does to the shared state, as the others come to see it: in order, and never their own doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock_sdk.protocol import HandleEntry, Kind, RemoteProtocolError
+from paddock_sdk.protocol.body import unpack_prefix
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+
+from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from .conftest import Hosted, changes, tool
+
+
+def _named(worker: ScriptedWorker, section: MirrorSection) -> list[tuple[str, Any]]:
+    """Return the named values of a section that a worker has heard, and take them."""
+    named = []
+    for frame in changes(worker, section):
+        name, rest = unpack_prefix(frame.body)
+        named.append((name, worker.codec.decode(rest, frame.handles)))
+    return named
+
+
+async def test_a_new_worker_is_brought_up_to_date_before_it_is_mounted(hosted: Hosted) -> None:
+    hosted.coordinator.register_capability("theirs", {"number": 1})
+    hosted.coordinator.session_state["goal"] = ["one"]
+    hosted.coordinator.tell_state_changes()
+    hosted.coordinator.hooks.register("tool:pre", lambda event, data: None)
+    await hosted.start("tool", "tool-first", tool("first", colour="red"))
+    seen: list[Any] = []
+
+    async def look(worker: ScriptedWorker) -> None:
+        assert worker.heard(Kind.REQUEST) == []
+        seen.extend(frame.method for frame in worker.heard(Kind.MIRROR))
+        assert changes(worker, MirrorSection.SESSION) == [
+            {"session_id": "the-session", "parent_id": None, "config": {"session": {}}}
+        ]
+        assert changes(worker, MirrorSection.STATE) == [[[["goal"], [["one"]]]]]
+        assert changes(worker, MirrorSection.HEARD) == [["tool:pre", True]]
+        assert changes(worker, MirrorSection.CANCELLATION) == [["none", {}]]
+        assert _named(worker, MirrorSection.CAPABILITY) == [("theirs", {"number": 1})]
+        ((point, name, entry),) = changes(worker, MirrorSection.MOUNTED)
+        assert (point, name) == ("tools", "first")
+        assert worker.description(entry).attributes == {"name": "first", "colour": "red"}
+
+    await hosted.start("tool", "tool-second", look)
+    assert len(seen) == 6
+
+
+async def test_a_change_is_written_before_any_later_frame(hosted: Hosted) -> None:
+    """The answer to whoever causes it, the request of a third: both come after what the change itself says."""
+    _, first = await hosted.start("tool", "tool-first", tool("first"))
+    _, second = await hosted.start("orchestrator", "loop-second")
+    second.frames.clear()
+    first.request(0, HostMethod.REGISTER_CAPABILITY, "value", head="offered")
+    (tools_first,) = [hosted.coordinator.get("tools", "first")]
+    call = hosted.values.handle_of(tools_first)
+    assert call is not None
+    await first.take(Kind.RESPONSE)
+    await second.round_trip()
+    assert _named(second, MirrorSection.CAPABILITY) == [("offered", "value")]
+
+    first.request(0, HostMethod.REGISTER_CAPABILITY, 1, head="ordered")
+    first.notify(HostMethod.SET_ATTRIBUTE, 2, head="ordered")
+    first.notify(HostMethod.PATCH_STATE, [[["ordered"], [3]]])
+    await first.round_trip()
+    await second.round_trip()
+    order = [frame.method for frame in second.heard(Kind.MIRROR)]
+    assert order == [MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE, MirrorSection.STATE]
+
+
+@pytest.mark.parametrize(
+    ("cause", "section"),
+    [
+        ("mount", MirrorSection.MOUNTED),
+        ("unmount", MirrorSection.UNMOUNTED),
+        ("capability", MirrorSection.CAPABILITY),
+        ("attribute", MirrorSection.ATTRIBUTE),
+        ("no attribute", MirrorSection.ATTRIBUTE_DELETED),
+        ("state", MirrorSection.STATE),
+        ("contributor", MirrorSection.CONTRIBUTOR),
+    ],
+)
+async def test_a_module_never_hears_of_its_own_changes_and_all_others_do(
+    cause: str, section: MirrorSection, hosted: Hosted
+) -> None:
+    _, doer = await hosted.start("tool", "tool-doer", tool("old"))
+    doer.notify(HostMethod.SET_ATTRIBUTE, 1, head="known")
+    await doer.round_trip()
+    _, onlooker = await hosted.start("tool", "tool-onlooker")
+    doer.frames.clear()
+    onlooker.frames.clear()
+    match cause:
+        case "mount":
+            await doer.ask(0, HostMethod.MOUNT, ["tools", "new", doer.own(9, {"execute": ASYNC})])
+        case "unmount":
+            await doer.ask(0, HostMethod.UNMOUNT, ["tools", "old"])
+        case "capability":
+            await doer.ask(0, HostMethod.REGISTER_CAPABILITY, 1, head="offered")
+        case "attribute":
+            doer.notify(HostMethod.SET_ATTRIBUTE, 1, head="attached")
+        case "no attribute":
+            doer.notify(HostMethod.DELETE_ATTRIBUTE, ["known"])
+        case "state":
+            doer.notify(HostMethod.PATCH_STATE, [[["key"], [1]]])
+        case "contributor":
+            await doer.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "doer", doer.function(9)])
+    await doer.round_trip()
+    await onlooker.round_trip()
+    assert [frame.method for frame in onlooker.heard(Kind.MIRROR)] == [section]
+    assert doer.heard(Kind.MIRROR) == []
+
+
+async def test_who_registers_a_handler_hears_that_the_event_is_heard_and_so_does_everyone_else(hosted: Hosted) -> None:
+    """Also the registrant: its own emits have to come to the host from now on, and that before its call returns."""
+    _, hook = await hosted.start("hook", "hooks-one")
+    _, other = await hosted.start("tool", "tool-other")
+    registration = hook.request(0, HostMethod.REGISTER, ["tool:pre", 0, "mine", hook.function(5)])
+    heard = await hook.take(Kind.MIRROR, Kind.RESPONSE)
+    while heard.kind == Kind.MIRROR and heard.method != MirrorSection.HEARD:
+        heard = await hook.take(Kind.MIRROR, Kind.RESPONSE)
+    assert heard.kind == Kind.MIRROR and hook.value(heard) == ["tool:pre", True]
+    number = await hook.answer(registration)
+    await hook.ask(0, HostMethod.UNREGISTER, [number])
+    await other.round_trip()
+    assert changes(other, MirrorSection.HEARD) == [["tool:pre", True], ["tool:pre", False]]
+
+
+async def test_changes_of_state_are_patches_and_a_late_worker_gets_the_whole(hosted: Hosted) -> None:
+    _, writer = await hosted.start("tool", "tool-writer")
+    _, reader = await hosted.start("tool", "tool-reader")
+    reader.frames.clear()
+    patches: list[Any] = [
+        [["goal"], [{"turns": 0, "notes": []}]],
+        [["goal", "turns"], [1]],
+        [["goal", "notes"], []],
+        [["other"], ["x"]],
+        [["other"], []],
+    ]
+    for patch in patches:
+        writer.notify(HostMethod.PATCH_STATE, [patch])
+    await writer.round_trip()
+    await reader.round_trip()
+    assert changes(reader, MirrorSection.STATE) == [[patch] for patch in patches]
+    assert hosted.coordinator.session_state == {"goal": {"turns": 1}}
+    late: list[Any] = []
+
+    async def look(worker: ScriptedWorker) -> None:
+        late.extend(changes(worker, MirrorSection.STATE))
+
+    await hosted.start("tool", "tool-late", look)
+    assert late == [[[["goal"], [{"turns": 1}]]]]
+
+
+async def test_state_that_the_application_puts_in_another_dict_is_the_state_modules_write_to(hosted: Hosted) -> None:
+    _, writer = await hosted.start("tool", "tool-writer")
+    hosted.coordinator.session_state = {"mine": 1}
+    writer.notify(HostMethod.PATCH_STATE, [[["theirs"], [2]]])
+    await writer.round_trip()
+    assert hosted.coordinator.session_state == {"mine": 1, "theirs": 2}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param([[], [1]], id="no path"),
+        pytest.param([["key"], [1, 2]], id="two values"),
+        pytest.param(["key", [1]], id="a path that is text"),
+        pytest.param([[["key"]], [1]], id="a key that cannot be one"),
+        pytest.param([[{"a": 1}], []], id="another such key"),
+        pytest.param([["a", ["key"]], [1]], id="such a key further in"),
+        pytest.param({"key": 1}, id="no change at all"),
+    ],
+)
+async def test_a_patch_that_is_none_ends_the_worker_and_leaves_the_state_alone(patch: Any, hosted: Hosted) -> None:
+    hosted.coordinator.session_state["a"] = {"b": 1}
+    module, writer = await hosted.start("tool", "tool-writer")
+    writer.notify(HostMethod.PATCH_STATE, [patch])
+    await writer.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    assert hosted.coordinator.session_state == {"a": {"b": 1}}
+
+
+async def test_state_holds_data_only_so_a_live_object_in_a_patch_ends_the_worker(hosted: Hosted) -> None:
+    """An object of the host's own bookkeeping must never become something that modules can call."""
+    module, writer = await hosted.start("tool", "tool-writer")
+    _, reader = await hosted.start("tool", "tool-reader")
+    reader.frames.clear()
+    writer.notify(HostMethod.PATCH_STATE, [[["key"], [writer.own(9, {"work": ASYNC})]]])
+    await writer.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    await reader.round_trip()
+    assert reader.heard(Kind.MIRROR) == []
+
+
+async def test_attributes_carry_objects_that_others_can_call_and_the_application_can_read(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner")
+    _, reader = await hosted.start("tool", "tool-reader")
+    reader.frames.clear()
+    owner.notify(HostMethod.SET_ATTRIBUTE, {"store": owner.own(9, {"read": ASYNC})}, head="shared")
+    await owner.round_trip()
+    await reader.round_trip()
+    ((name, value),) = _named(reader, MirrorSection.ATTRIBUTE)
+    assert name == "shared"
+    entry = value["store"]
+    assert isinstance(entry, HandleEntry)
+    reader.call_object(entry.id)
+    assert (await owner.request_from_host()).target == 9
+    on_the_host: Any = hosted.coordinator
+    assert hasattr(on_the_host.shared["store"], "read")
+    owner.notify(HostMethod.DELETE_ATTRIBUTE, ["shared"])
+    await owner.round_trip()
+    assert not hasattr(on_the_host, "shared")
+
+
+async def test_an_attribute_whose_value_cannot_be_read_is_as_good_as_absent(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner")
+    body, _ = owner.codec.encode("broken")
+    owner.write(owner.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, body + b"\xc1"))
+    await owner.round_trip()
+    assert not hasattr(hosted.coordinator, "broken")
+    assert getattr(hosted.coordinator, "broken", "absent") == "absent"
+
+
+async def test_a_capability_whose_value_cannot_be_read_is_an_error_of_its_reader_only(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner")
+    body, _ = owner.codec.encode("broken")
+    id, frame = owner.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + b"\xc1")
+    owner.write(frame)
+    assert await owner.answer(id) is None
+    with pytest.raises(RemoteProtocolError):
+        hosted.coordinator.get_capability("broken")
+
+
+async def test_the_running_tools_and_the_wish_to_stop_are_told_to_everyone(hosted: Hosted) -> None:
+    _, loop = await hosted.start("orchestrator", "loop-one")
+    _, other = await hosted.start("tool", "tool-other")
+    other.frames.clear()
+    loop.notify(HostMethod.TOOL_STARTED, ["call_b", "bash"])
+    loop.notify(HostMethod.TOOL_STARTED, ["call_a", "read"])
+    loop.notify(HostMethod.TOOL_STARTED, ["call_c", "grep"])
+    loop.notify(HostMethod.TOOL_COMPLETED, ["call_c"])
+    assert await loop.ask(0, HostMethod.REQUEST_CANCEL, ["graceful"]) is True
+    assert await loop.ask(0, HostMethod.REQUEST_CANCEL, ["graceful"]) is False
+    await other.round_trip()
+    assert changes(other, MirrorSection.CANCELLATION) == [["graceful", {"call_b": "bash", "call_a": "read"}]]
+
+
+async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worker(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner", tool("changing", description="old"))
+    _, reader = await hosted.start("orchestrator", "loop-reader")
+    ((_, _, entry),) = changes(reader, MirrorSection.MOUNTED)
+    on_the_host: Any = hosted.coordinator.get("tools", "changing")
+    assert on_the_host.description == "old"
+    description = owner.describe({"execute": ASYNC}, name="changing", description="new")
+    owner.notify(HostMethod.DESCRIBE, [5, description])
+    await owner.round_trip()
+    await reader.round_trip()
+    ((number, told),) = changes(reader, MirrorSection.DESCRIPTION)
+    assert (number, told) == (entry.id, description)
+    assert on_the_host.description == "new"
+
+    async def look(worker: ScriptedWorker) -> None:
+        ((_, _, fresh),) = changes(worker, MirrorSection.MOUNTED)
+        assert worker.description(fresh).attributes["description"] == "new"
+
+    await hosted.start("tool", "tool-late", look)
+
+
+@pytest.mark.parametrize("description", [b"\xc0", b"\xc1", bytes(300 * 1024)])
+async def test_a_new_description_that_is_none_ends_the_worker(description: bytes, hosted: Hosted) -> None:
+    module, owner = await hosted.start("tool", "tool-owner", tool("changing"))
+    owner.notify(HostMethod.DESCRIBE, [5, description])
+    await owner.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+
+
+async def test_a_description_of_an_object_that_nobody_holds_is_ignored(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner")
+    owner.notify(HostMethod.DESCRIBE, [4711, owner.describe({})])
+    await owner.round_trip()
