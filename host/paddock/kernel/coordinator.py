@@ -6,6 +6,7 @@ own, so that no name a module chooses can reach the host's state.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from paddock.kernel.mirrors import MayCall, Mirrors
@@ -13,10 +14,12 @@ from paddock.rpc.handle import AnyHandle, Encoded, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
+
+_log = logging.getLogger(__name__)
 
 
 class HostedCoordinator(ModuleCoordinator):
@@ -138,8 +141,13 @@ class HostedCoordinator(ModuleCoordinator):
         touched = {path[0] for path, _ in changes}
         for key in touched:
             if key in self.session_state:
-                whole = self._values.encode([[[key], [self.session_state[key]]]])
-                self._mirrors.put_quietly(("state", key), MirrorSection.STATE, whole)
+                try:
+                    whole, _ = self._values.codec.encode([[[key], [self.session_state[key]]]], live_objects=False)
+                except LocalProtocolError as exc:
+                    _log.warning("session_state[%r] cannot be told to modules that start later: %s", key, exc)
+                    self._mirrors.drop(("state", key))
+                else:
+                    self._mirrors.put_quietly(("state", key), MirrorSection.STATE, Encoded(whole))
             else:
                 self._mirrors.drop(("state", key))
 

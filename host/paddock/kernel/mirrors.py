@@ -7,12 +7,16 @@ the host sends them later. Nobody is told of a change that was its own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from paddock.rpc.handle import Encoded
 from paddock.rpc.peer import Peer
+from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.methods import MirrorSection
+
+_log = logging.getLogger(__name__)
 
 MayCall = Callable[[Peer], bool]
 
@@ -44,7 +48,7 @@ class Mirrors:
         """Bring a new worker up to date, and keep it so."""
         self._peers[peer] = None
         for entry in self._entries.values():
-            peer.mirror(entry.section, entry.change, may_call=entry.may_call(peer))
+            self._tell_one(peer, entry)
 
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
@@ -75,6 +79,14 @@ class Mirrors:
         self, section: MirrorSection, change: Encoded, *, origin: Peer | None = None, may_call: MayCall = everyone
     ) -> None:
         """Tell everyone but its origin of a change that a new worker need not hear of by itself."""
+        entry = _Entry(section, change, may_call)
         for peer in self._peers:
             if peer is not origin:
-                peer.mirror(section, change, may_call=may_call(peer))
+                self._tell_one(peer, entry)
+
+    def _tell_one(self, peer: Peer, entry: _Entry) -> None:
+        try:
+            peer.mirror(entry.section, entry.change, may_call=entry.may_call(peer))
+        except LocalProtocolError as exc:
+            # A module can make such a thing of parts that are small enough; no other has to fail over it.
+            _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)

@@ -205,7 +205,7 @@ class HostService:
 
     def _set_default_fields(self, module: HostedModule, args: Any) -> None:
         match args:
-            case dict() as fields if all(isinstance(name, str) for name in fields):
+            case [dict() as fields] if all(isinstance(name, str) for name in fields):
                 module.authority.check_hook_results()
                 self._coordinator.hooks.set_default_fields(**fields)
                 return

@@ -7,11 +7,12 @@ holds a secret stays home.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any, Final
 
-from paddock_sdk.protocol.description import MAX_MEMBERS, Description, Flavour, Member
+from paddock_sdk.protocol.description import MAX_MEMBERS, Description, Flavour, Member, is_identifier, is_public
 
 _SECRET_WORDS: Final = (
     "api_key",
@@ -29,6 +30,8 @@ _MAX_DATA_DEPTH: Final = 12  # JSON schemas of tools nest about this deep at mos
 
 def flavour_of(function: object) -> Flavour:
     """Tell how `function` has to be called."""
+    with contextlib.suppress(Exception):  # wrappers that wrap each other, or an object that pretends to be one
+        function = inspect.unwrap(function)  # type: ignore[arg-type]
     call = function
     if not inspect.isroutine(function) and not isinstance(function, functools.partial):
         call = getattr(function, "__call__", function)  # noqa: B004 - the bound method, not whether there is one
@@ -48,8 +51,9 @@ def describe(value: object) -> Description:
     """Return the description of a function or object."""
     if is_function(value):
         name = getattr(value, "__name__", type(value).__name__)
-        shown = name if name.isidentifier() else "function"
-        return Description(shown, (Member("__call__", flavour_of(value)),), {}, is_function=True)
+        return Description(
+            name if is_identifier(name) else "function", (Member("__call__", flavour_of(value)),), {}, is_function=True
+        )
     members: list[Member] = []
     attributes: dict[str, Any] = {}
     for name in _public_names(value):
@@ -63,15 +67,16 @@ def describe(value: object) -> Description:
             members.append(Member(name, flavour_of(item)))
         elif not _is_secret(name) and _is_plain(item):
             attributes[name] = _masked(item)
-    return Description(type(value).__name__, tuple(members), attributes)
+    name = type(value).__name__
+    return Description(name if is_identifier(name) else "Object", tuple(members), attributes)
 
 
 def _public_names(value: object) -> list[str]:
-    names = dict.fromkeys(name for name in dir(type(value)) if not name.startswith("_"))
-    names.update(dict.fromkeys(name for name in getattr(value, "__dict__", ()) if not name.startswith("_")))
+    names = dict.fromkeys(name for name in dir(type(value)) if is_public(name))
+    names.update(dict.fromkeys(name for name in getattr(value, "__dict__", ()) if is_public(name)))
     if callable(value):
         names["__call__"] = None
-    return [name for name in names if name.isidentifier()]
+    return list(names)
 
 
 def _is_secret(name: str) -> bool:

@@ -11,14 +11,17 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.kernel.loading import safe_exception_str
+from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.objects import Exported, ObjectTable
+
+_MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
 
 Runtime = Callable[[int, Any], Awaitable[Any]]
 
@@ -87,7 +90,7 @@ class Dispatcher:
     ) -> None:
         serving.set(id)
         try:
-            result = await function(*args, **kwargs)
+            result = await _outcome(function(*args, **kwargs))
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
@@ -100,33 +103,30 @@ class Dispatcher:
     ) -> None:
         serving.set(id)
         try:
-            result = await function(*args, **kwargs)
+            try:
+                result = await _outcome(function(*args, **kwargs))
+            except asyncio.CancelledError:
+                raise
+            except BaseException as exc:  # as in _run
+                result = _failure(exc, f"the tool raised {type(exc).__name__}")
             self._say_changes(exported)
             self._reply_tool_result(id, result)
-        except asyncio.CancelledError as exc:
+        except BaseException as exc:  # cancelled, or not even a failure could be told
             self._driver.fail(id, exc)
-        except BaseException as exc:  # as in _run
-            self._reply_tool_result(
-                id, _failed_result(type(exc).__name__, f"the tool raised {type(exc).__name__}: {exc}")
-            )
         finally:
             self._driver.disown(id)
 
     def _reply_tool_result(self, id: int, result: Any) -> None:
-        if not (hasattr(result, "success") and hasattr(result, "output")):
-            kind = type(result).__name__
-            result = _failed_result("TypeError", f"the tool returned `{kind}`; execute must return a ToolResult")
-        elif not hasattr(result, "model_dump"):  # a class of the module's own, in the contract's shape
-            result = _result(success=bool(result.success), output=result.output, error=getattr(result, "error", None))
         try:
-            self._driver.reply(id, result, live_objects=False)
-        except LocalProtocolError as exc:
-            self._driver.reply(id, _failed_result(type(exc).__name__, f"the tool's result cannot be sent: {exc}"))
+            self._driver.reply(id, _as_result(result), live_objects=False)
+        except Exception as exc:  # an object of the module's own may do anything when it is looked at
+            self._driver.reply(id, _failure(exc, "the tool's result cannot be sent"))
 
     async def _run_stream(self, id: int, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
         serving.set(id)
-        generator = function(*args, **kwargs)
+        generator: Any = None
         try:
+            generator = function(*args, **kwargs)
             async for item in generator:
                 await self._driver.send_item(id, item)
             self._driver.reply(id, None)
@@ -134,7 +134,8 @@ class Dispatcher:
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
-            await generator.aclose()
+            if generator is not None:
+                await generator.aclose()
 
     def _run_in_place(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -143,7 +144,7 @@ class Dispatcher:
         try:
             result = function(*args, **kwargs)
             if inspect.isawaitable(result):
-                self._start(id, self._run(id, exported, _constant(result), [], {}))
+                self._start(id, self._run(id, exported, lambda: result, [], {}))
                 return
             self._say_changes(exported)
             self._driver.reply(id, result)
@@ -156,12 +157,26 @@ class Dispatcher:
             self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
 
 
-def _constant(awaitable: Awaitable[Any]) -> Callable[[], Awaitable[Any]]:
-    return lambda: awaitable
+async def _outcome(returned: Any) -> Any:
+    """Return what module code comes to; behind a decorator a coroutine function may be a plain one, or the reverse."""
+    return await returned if inspect.isawaitable(returned) else returned
 
 
-def _failed_result(kind: str, message: str) -> Any:
-    return _result(success=False, output=None, error={"type": kind, "message": message})
+def _as_result(returned: Any) -> Any:
+    """Return a tool's answer as the contract's result."""
+    if not (hasattr(returned, "success") and hasattr(returned, "output")):
+        kind = type(returned).__name__
+        return _failure(TypeError(f"the tool returned `{kind}`; execute must return a ToolResult"))
+    if hasattr(returned, "model_dump"):
+        return returned
+    # A class of the module's own, in the contract's shape.
+    return _result(success=bool(returned.success), output=returned.output, error=getattr(returned, "error", None))
+
+
+def _failure(error: BaseException, what: str = "") -> Any:
+    said = safe_exception_str(error)
+    message = f"{what}: {said}" if what else said
+    return _result(success=False, error={"type": type(error).__name__, "message": message[:_MESSAGE_CHARACTERS]})
 
 
 def _result(**fields: Any) -> Any:

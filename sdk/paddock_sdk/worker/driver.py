@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
+import functools
 import os
 import select
 import socket
@@ -22,11 +24,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, Protocol
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
-from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, RemoteProtocolError
+from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.frames import Buffer, Parts
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
+_ERROR_TEXT: Final = 4000  # characters about an error that could not itself be sent
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
 
 _REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
@@ -51,6 +54,8 @@ class Objects(Protocol):
     def has_dropped(self) -> bool: ...
 
     def dropped(self) -> list[tuple[int, int]]: ...
+
+    def take_back(self, entries: Sequence[HandleEntry]) -> None: ...
 
 
 class Receiver(Protocol):
@@ -85,7 +90,8 @@ class Driver:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credited: dict[int, asyncio.Event] = {}
         self._blocked = 0
-        self._mail: deque[Callable[[], None]] = deque()
+        self._mail: deque[Callable[[], object]] = deque()
+        self._mail_lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.get_ident()
         self._loop: asyncio.AbstractEventLoop
@@ -105,8 +111,11 @@ class Driver:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
             self._loop.remove_reader(self._wake)
-            self._sock.close()
-            os.close(self._wake)
+            with self._mail_lock:
+                self._sock.close()
+                os.close(self._wake)
+            while self._mail:  # what other threads still wanted fails now, in their own hands
+                self._mail.popleft()()
             self._end_all()
         self.closed.set()
 
@@ -128,10 +137,10 @@ class Driver:
             Exception: what the callee raised, rebuilt.
         """
         flags = Flag.IN_PLACE if in_place else Flag.NONE
-        if not self.in_loop_thread or asyncio.get_running_loop() is not self._loop:
-            return self._result(await asyncio.wrap_future(self._from_thread(target, method, value, flags)))
+        if not self.in_loop_thread:
+            return self._result(await self._from_loop(target, method, value, flags))
         future: asyncio.Future[Frame | None] = self._loop.create_future()
-        id = self._request(target, method, value, flags, future.set_result)
+        id = self._request(target, method, value, flags, functools.partial(_settle, future))
         try:
             return self._result(await future)
         except asyncio.CancelledError:
@@ -165,10 +174,22 @@ class Driver:
         body, handles = self.encode(value, head=head)
         self.before_send()
         if self.is_open:
-            self.write(self.connection.send_notify(0, method, body, handles))
+            try:
+                frame = self.connection.send_notify(0, method, body, handles)
+            except LocalProtocolError:
+                self.objects.take_back(handles)
+                raise
+            self.write(frame)
 
     async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
-        """Call a generator and yield its items as they come; leaving early cancels it."""
+        """Call a generator and yield its items as they come; leaving early cancels it.
+
+        Raises:
+            RuntimeError: this is not the module's own loop, which alone can read streams.
+            ModuleGoneError: the host is gone.
+        """
+        if not self.in_loop_thread:
+            raise RuntimeError("a stream of another module can only be read on this module's own event loop")
         queue: asyncio.Queue[Frame | None] = asyncio.Queue()
         id = self._request(target, method, value, Flag.STREAM, queue.put_nowait)
         self._items[id] = queue
@@ -203,33 +224,56 @@ class Driver:
             raise ModuleGoneError("the host has closed this module's connection")
         body, handles = self.encode(value, head=head)
         self.before_send()
-        id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=serving.get())
+        try:
+            id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=serving.get())
+        except LocalProtocolError:
+            self.objects.take_back(handles)
+            raise
         self._pending[id] = finish
         self.write(frame)
         return id
 
+    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> Frame | None:
+        """Make a call for code on another thread's loop."""
+        started: list[int] = []
+        future = self._from_thread(target, method, value, flags, started=started)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            with contextlib.suppress(ModuleGoneError):
+                self._post(lambda: self._give_up(*started))
+            raise
+
     def _from_thread(
-        self, target: int, method: int, value: object, flags: int, head: str | None = None
+        self,
+        target: int,
+        method: int,
+        value: object,
+        flags: int,
+        head: str | None = None,
+        started: list[int] | None = None,
     ) -> concurrent.futures.Future[Frame | None]:
         future: concurrent.futures.Future[Frame | None] = concurrent.futures.Future()
         context = contextvars.copy_context()
+        ids = started if started is not None else []
 
         def send() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                context.run(self._request, target, method, value, flags, future.set_result, head)
+                ids.append(context.run(self._request, target, method, value, flags, future.set_result, head))
             except BaseException as exc:  # belongs to the waiting thread, whatever it is
                 future.set_exception(exc)
 
         self._post(send)
         return future
 
-    def _give_up(self, id: int) -> None:
-        if self._pending.pop(id, None) is not None and not self.connection.is_closed:
-            frame = self.connection.send_cancel(id)
-            if frame is not None:
-                self.write(frame)
+    def _give_up(self, *ids: int) -> None:
+        for id in ids:
+            if self._pending.pop(id, None) is not None and not self.connection.is_closed:
+                frame = self.connection.send_cancel(id)
+                if frame is not None:
+                    self.write(frame)
 
     def _result(self, frame: Frame | None) -> Any:
         if frame is None:
@@ -247,14 +291,24 @@ class Driver:
         if self.connection.is_serving(id):
             handles = [self.objects.export(item) for item in objects] if objects else ()
             self.before_send()
-            self.write(self.connection.send_response(id, body, handles))
+            try:
+                frame = self.connection.send_response(id, body, handles)
+            except LocalProtocolError:
+                self.objects.take_back(handles)
+                raise
+            self.write(frame)
 
     def fail(self, id: int, error: BaseException) -> None:
-        """End the host's request `id` with an exception."""
-        body, _ = self.encode(error, live_objects=False)
-        if self.connection.is_serving(id):
-            self.before_send()
-            self.write(self.connection.send_failure(id, body))
+        """End the host's request `id` with an exception; one that cannot be sent is told in words."""
+        if not self.connection.is_serving(id):
+            return
+        self.before_send()
+        try:
+            frame = self.connection.send_failure(id, self.codec.encode(error, live_objects=False)[0])
+        except LocalProtocolError as exc:
+            told = RuntimeError(f"{type(error).__name__}, which cannot be sent: {exc}"[:_ERROR_TEXT])
+            frame = self.connection.send_failure(id, self.codec.encode(told, live_objects=False)[0])
+        self.write(frame)
 
     async def send_item(self, id: int, value: object) -> None:
         """Send one item of the stream that answers request `id`, when the reader has room for it."""
@@ -262,9 +316,16 @@ class Driver:
             event = self._credited.setdefault(id, asyncio.Event())
             event.clear()
             await event.wait()
-        body, handles = self.encode(value)
+        body, objects = self.codec.encode(value)
         if self.connection.is_serving(id):
-            self.write(self.connection.send_item(id, body, handles))
+            handles = [self.objects.export(item) for item in objects]
+            self.before_send()
+            try:
+                frame = self.connection.send_item(id, body, handles)
+            except LocalProtocolError:
+                self.objects.take_back(handles)
+                raise
+            self.write(frame)
 
     def own(self, id: int, task: asyncio.Task[None]) -> None:
         """Remember the task that serves request `id`, so that a cancellation finds it."""
@@ -380,7 +441,7 @@ class Driver:
             case Kind.CANCEL:
                 task = self._tasks.get(frame.id)
                 if task is not None:
-                    task.cancel()
+                    self._loop.call_soon(task.cancel)  # not before its first step, in which it takes on to answer
             case Kind.CREDIT:
                 event = self._credited.get(frame.id)
                 if event is not None:
@@ -424,11 +485,12 @@ class Driver:
 
     # -- other threads ---------------------------------------------------------------------
 
-    def _post(self, action: Callable[[], None]) -> None:
-        if not self.is_open:
-            raise ModuleGoneError("the host has closed this module's connection")
-        self._mail.append(action)
-        os.eventfd_write(self._wake, 1)
+    def _post(self, action: Callable[[], object]) -> None:
+        with self._mail_lock:
+            if not self.is_open:
+                raise ModuleGoneError("the host has closed this module's connection")
+            self._mail.append(action)
+            os.eventfd_write(self._wake, 1)
 
     def _on_wake(self) -> None:
         try:
@@ -444,3 +506,8 @@ class Driver:
             finish(None)
         for task in list(self._tasks.values()):
             task.cancel()
+
+
+def _settle(future: asyncio.Future[Frame | None], frame: Frame | None) -> None:
+    if not future.done():  # its caller may have been cancelled, and have had no time yet to say so
+        future.set_result(frame)

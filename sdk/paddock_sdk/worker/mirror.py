@@ -1,15 +1,16 @@
 """Apply the host's changes of shared state to this process's coordinator, in the order they come.
 
 A change is applied before any later frame is looked at, also inside a synchronous call. Nothing
-applied here is reported back.
+applied here is reported back. What another module offers and nobody can read is left out.
 """
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
-from paddock_sdk.protocol import Frame
+from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import SharedState
@@ -19,6 +20,8 @@ from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.hooks import RemoteHookRegistry
 from paddock_sdk.worker.objects import ObjectTable
 from paddock_sdk.worker.reporter import Reporter
+
+_log = logging.getLogger(__name__)
 
 
 class Mirror:
@@ -38,24 +41,31 @@ class Mirror:
     def on_mirror(self, change: Frame) -> None:
         """Apply one change."""
         section = change.method
-        if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
-            name, rest = unpack_prefix(change.body)
-            value = self._driver.decode_body(rest, change.handles)
-            self._coordinator.observer = None
-            if section == MirrorSection.CAPABILITY:
-                self._coordinator.register_capability(name, value)
-            else:
-                setattr(self._coordinator, name, value)
-                self._reporter.note_shared(name, value)
-                self._attributes.apply([[[name], [value]]])
-            self._coordinator.observer = self._reporter
-            return
-        value = self._driver.decode(change)
         self._coordinator.observer = None
         try:
-            self._apply(section, value)
+            if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
+                self._apply_named(section, change)
+            else:
+                self._apply(section, self._driver.decode(change))
         finally:
             self._coordinator.observer = self._reporter
+
+    def _apply_named(self, section: int, change: Frame) -> None:
+        name, rest = unpack_prefix(change.body)
+        coordinator = self._coordinator
+        try:
+            value = self._driver.decode_body(rest, change.handles)
+        except RemoteProtocolError as exc:
+            # The host passes on what modules offer without reading it, so this is the first to see what it is.
+            _log.warning("what another module offers as %r cannot be read: %s", name, exc)
+            (coordinator._capabilities if section == MirrorSection.CAPABILITY else vars(coordinator)).pop(name, None)
+            return
+        if section == MirrorSection.CAPABILITY:
+            coordinator.register_capability(name, value)
+        else:
+            setattr(coordinator, name, value)
+            self._reporter.note_shared(name, value)
+            self._attributes.apply([[[name], [value]]])
 
     def _apply(self, section: int, value: Any) -> None:
         coordinator = self._coordinator
@@ -98,9 +108,8 @@ class Mirror:
         self._is_telling = True
         try:
             self._state.live = self._coordinator.session_state
-            changes = self._state.changes()
-            if changes:
-                self._driver.notify(HostMethod.PATCH_STATE, changes)
+            for change in self._state.changes():
+                self._tell(HostMethod.PATCH_STATE, [change])
             if self._reporter.shared:
                 self._tell_attributes()
         finally:
@@ -113,4 +122,11 @@ class Mirror:
         }
         for path, value in self._attributes.changes():
             if value:
-                self._driver.notify(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])
+                self._tell(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])
+
+    def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> None:
+        try:
+            self._driver.notify(method, value, head=head)
+        except LocalProtocolError as exc:
+            # Raised here, it would fail whatever call happens to come next, which has nothing to do with it.
+            _log.warning("a change of shared state stays in this module: %s", exc)

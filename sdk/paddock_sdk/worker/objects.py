@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
@@ -31,7 +32,7 @@ class Exported:
         self.mount_point: str | None = None
         self.description = describe(value)
         self.methods: list[tuple[Any, Flavour]] = [
-            (value if self.description.is_function else getattr(value, member.name), member.flavour)
+            (value if self.description.is_function else _member(value, member.name), member.flavour)
             for member in self.description.members
         ]
 
@@ -41,7 +42,7 @@ class Exported:
             return False
         value = self.value
         for name, known in self.description.attributes.items():
-            if getattr(value, name, known) != known:
+            if _differs(value, name, known):
                 fresh = describe(value)
                 if fresh == self.description:
                     return False  # what differed is masked, or was lost and came back
@@ -85,6 +86,12 @@ class ObjectTable:
         self._export_ids[key] = object_id
         exported.times = 1
         return HandleEntry(HandleSide.SENDER, object_id, encode_description(exported.description, self._codec))
+
+    def take_back(self, entries: Iterable[HandleEntry]) -> None:
+        """Undo `export`: the frame could not be sent, so the host has not heard of what is in it."""
+        for entry in entries:
+            if entry.side == HandleSide.SENDER:
+                self.release(entry.id, 1)
 
     def exported(self, object_id: int) -> Exported:
         """Return what is known of one of this process's objects.
@@ -180,6 +187,20 @@ class ObjectTable:
             return self._stand_in_ids.get(value)
         except TypeError:  # unhashable or not weakly referable, so not one of ours
             return None
+
+
+def _member(value: object, name: str) -> Any:
+    try:
+        return getattr(value, name)
+    except Exception:  # a module's property that could be read just now; calling it will say so
+        return None
+
+
+def _differs(value: object, name: str, known: object) -> bool:
+    try:
+        return bool(getattr(value, name, known) != known)
+    except Exception:  # a module's property; what was known of it stands
+        return False
 
 
 def _identity(value: object) -> object:

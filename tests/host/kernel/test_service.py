@@ -151,12 +151,12 @@ async def test_a_handler_that_is_no_object_is_a_type_error(hosted: Hosted) -> No
 async def test_default_fields_are_for_hooks_and_orchestrators_to_set(hosted: Hosted) -> None:
     module, tool_worker = await hosted.start("tool", "tool-x")
     with pytest.raises(RefusedError):
-        await tool_worker.ask(0, HostMethod.SET_DEFAULT_FIELDS, {"session_id": "forged"})
+        await tool_worker.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "forged"}])
     assert len(module.denials) == 1
     _, loop = await hosted.start("orchestrator", "loop-x")
-    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, {"turn": 1})
+    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": 1}])
     with pytest.raises(RuntimeError, match="JSON"):
-        await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, {"turn": float("nan")})
+        await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": float("nan")}])
     heard: list[dict[str, Any]] = []
     hosted.coordinator.hooks.register("news", lambda event, data: heard.append(data))
     await loop.ask(0, HostMethod.EMIT, ["news", {}])
@@ -527,7 +527,7 @@ _NONSENSE: list[tuple[HostMethod, Any]] = [
     (HostMethod.EMIT, ["x", {"number": float("nan")}]),
     (HostMethod.EMIT, ["x", {b"bytes": 1}]),
     (HostMethod.SET_DEFAULT_FIELDS, [1]),
-    (HostMethod.SET_DEFAULT_FIELDS, {1: 1}),
+    (HostMethod.SET_DEFAULT_FIELDS, [{1: 1}]),
     (HostMethod.MOUNT, [1, 2]),
     (HostMethod.UNMOUNT, [None, None]),
     (HostMethod.REGISTER_CONTRIBUTOR, ["x", 1, 2]),
