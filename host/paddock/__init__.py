@@ -13,6 +13,10 @@ __all__ = ["ModuleStatus", "PaddockError", "Session", "__version__"]
 __version__ = "0.1.0"
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     # On first use: reading the version, or one error class, need not load everything a session is made of.
     if name in ("Session", "ModuleStatus"):

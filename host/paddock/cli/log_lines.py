@@ -12,6 +12,9 @@ from typing import Self
 
 from .render import Screen
 
+# The registry runs in the host: that a guard raised, and was skipped, is for the person to know.
+_HOST_LOGS = ("paddock.", "paddock_sdk.kernel.hooks")
+
 
 class LogLines(logging.Handler):
     """Writes records to `screen` while it is entered: those of the host from `level` on, others from errors on."""
@@ -22,7 +25,7 @@ class LogLines(logging.Handler):
         self._verbose = verbose
 
     def emit(self, record: logging.LogRecord) -> None:
-        is_host = record.name.startswith("paddock.")
+        is_host = record.name.startswith(_HOST_LOGS)
         if not (is_host or self._verbose or record.levelno >= logging.ERROR):
             return
         text = record.getMessage()

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -160,7 +161,7 @@ class HostedModule:
                     self._mirrors.attach(peer)
                     await self._mount(peer)
             except TimeoutError as exc:
-                limit = LimitHit("start_max", f"{self._start_max:g} s", "longer", "host timer")
+                limit = LimitHit("start_max", f"{self._start_max:g} s", "", "host timer")
                 self.supervisor.end(ExitReason.TIMEOUT, limit)
                 said = f"it was not mounted within {self._start_max:g} s"
                 raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
@@ -230,7 +231,7 @@ class HostedModule:
                 "import",
                 f"{kind}: {error}",
                 traceback=trace,
-                hints=[f"it was looked for in {self.resolution.package_dir}"],
+                hints=[_import_hint(error, self.resolution.package_dir)],
             )
         return ModuleLoadError(self.name, "mount", f"{kind}: {error}", traceback=trace)
 
@@ -272,7 +273,7 @@ class HostedModule:
     def on_overdue(self, call: RoutedCall, method: str) -> None:
         """A call has run longer than it may; the module is ended for that."""
         self.supervisor.call_in_flight = method
-        limit = LimitHit("runtime_max", f"{self.runtime_max:g} s", "longer", "host timer")
+        limit = LimitHit("runtime_max", f"{self.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:
@@ -414,3 +415,12 @@ class HostedModule:
         )
         if len(self.denials) < _DENIALS_KEPT:
             self.denials.append(denial)
+
+
+def _import_hint(error: BaseException, package_dir: Path) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"`{error.name}` is no part of the module; a module can import the standard library, its own code, "
+            "amplifier_core, msgpack and pydantic"
+        )
+    return f"its code is in {package_dir}"

@@ -21,14 +21,12 @@ from paddock.errors import (
     AnswerTypeError,
     ModuleDiedError,
     ModuleLoadError,
-    ModuleMissingError,
     PaddockError,
-    PlanError,
-    PlanProblem,
 )
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
+from paddock.kernel.readiness import check_isolation, check_working_dir, resolve_modules
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.process.exit_report import ExitReport
@@ -99,9 +97,9 @@ class Session:
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
-        _check_isolation(self.plan)
+        check_isolation(self.plan)
         self._hosting = Hosting(
-            working_dir=Path(working_dir or Path.cwd()).resolve(),
+            working_dir=check_working_dir(Path(working_dir or Path.cwd())),
             environ=self._environ,
             base=self.plan.origin.parent if self.plan.origin is not None else Path.cwd(),
             on_output=on_output,
@@ -135,7 +133,7 @@ class Session:
         return self._kernel
 
     async def __aenter__(self) -> Self:
-        resolutions = _resolve_all(self.plan, self._hosting)
+        resolutions = resolve_modules(self.plan, self._hosting)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._hosting)
             self._kernel = _KernelSession(
@@ -143,6 +141,7 @@ class Session:
             )
             stack.push_async_callback(self._cleanup)
             await self._kernel.initialize()
+            self._kernel.check_guards()
             self._stack = stack.pop_all()
         return self
 
@@ -238,6 +237,16 @@ class _KernelSession(AmplifierSession):
         if module.wants_session_ready:
             self._ready.enqueue_on_session_ready(module.name, lambda coordinator: module.session_ready())
 
+    def check_guards(self) -> None:
+        """Refuse to go on without a hook that the plan wants failures of to count as deny.
+
+        Raises:
+            PaddockError: what kept it from starting.
+        """
+        for entry in self._plan.hooks:
+            if entry.on_failure == "deny" and entry.path in self._problems:
+                raise self._problems[entry.path]
+
     def _fail_initialization(self, error: Exception) -> NoReturn:
         cause: BaseException | None = error
         while cause is not None:
@@ -301,40 +310,6 @@ class _ReadyQueue:
 
     def clear_on_session_ready_queue(self) -> None:
         self._queue.clear()
-
-
-def _check_isolation(plan: MountPlan) -> None:
-    """Refuse what cannot be had: a module that was to be shut in is not started with less."""
-    problems = [
-        PlanProblem(
-            f"{entry.path}.isolation",
-            f"`{entry.isolation}` cannot be had: modules are isolated by process only",
-            "leave it out, or write `isolation: none` to say that this is enough",
-        )
-        for entry in plan.entries()
-        if entry.isolation not in (None, "none")
-    ]
-    if problems:
-        raise PlanError(problems, origin=str(plan.origin) if plan.origin is not None else None)
-
-
-def _resolve_all(plan: MountPlan, hosting: Hosting) -> dict[str, Resolution]:
-    """Find every module's code before any is started; several that are missing are one error."""
-    resolutions: dict[str, Resolution] = {}
-    missing: list[tuple[ModuleEntry, ModuleMissingError]] = []
-    for entry in plan.entries():
-        try:
-            resolutions[entry.path] = hosting.resolve(entry)
-        except ModuleMissingError as exc:
-            missing.append((entry, exc))
-    if len(missing) == 1:
-        raise missing[0][1]
-    if missing:
-        raise PlanError(
-            [PlanProblem(entry.path, str(exc), "; ".join(exc.hints)) for entry, exc in missing],
-            origin=str(plan.origin) if plan.origin is not None else None,
-        )
-    return resolutions
 
 
 def _index(entry: ModuleEntry) -> int:

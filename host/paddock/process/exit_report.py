@@ -112,7 +112,8 @@ class ExitReport:
         if self.detail and self.reason is ExitReason.PROTOCOL:
             sentence += f": {self.detail}"
         if self.limit is not None:
-            sentence += f" ({self.limit.name}: {self.limit.observed} of {self.limit.configured})"
+            observed = f", {self.limit.observed} seen" if self.limit.observed else ""
+            sentence += f" ({self.limit.name} {self.limit.configured}{observed})"
         if self.reason is not ExitReason.START:
             sentence += f" after {_duration(self.uptime)}"
         if self.call_in_flight is not None:

@@ -46,7 +46,7 @@ def test_a_recorded_reason_outweighs_what_the_status_shows() -> None:
         (ExitReport("tool-x", ExitReason.SIGNALLED, 65, signal=40), "tool-x was killed by signal 40 after 1 min 5 s"),
         (
             ExitReport("tool-x", ExitReason.MEMORY, 7260, signal=9, limit=MEMORY),
-            "tool-x was ended for using too much memory (memory_max: 257 MiB of 256 MiB) after 2 h 1 min",
+            "tool-x was ended for using too much memory (memory_max 256 MiB, 257 MiB seen) after 2 h 1 min",
         ),
         (
             ExitReport("tool-x", ExitReason.START, 0, detail="runtime: ModuleNotFoundError: No module named 'x'"),
@@ -86,7 +86,7 @@ def test_the_data_is_the_report_in_types_json_knows() -> None:
         "call_in_flight": None,
         "stderr_tail": ["a", "b"],
         "detail": "",
-        "message": "tool-x was ended for using too much memory (memory_max: 257 MiB of 256 MiB) after 2.0 s",
+        "message": "tool-x was ended for using too much memory (memory_max 256 MiB, 257 MiB seen) after 2.0 s",
     }
 
 
