@@ -120,6 +120,21 @@ class HostedCoordinator(ModuleCoordinator):
         finally:
             self._origin = None
 
+    def withdraw_contributor(self, channel: str, callback: object) -> None:
+        """Forget a contributor whose module is no more."""
+        contributors = self.channels.get(channel, [])
+        contributors[:] = [known for known in contributors if known["callback"] is not callback]
+
+    def retract(self, name: str, value: Encoded) -> None:
+        """Forget a capability, unless another has taken its place."""
+        if self._capabilities.get(name) is value:
+            del self._capabilities[name]
+            self._mirrors.put(
+                ("capability", name),
+                MirrorSection.CAPABILITY,
+                _headed(self._values, name, self._values.encode(None)),
+            )
+
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
         value = super().get_capability(name)

@@ -78,20 +78,31 @@ class Hosting:
     ) -> None:
         try:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
-                async with anyio.create_task_group() as stopping:
-                    for module in self.modules.all:
-                        stopping.start_soon(module.stop)
-                for launcher in self._launchers.values():
-                    await launcher.aclose()
+                await self._stop_modules()
         finally:
-            self.router.cancel_all()
-            await self._tasks.__aexit__(None, None, None)
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            try:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
+                    for launcher in self._launchers.values():
+                        await launcher.aclose()
+            finally:
+                self.router.cancel_all()
+                await self._tasks.__aexit__(None, None, None)
+                shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def _stop_modules(self) -> None:
+        # The orchestrator first: what it still has to put in order, it does with the others' help.
+        for module in self.modules.all:
+            if module.kind == "orchestrator":
+                await module.stop()
+        async with anyio.create_task_group() as stopping:
+            for module in self.modules.all:
+                if module.kind != "orchestrator":
+                    stopping.start_soon(module.stop)
 
     def bind(self, coordinator: HostedCoordinator) -> None:
         """Serve workers on behalf of `coordinator`."""
         self.coordinator = coordinator
-        self.router.service = HostService(self.router, coordinator, self.modules.of)
+        self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
         coordinator.register_capability("session.working_dir", str(self.working_dir))
 
     def resolve(self, entry: ModuleEntry) -> Resolution:

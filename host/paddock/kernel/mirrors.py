@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from paddock.rpc.handle import Encoded
+from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import MirrorSection
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Mirrors:
     def __init__(self) -> None:
         self._peers: dict[Peer, None] = {}
         self._entries: dict[Hashable, _Entry] = {}
+        self._codec = Codec()
 
     @property
     def peers(self) -> list[Peer]:
@@ -90,3 +92,11 @@ class Mirrors:
         except LocalProtocolError as exc:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
+
+    def redescribed(self, handle: Handle) -> None:
+        """Tell everyone who knows the object behind `handle` how it is described now."""
+        for peer in self._peers:
+            known = peer.granted(handle)
+            if known is not None:
+                body, _ = self._codec.encode([known, bytes(handle.described)], live_objects=False)
+                peer.mirror(MirrorSection.DESCRIPTION, Encoded(body), may_call=False)

@@ -21,18 +21,27 @@ from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.registrations import Registrations
 from paddock.plan.models import ModuleEntry
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.process.module_process import ModuleProcess
 from paddock.process.supervisor import Supervisor
 from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.channel import FOREVER, Channel
-from paddock.rpc.handle import Handle
+from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import RoutedCall, Router
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS
-from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, RemoteProtocolError, Role
+from paddock_sdk.protocol import (
+    MAX_FRAME_BYTES,
+    PROTOCOL_VERSION,
+    Connection,
+    LocalProtocolError,
+    RemoteProtocolError,
+    Role,
+)
 from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
@@ -40,7 +49,6 @@ _RUNTIME_MAX: Final = {"tool": 120.0, "hook": 30.0, "context": 60.0, "provider":
 _START_MAX: Final = 60.0  # seconds from launch to mounted; importing a vendor's SDK on a busy machine takes ten
 _FRAME_MAX: Final = {"tool": 4 * 1024 * 1024, "hook": 4 * 1024 * 1024}
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-_LINGER_SECONDS: Final = 0.5  # a process that has closed its connection has this long to end by itself
 _DENIALS_KEPT: Final = 100
 
 _log = logging.getLogger(__name__)
@@ -52,17 +60,6 @@ class _Life:
 
     peer: Peer
     report: asyncio.Future[ExitReport]
-
-
-@dataclass(slots=True)
-class _Registration:
-    """One handler of the module, in the order it was registered."""
-
-    proxy: HookProxy
-    name: str | None
-    event: str
-    unregister: Callable[[], None]
-    is_renewed: bool
 
 
 class HostedModule:
@@ -93,9 +90,8 @@ class HostedModule:
         self._mirrors = mirrors
         self._config = config
         self._life: _Life | None = None
-        self._mounts: dict[tuple[str, str | None], Handle] = {}
-        self._registrations: list[_Registration] = []
-        self._is_restarting = False
+        self._registrations = Registrations(router.values.codec)
+        self._was_mounted = False
         self._level = ""
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
@@ -128,10 +124,6 @@ class HostedModule:
         """How the module's process is shut in."""
         return self._level
 
-    def session_peers(self) -> list[Peer]:
-        """Return every worker of the session."""
-        return self._mirrors.peers
-
     # -- lives -----------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -145,33 +137,59 @@ class HostedModule:
         async with self._lock:
             if self.is_running:
                 return
-            self._is_restarting = self._life is not None
-            for registration in self._registrations:
-                registration.is_renewed = False
+            if self.supervisor.process is not None:  # its connection is gone, and it not quite yet
+                await self.supervisor.report(self.supervisor.process)
+            is_restart = self._was_mounted
             process = await self.supervisor.start()
             self._level = process.ready.lockdown_level
             peer = Peer(self.name, self.kind, self._router, self.authority, self.runtime_max)
+            peer.channel = Channel(Connection(Role.HOST, receive_limit=self._frame_max), peer)
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
+            self._registrations.begin_life()
             try:
                 with anyio.fail_after(self._start_max):
-                    connection = Connection(Role.HOST, receive_limit=self._frame_max)
-                    peer.channel = await Channel.open(process.rpc, connection, peer)
-                    await self._greet(peer)
-                    self._mirrors.attach(peer)
-                    await self._mount(peer)
+                    await self._bring_up(process, peer, is_restart)
             except TimeoutError as exc:
                 limit = LimitHit("start_max", f"{self._start_max:g} s", "", "host timer")
-                self.supervisor.end(ExitReason.TIMEOUT, limit)
+                self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
                 said = f"it was not mounted within {self._start_max:g} s"
                 raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
+            except LocalProtocolError as exc:
+                self._abandon(peer, ExitReason.START, detail=str(exc))
+                raise ModuleLoadError(self.name, "start", f"the session cannot be told to it: {exc}") from exc
             except BaseException as exc:
-                self.supervisor.end(ExitReason.START, detail=getattr(exc, "summary", ""))
+                self._abandon(peer, ExitReason.START, detail=getattr(exc, "summary", ""))
                 raise
-            if self._is_restarting:
-                self._drop_what_was_not_renewed()
-                if self.on_restarted is not None:
-                    await self.on_restarted(self)
+            self._registrations.end_beginning()
+            self._was_mounted = True
+
+    async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool) -> None:
+        # The context answers nobody before it knows what its predecessor knew.
+        peer.is_restoring = is_restart and self.on_restarted is not None
+        await peer.channel.open(process.rpc)
+        await self._greet(peer)
+        self._mirrors.attach(peer)
+        await self._mount(peer)
+        if is_restart and self.on_restarted is not None:
+            try:
+                await self.on_restarted(self)
+            except Exception as exc:  # whatever the module raised over it
+                said = f"what it knew could not be told to it again: {exc}"
+                raise ModuleLoadError(self.name, "mount", said) from exc
+        if is_restart and self.wants_session_ready:
+            await self._ask_ready()
+        peer.is_restoring = False
+
+    def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
+        """End a life that did not get as far as being mounted.
+
+        What the first one has done so far is taken back; what an earlier life did waits for the next.
+        """
+        self.supervisor.end(reason, limit, detail=detail)
+        peer.channel.close()
+        if not self._was_mounted:
+            self._registrations.take_back_all()
 
     async def _greet(self, peer: Peer) -> None:
         hello = await peer.hello
@@ -236,7 +254,15 @@ class HostedModule:
         return ModuleLoadError(self.name, "mount", f"{kind}: {error}", traceback=trace)
 
     async def session_ready(self) -> None:
-        """Let the module know that everything is mounted."""
+        """Let the module know that everything is mounted.
+
+        Raises:
+            TimeoutError: it has not taken note within the time it has to start.
+        """
+        with anyio.fail_after(self._start_max):
+            await self._ask_ready()
+
+    async def _ask_ready(self) -> None:
         await self._router.ask(self.peer, WorkerMethod.SESSION_READY, self._router.values.encode([]))
 
     async def stop(self) -> None:
@@ -254,16 +280,12 @@ class HostedModule:
     def on_lost(self, peer: Peer) -> None:
         """The connection is gone; see to it that the process is as well."""
         self._mirrors.detach(peer)
-        if self.supervisor.process is not None:
-            self._router.spawn(self._see_it_end())
-
-    async def _see_it_end(self) -> None:
         process = self.supervisor.process
-        if process is not None:
-            with anyio.move_on_after(_LINGER_SECONDS):
-                await process.wait()
-        if self.supervisor.process is process:
-            self.supervisor.end(ExitReason.KILLED_BY_HOST)
+        if process is not None and self._life is not None and self._life.peer is peer:
+            self._router.spawn(self._see_it_end(process))
+
+    async def _see_it_end(self, process: ModuleProcess) -> None:
+        await self.supervisor.report(process)
 
     def on_violation(self, error: RemoteProtocolError) -> None:
         """The module broke the protocol; it is ended for that."""
@@ -278,13 +300,13 @@ class HostedModule:
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:
         """Return the error that tells how the life behind `peer` ended, during `method`."""
-        report = await self._death()
+        report = await self._death() if self._life is not None and self._life.peer is peer else None
         if report is None:
             report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
-        if report.call_in_flight is None:
-            report = replace(report, call_in_flight=method)
-            if self.reports:
-                self.reports[-1] = report
+        elif report.call_in_flight is None:
+            told = replace(report, call_in_flight=method)
+            self.supervisor.reports[:] = [told if known is report else known for known in self.reports]
+            report = told
         return ModuleDiedError(self.name, report)
 
     async def _death(self) -> ExitReport | None:
@@ -312,14 +334,20 @@ class HostedModule:
             raise TypeError("only an object of the module's own can be mounted")
         if name is None and point in ("tools", "providers"):
             name = obj.description(self._router.values.codec).attributes.get("name")
-        known = self._mounts.get((point, name))
-        if known is not None and self._is_restarting:
-            known.rebind(obj)
+        place = (point, name)
+        act = self._registrations.renew(("mount", *place), obj)
+        if act is not None:
+            self._mirrors.redescribed(act.handle)
             return
         self._check_ownership(coordinator, point, name)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
-        self._mounts[(point, name)] = obj
+        self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj))
         self.on_mounted(point, obj)
+
+    def _withdraw(self, coordinator: HostedCoordinator, handle: Handle) -> None:
+        """Unmount an object from wherever the session has it now: a provider may have been given another name."""
+        if handle.mounted is not None:
+            coordinator.unmount_from(self.peer, *handle.mounted)
 
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
         if point == "module-source-resolver":
@@ -352,56 +380,58 @@ class HostedModule:
             return proxy
         return values.object_of(handle)
 
-    def unmount(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
+    def unmount(self, point: str, name: str | None) -> None:
         """Unmount an object of this module; what is another's stays."""
-        handle = self._mounts.pop((point, name), None)
-        present = coordinator.get(point, name) if handle is not None else None
-        if present is not None and self._router.values.handle_of(present) is handle:
-            coordinator.unmount_from(self.peer, point, name)
+        act = self._registrations.of("mount", point, name)
+        if act is not None:
+            self._registrations.take_back(act)
 
     def mounted_at(self, handle: Handle) -> str | None:
         """Return the point at which `handle` is mounted, if it is."""
-        return next((point for (point, _), mounted in self._mounts.items() if mounted is handle), None)
+        key = self._registrations.key_of(handle, "mount")
+        return str(key[1]) if key is not None else None
 
     def handle_at(self, point: str) -> Handle | None:
         """Return the handle of what this module mounted at a point that holds one object."""
-        return self._mounts.get((point, None))
+        act = self._registrations.of("mount", point, None)
+        return act.handle if act is not None else None
 
     def register_handler(
         self, hooks: HookRegistry, event: str, priority: int, name: str | None, handle: Handle
     ) -> Callable[[], None]:
         """Register a handler of this module, or renew the registration of an earlier life."""
-        if self._is_restarting:
-            for registration in self._registrations:
-                if not registration.is_renewed and (registration.event, registration.name) == (event, name):
-                    registration.proxy.handle.rebind(handle)
-                    registration.is_renewed = True
-                    return self._remover(registration)
-        method = handle.description(self._router.values.codec).number_of("__call__")
-        proxy = HookProxy(self._router, handle, method, self.entry.on_failure)
-        unregister = hooks.register(event, proxy, priority, name or f"{self.name}:{event}")
-        registration = _Registration(proxy, name, event, unregister, is_renewed=True)
-        self._registrations.append(registration)
-        return self._remover(registration)
+        act = self._registrations.renew(("handler", event, name), handle)
+        if act is None:
+            method = handle.description(self._router.values.codec).number_of("__call__")
+            proxy = HookProxy(self._router, handle, method, self.entry.on_failure)
+            unregister = hooks.register(event, proxy, priority, name or f"{self.name}:{event}")
+            act = self._registrations.add(("handler", event, name), handle, unregister)
+        registered = act
+        return lambda: self._registrations.take_back(registered)
 
     def unregister_handler(self, name: str) -> None:
         """Remove this module's most recent handler under `name`."""
-        named = [registration for registration in self._registrations if registration.name == name]
-        if named:
-            self._remover(named[-1])()
+        act = self._registrations.latest_handler(name)
+        if act is not None:
+            self._registrations.take_back(act)
 
-    def _remover(self, registration: _Registration) -> Callable[[], None]:
-        def remove() -> None:
-            if registration in self._registrations:
-                self._registrations.remove(registration)
-                registration.unregister()
+    def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, callback: Handle) -> None:
+        """Add a contributor of this module, or renew that of an earlier life."""
+        if self._registrations.renew(("contributor", channel, name), callback) is None:
+            shown = self._router.values.object_of(callback)
+            coordinator.contribute_from(self.peer, channel, name, shown)
+            self._registrations.add(
+                ("contributor", channel, name), callback, lambda: coordinator.withdraw_contributor(channel, shown)
+            )
 
-        return remove
-
-    def _drop_what_was_not_renewed(self) -> None:
-        for registration in list(self._registrations):
-            if not registration.is_renewed:
-                self._remover(registration)()
+    def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
+        """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle."""
+        handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
+        if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
+            return
+        coordinator.offer_from(self.peer, name, value)
+        if handle is not None:
+            self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
 
     def deny(self, denial: Denial) -> None:
         """Note an act that was refused."""

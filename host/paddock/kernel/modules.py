@@ -9,6 +9,7 @@ table of failures; it decides, and asks the module and the journal to act.
 from __future__ import annotations
 
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from paddock.errors import ModuleError
 from paddock.kernel.journal import ContextJournal
@@ -43,7 +44,7 @@ class HostedModules:
         self.all: list[HostedModule] = []
         self._router = router
         self._journal = journal
-        self._by_peer: dict[Peer, HostedModule] = {}
+        self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
 
     def add(self, module: HostedModule) -> None:
         """Take a module into the session."""

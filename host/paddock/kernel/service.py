@@ -18,6 +18,7 @@ import anyio
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.mirrors import Mirrors
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import IncomingCall, Router
@@ -27,7 +28,7 @@ from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
-from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from paddock_sdk.protocol.methods import HostMethod
 
 if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
@@ -44,9 +45,14 @@ class HostService:
     """Serves one session's workers."""
 
     def __init__(
-        self, router: Router, coordinator: HostedCoordinator, module_of: Callable[[Peer], HostedModule]
+        self,
+        router: Router,
+        coordinator: HostedCoordinator,
+        mirrors: Mirrors,
+        module_of: Callable[[Peer], HostedModule],
     ) -> None:
         self._router = router
+        self._mirrors = mirrors
         self._values = router.values
         self._coordinator = coordinator
         self._module_of = module_of
@@ -140,6 +146,12 @@ class HostService:
             module.deny(exc.denial)
             raise
 
+    def forget(self, peer: Peer) -> None:
+        """A worker is gone, and with it the numbers of its registrations."""
+        gone = [number for number, (owner, _) in self._unregister.items() if owner is peer]
+        for number in gone:
+            del self._unregister[number]
+
     # -- events ----------------------------------------------------------------------------
 
     def _event(self, message: Encoded) -> tuple[str, Payload]:
@@ -223,7 +235,7 @@ class HostService:
     def _unmount(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as point, (None | str()) as name]:
-                module.unmount(self._coordinator, point, name)
+                module.unmount(point, name)
                 return
         raise _malformed("an unmount")
 
@@ -234,17 +246,9 @@ class HostService:
                 if handle is None:
                     return
                 self._values.redescribe(handle, description)
-                self._tell_description(handle, module.peer)
+                self._mirrors.redescribed(handle)
                 return
         raise _malformed("an object's description")
-
-    def _tell_description(self, handle: Handle, origin: Peer) -> None:
-        for peer in self._module_of(origin).session_peers():
-            known = peer.granted(handle)
-            if known is not None:
-                peer.mirror(
-                    MirrorSection.DESCRIPTION, self._values.encode([known, bytes(handle.described)]), may_call=False
-                )
 
     # -- what modules leave for each other -------------------------------------------------
 
@@ -256,11 +260,13 @@ class HostService:
 
     def _register_capability(self, module: HostedModule, name: str, value: Encoded) -> None:
         module.authority.check_capability(name)
-        self._coordinator.offer_from(module.peer, name, value)
+        self._values.decode(value)  # said at once if it is none: later it would be every other module's trouble
+        module.offer(self._coordinator, name, value)
 
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
             raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+        self._values.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, name, value)
 
     def _delete_attribute(self, module: HostedModule, args: Any) -> None:
@@ -279,10 +285,12 @@ class HostService:
 
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [str() as channel, str() as name, callback]:
+            case [str() as channel, str() as name, Handle() as callback]:
+                module.contribute(self._coordinator, channel, name, callback)
+                return
+            case [str() as channel, str() as name, _]:
                 # What is no function contributes nothing: asking it fails, which is noted and passed over.
-                shown = self._values.object_of(callback) if isinstance(callback, AnyHandle) else None
-                self._coordinator.contribute_from(module.peer, channel, name, shown)
+                self._coordinator.contribute_from(module.peer, channel, name, None)
                 return
         raise _malformed("a contributor")
 
@@ -295,12 +303,12 @@ class HostService:
     def _register_cleanup(self, module: HostedModule, args: Any) -> None:
         match args:
             case [Handle() as function]:
-                self._coordinator.register_cleanup(partial(self._run_cleanup, function))
+                self._coordinator.register_cleanup(partial(self._run_if_alive, function))
                 return
         raise _malformed("a cleanup function")
 
-    async def _run_cleanup(self, function: Handle) -> None:
-        """Run a module's cleanup function, if the life it belongs to is not over."""
+    async def _run_if_alive(self, function: Handle) -> None:
+        """Run a function of a module, for as long as it may take, if the life it belongs to is not over."""
         method = function.description(self._values.codec).number_of("__call__")
         if function.owner.is_open and method is not None:
             with anyio.move_on_after(_CLEANUP_SECONDS):
@@ -352,7 +360,7 @@ class HostService:
     def _on_cancel(self, module: HostedModule, args: Any) -> None:
         match args:
             case [Handle() as callback]:
-                self._coordinator.cancellation.on_cancel(partial(self._run_cleanup, callback))
+                self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, callback))
                 return
         raise _malformed("a callback")
 

@@ -94,13 +94,15 @@ class Channel(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_lost = False
 
-    @classmethod
-    async def open(cls, sock: socket.socket, connection: Connection, receiver: Receiver) -> Channel:
-        """Take over `sock`, the host's end of a worker's socket pair."""
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
-        _, channel = await asyncio.get_running_loop().create_connection(lambda: cls(connection, receiver), sock=sock)
-        return channel
+    async def open(self, sock: socket.socket) -> None:
+        """Take over `sock`, the host's end of a worker's socket pair; it is closed also when that fails."""
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
+            await self._loop.create_connection(lambda: self, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
 
     @property
     def unsent_bytes(self) -> int:
@@ -132,7 +134,10 @@ class Channel(asyncio.BufferedProtocol):
 
     def cancel(self, call: OpenCall) -> None:
         """Give `call` up: it is not ended any more, and the worker is told."""
-        if self.calls.pop(call.id, None) is not None and self.is_open:
+        if self.calls.get(call.id) is not call:
+            return  # ended, or another channel's: ids are each channel's own
+        del self.calls[call.id]
+        if self.is_open:
             frame = self.connection.send_cancel(call.id)
             if frame is not None:
                 self.write(frame)

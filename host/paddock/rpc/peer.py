@@ -70,6 +70,7 @@ class Peer:
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
         self.channel: Channel
+        self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, IncomingCall] = {}
         self.blocked: list[IncomingCall] = []
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
@@ -81,6 +82,11 @@ class Peer:
     @property
     def is_open(self) -> bool:
         return self.channel.is_open
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether a call of one of its objects would be answered by what the caller means."""
+        return self.channel.is_open and not self.is_restoring
 
     def export(self, object_id: int) -> Handle | None:
         """Return the handle of an object of this worker, if the host still holds it."""

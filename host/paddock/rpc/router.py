@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
@@ -27,6 +28,7 @@ _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
+_log = logging.getLogger(__name__)
 _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STREAM}
 
 
@@ -52,12 +54,14 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 class RoutedCall(OpenCall):
     """A call of a worker's object, with the request it is made for, if any."""
 
-    __slots__ = ("handle", "message", "method", "origin")
+    __slots__ = ("credit", "handle", "message", "method", "origin", "owner")
 
     def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__()
         self.origin = origin
         self.handle = handle
+        self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
+        self.credit = 0  # items its stream may still send
         self.method = method
         self.message = message
 
@@ -76,10 +80,11 @@ class Forward(RoutedCall):
         self.router.on_forward_end(self, frame)
 
     def on_item(self, frame: Frame) -> None:
+        self.router.item_came(self)
         self.router.on_forward_item(self, frame)
 
     def on_overdue(self) -> None:
-        self.router.afterlife.on_overdue(self.handle.owner, self)
+        self.router.afterlife.on_overdue(self.owner, self)
 
 
 class HostCall(RoutedCall):
@@ -99,7 +104,7 @@ class HostCall(RoutedCall):
             self.future.set_result(frame)
 
     def on_overdue(self) -> None:
-        self.router.afterlife.on_overdue(self.handle.owner, self)
+        self.router.afterlife.on_overdue(self.owner, self)
 
 
 class HostStream(HostCall):
@@ -114,6 +119,7 @@ class HostStream(HostCall):
         self.frames: asyncio.Queue[Frame | None] = asyncio.Queue()
 
     def on_item(self, frame: Frame) -> None:
+        self.router.item_came(self)
         self.frames.put_nowait(frame)
 
     def on_end(self, frame: Frame | None) -> None:
@@ -131,6 +137,9 @@ class Service(Protocol):
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
         """Note that a worker may not call what it was shown; return what it is told."""
+
+    def forget(self, peer: Peer) -> None:
+        """A worker is gone."""
 
 
 class Afterlife(Protocol):
@@ -225,6 +234,7 @@ class Router:
         """Drop what the worker asked for; nobody is left to hear the answers."""
         for call in list(peer.incoming.values()):
             self._on_cancel(peer, call.id)
+        self.service.forget(peer)
         self.afterlife.on_lost(peer)
 
     def respond(self, call: IncomingCall, answer: Encoded) -> None:
@@ -242,8 +252,13 @@ class Router:
 
     def fail(self, call: IncomingCall, error: BaseException) -> None:
         """End `call` badly."""
-        if self._finish(call):
-            call.peer.channel.fail(call.id, self.values.encode_error(error))
+        if not self._finish(call):
+            return
+        channel = call.peer.channel
+        try:
+            channel.fail(call.id, self.values.encode_error(error))
+        except LocalProtocolError:
+            channel.fail(call.id, self.values.encode_error(RuntimeError("the error was too large to be told")))
 
     def serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         """Answer `call` with what `work` returns or raises, as a task."""
@@ -274,9 +289,15 @@ class Router:
             return
         if call.task is not None:
             # Not before its first step, in which it takes on to answer.
-            self._loop.call_soon(call.task.cancel)
+            self._loop.call_soon(self._cancel, call)
+        else:
+            self._cancel(call)
+
+    def _cancel(self, call: IncomingCall) -> None:
+        if call.task is not None:
+            call.task.cancel()
         elif call.served_by is not None:
-            call.served_by.handle.owner.channel.cancel(call.served_by)
+            call.served_by.owner.channel.cancel(call.served_by)
             self.fail(call, asyncio.CancelledError())
 
     # -- calls from one worker to another --------------------------------------------------
@@ -284,7 +305,7 @@ class Router:
     def _send(self, forward: Forward) -> None:
         call, owner = forward.origin, forward.handle.owner
         assert call is not None  # a forward always has one
-        if not owner.is_open:
+        if not owner.takes_calls:
             call.task = self._task(self._start_after_revival(forward))
             return
         try:
@@ -306,6 +327,7 @@ class Router:
         if routed.method >= len(members):
             raise AttributeError(f"an object of `{owner.name}` has no member {routed.method}")
         flags = _FLAGS[members[routed.method].flavour]
+        routed.owner = owner
         if owner.blocked and flags != _IN_PLACE:
             self._refuse_deadlock(routed, owner)
         if owner.runtime_max != FOREVER:
@@ -315,6 +337,8 @@ class Router:
         entries = _handed_on(message.handles, giver, owner) if message.handles else ()
         try:
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags)
+            if flags == _STREAM:
+                routed.nested_begins(self._loop.time())  # until somebody wants an item
         except LocalProtocolError:
             owner.take_back(entries)
             raise
@@ -327,7 +351,7 @@ class Router:
             call.task = self._task(self._serve_after_loss(forward))
             return
         try:
-            handles = forward.handle.owner.receive(frame.handles) if frame.handles else ()
+            handles = forward.owner.receive(frame.handles) if frame.handles else ()
         except RemoteProtocolError:
             call.task = self._task(self._serve_after_loss(forward))
             raise
@@ -338,11 +362,11 @@ class Router:
         if forward.handle.on_success is not None:
             forward.handle.on_success(self.method_name(forward), forward.message)
         if self._finish(call):
-            self._answer(call, frame.body, _handed_on(handles, forward.handle.owner, call.peer) if handles else ())
+            self._answer(call, frame.body, _handed_on(handles, forward.owner, call.peer) if handles else ())
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None:
         """Carry one item of a stream back to where the request came from."""
-        call, owner = _of(forward), forward.handle.owner
+        call, owner = _of(forward), forward.owner
         peer = call.peer
         handles = owner.receive(frame.handles)
         if not (peer.is_open and peer.channel.connection.credit(call.id)):
@@ -398,7 +422,7 @@ class Router:
     ) -> Encoded:
         while True:
             routed = HostCall(self, origin, handle, method, message)
-            if not handle.owner.is_open:
+            if not handle.owner.takes_calls:
                 instead = await self.afterlife.revive(handle, self.method_name(routed))
                 if instead is not None:
                     return instead
@@ -509,7 +533,7 @@ class Router:
             task.cancel()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._tasks.create_task(work)
+        task = self._tasks.create_task(_contained(work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
@@ -545,11 +569,20 @@ class Router:
             call = call.cause.origin if call.cause is not None else None
 
     def _pass_credit(self, call: RoutedCall, items: int) -> None:
-        owner = call.handle.owner
+        owner = call.owner
         if owner.is_open:
             frame = owner.channel.connection.send_credit(call.id, items)
             if frame is not None:
                 owner.channel.write(frame)
+                if call.credit == 0:
+                    call.nested_ends(self._loop.time())
+                call.credit += items
+
+    def item_came(self, call: RoutedCall) -> None:
+        """Note an item of a stream; while its reader wants no more of them, its owner's time stands still."""
+        call.credit -= 1
+        if call.credit == 0:
+            call.nested_begins(self._loop.time())
 
 
 def _handed_on(handles: Sequence[AnyHandle], giver: Peer | None, receiver: Peer) -> list[HandleEntry]:
@@ -557,6 +590,13 @@ def _handed_on(handles: Sequence[AnyHandle], giver: Peer | None, receiver: Peer)
     if giver is None:
         return receiver.send(handles)
     return receiver.send(handles, lambda handle: giver.may_hand_on(handle, receiver))
+
+
+async def _contained(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:  # a defect of ours; it must not take the session, and with it the application's task, along
+        _log.exception("a task of the session failed")
 
 
 def _of(forward: Forward) -> IncomingCall:

@@ -70,6 +70,9 @@ class Values:
             error = self.codec.decode(body)
         except RemoteProtocolError as exc:
             return exc
+        if isinstance(error, asyncio.CancelledError):
+            # Cancelled there, or raised by hand: here it would look like the cancellation of whoever awaits.
+            return RuntimeError("the call was cancelled where it ran")
         return error if isinstance(error, BaseException) else RuntimeError("a failure of no known form")
 
     def handle_of(self, value: object) -> AnyHandle:

@@ -83,6 +83,12 @@ class ScriptedSupervisor:
         self.worker.close()
         self._exited(report)
 
+    async def report(self, process: SimpleNamespace, within: float = 1.0) -> ExitReport:
+        """End a process that has closed its connection, as the real one does in time."""
+        if process is self.process:
+            self.end(ExitReason.PROTOCOL)
+        return self.reports[-1]
+
     def die(self) -> None:
         """Let the process end by itself."""
         self.end(ExitReason.EXITED)
@@ -105,7 +111,7 @@ class Hosted:
         self.router.afterlife = self.modules
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
         self.coordinator = HostedCoordinator(session, self.values, self.mirrors)
-        self.router.service = HostService(self.router, self.coordinator, self.modules.of)
+        self.router.service = HostService(self.router, self.coordinator, self.mirrors, self.modules.of)
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock_sdk.protocol import HandleEntry, Kind, RemoteProtocolError
+from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
@@ -215,23 +215,25 @@ async def test_attributes_carry_objects_that_others_can_call_and_the_application
     assert not hasattr(on_the_host, "shared")
 
 
-async def test_an_attribute_whose_value_cannot_be_read_is_as_good_as_absent(hosted: Hosted) -> None:
-    _, owner = await hosted.start("tool", "tool-owner")
+async def test_an_attribute_whose_value_cannot_be_read_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
+    module, owner = await hosted.start("tool", "tool-owner")
     body, _ = owner.codec.encode("broken")
     owner.write(owner.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, body + b"\xc1"))
-    await owner.round_trip()
-    assert not hasattr(hosted.coordinator, "broken")
+    await owner.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
     assert getattr(hosted.coordinator, "broken", "absent") == "absent"
 
 
-async def test_a_capability_whose_value_cannot_be_read_is_an_error_of_its_reader_only(hosted: Hosted) -> None:
-    _, owner = await hosted.start("tool", "tool-owner")
+async def test_a_capability_whose_value_cannot_be_read_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
+    """Told on unread, it would be every later module's trouble instead."""
+    module, owner = await hosted.start("tool", "tool-owner")
     body, _ = owner.codec.encode("broken")
-    id, frame = owner.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + b"\xc1")
-    owner.write(frame)
-    assert await owner.answer(id) is None
-    with pytest.raises(RemoteProtocolError):
-        hosted.coordinator.get_capability("broken")
+    owner.write(owner.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + b"\xc1")[1])
+    await owner.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    assert hosted.coordinator.get_capability("broken") is None
+    _, later = await hosted.start("tool", "tool-later")
+    assert await later.ask(0, HostMethod.LIST_HANDLERS, [None]) == {}
 
 
 async def test_the_running_tools_and_the_wish_to_stop_are_told_to_everyone(hosted: Hosted) -> None:

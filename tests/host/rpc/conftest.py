@@ -41,6 +41,9 @@ class ScriptedService:
     def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
         return RefusedError(f"{peer.name} may not")
 
+    def forget(self, peer: Peer) -> None:
+        pass
+
     def notice(self, peer: Peer, method: int, message: Encoded) -> None:
         self.notices.append((peer.name, method, message))
 
@@ -120,7 +123,8 @@ class Network:
         worker = ScriptedWorker(theirs)
         self._stack.callback(worker.close)
         peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max)
-        peer.channel = await Channel.open(ours, Connection(Role.HOST, send_limit=send_limit), peer)
+        peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer)
+        await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
         self.workers[peer] = worker
         worker.hello()

@@ -1,0 +1,92 @@
+"""Everything a module has mounted, registered and offered, and how each of it is taken back.
+
+A restarted module does again what it did before. What it does again is renewed: the handles that
+others hold then stand for the new life's objects. What it does not do again, or does with an
+object of other members, is taken back; so is all of it when it could not be mounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from paddock.rpc.handle import Handle
+from paddock_sdk.protocol.body import Codec
+
+
+@dataclass(slots=True, eq=False)
+class Registration:
+    """One act of a module: what it was, the object it was about, and its undoing."""
+
+    key: tuple[Hashable, ...]
+    handle: Handle
+    undo: Callable[[], None]
+    is_renewed: bool = True
+
+
+class Registrations:
+    """The acts of one module that are in force, in the order they were done."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._acts: list[Registration] = []
+        self._is_renewing = False
+
+    def begin_life(self) -> None:
+        """A new life begins: until it has, every act of earlier ones waits to be renewed."""
+        self._is_renewing = bool(self._acts)
+        for act in self._acts:
+            act.is_renewed = False
+
+    def end_beginning(self) -> None:
+        """The new life is mounted: take back what it did not renew."""
+        self._is_renewing = False
+        for act in [act for act in self._acts if not act.is_renewed]:
+            self.take_back(act)
+
+    def add(self, key: tuple[Hashable, ...], handle: Handle, undo: Callable[[], None]) -> Registration:
+        """Note an act that was done."""
+        act = Registration(key, handle, undo)
+        self._acts.append(act)
+        return act
+
+    def renew(self, key: tuple[Hashable, ...], handle: Handle) -> Registration | None:
+        """Let the handle of the earliest act of that key stand for `handle`'s object; None if there is none to renew.
+
+        An object whose members differ is another object: methods go by number, and the old numbers would call others.
+        """
+        if not self._is_renewing:
+            return None
+        act = next((act for act in self._acts if act.key == key and not act.is_renewed), None)
+        if act is None:
+            return None
+        if act.handle.description(self._codec).members != handle.description(self._codec).members:
+            self.take_back(act)
+            return None
+        act.handle.rebind(handle)
+        act.is_renewed = True
+        return act
+
+    def take_back(self, act: Registration) -> None:
+        """Undo one act, if it is still in force."""
+        if act in self._acts:
+            self._acts.remove(act)
+            act.undo()
+
+    def take_back_all(self) -> None:
+        """Undo everything, the latest first."""
+        for act in reversed(list(self._acts)):
+            self.take_back(act)
+
+    def of(self, *key: Hashable) -> Registration | None:
+        """Return the latest act of that key that is in force."""
+        return next((act for act in reversed(self._acts) if act.key == key), None)
+
+    def key_of(self, handle: Handle, sort: str) -> tuple[Hashable, ...] | None:
+        """Return the key of the act of that sort that `handle` is the object of."""
+        return next((act.key for act in self._acts if act.handle is handle and act.key[0] == sort), None)
+
+    def latest_handler(self, name: str) -> Registration | None:
+        """Return the latest handler registered under `name`."""
+        handlers = (act for act in reversed(self._acts) if act.key[0] == "handler" and act.key[2] == name)
+        return next(handlers, None)

@@ -1,0 +1,68 @@
+"""Taking up again what an earlier life did, and taking back the rest."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from paddock.kernel.registrations import Registrations
+from paddock.rpc.handle import Handle
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.description import Description, Flavour, Member, encode_description
+
+_CODEC = Codec(ContractVocabulary())
+
+
+def _handle(number: int, *members: str) -> Handle:
+    described = Description("Thing", tuple(Member(name, Flavour.ASYNC) for name in members), {})
+    owner: Any = SimpleNamespace(adopt=lambda handle: None)
+    return Handle(owner, number, encode_description(described, _CODEC))
+
+
+def test_an_act_that_is_done_again_is_renewed_under_the_same_handle() -> None:
+    undone: list[str] = []
+    acts = Registrations(_CODEC)
+    first = _handle(1, "execute")
+    acts.begin_life()
+    act = acts.add(("mount", "tools", "x"), first, lambda: undone.append("x"))
+    acts.begin_life()
+    assert acts.renew(("mount", "tools", "x"), _handle(9, "execute")) is act
+    acts.end_beginning()
+    assert (first.object_id, undone) == (9, [])
+
+
+def test_an_object_of_other_members_is_another_object_and_its_predecessor_is_taken_back() -> None:
+    undone: list[str] = []
+    acts = Registrations(_CODEC)
+    acts.begin_life()
+    first = _handle(1, "execute")
+    acts.add(("mount", "tools", "x"), first, lambda: undone.append("x"))
+    acts.begin_life()
+    assert acts.renew(("mount", "tools", "x"), _handle(9, "before_execute", "execute")) is None
+    assert (first.object_id, undone) == (1, ["x"])
+
+
+def test_what_is_not_done_again_is_taken_back_when_the_life_has_begun_and_not_before() -> None:
+    undone: list[str] = []
+    acts = Registrations(_CODEC)
+    acts.begin_life()
+    for name in ("a", "b"):
+        acts.add(("handler", name, None), _handle(1, "__call__"), lambda name=name: undone.append(name))  # type: ignore[misc]
+    acts.begin_life()
+    acts.renew(("handler", "b", None), _handle(2, "__call__"))
+    assert undone == []
+    acts.end_beginning()
+    assert undone == ["a"]
+
+
+def test_two_acts_of_one_key_are_renewed_one_after_the_other() -> None:
+    acts = Registrations(_CODEC)
+    acts.begin_life()
+    handles = [_handle(number, "__call__") for number in (1, 2)]
+    for handle in handles:
+        acts.add(("handler", "e", None), handle, lambda: None)
+    acts.begin_life()
+    for number in (11, 12):
+        acts.renew(("handler", "e", None), _handle(number, "__call__"))
+    assert [handle.object_id for handle in handles] == [11, 12]

@@ -1,0 +1,228 @@
+"""A module's second life: what of the first it takes up again, and what is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+from paddock.errors import ModuleLoadError
+
+_CHANGING = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class First:
+        name = "first"
+        description = "there in every life"
+
+        async def execute(self, input):
+            if input.get("die"):
+                os._exit(3)
+            return ToolResult(output="executed")
+
+    class Second(First):
+        name = "second"
+        description = "there in the first life only"
+
+    class Counter:
+        async def count(self):
+            return 7
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", First())
+        coordinator.register_capability("counter", Counter())
+        coordinator.register_contributor("colours", "changing", lambda: "red")
+        if not os.path.exists("second-life"):
+            await coordinator.mount("tools", Second())
+            coordinator.register_contributor("colours", "once", lambda: "blue")
+"""
+
+
+async def test_a_second_life_renews_what_it_does_again_and_loses_the_rest(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+) -> None:
+    async with open_session(
+        tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]
+    ) as session:
+        coordinator = session.coordinator
+        counter = coordinator.get_capability("counter")
+        assert sorted(coordinator.get("tools")) == ["first", "second"]
+        assert sorted(await coordinator.collect_contributions("colours")) == ["blue", "red"]
+        (tmp_path / "work" / "second-life").touch()
+        died = json.loads(await session.execute('{"tool": "first", "input": {"die": true}}'))
+        assert died["error"]["report"]["code"] == 3
+        again = json.loads(await session.execute('{"tool": "first"}'))
+        assert again["output"] == "executed"
+        assert sorted(coordinator.get("tools")) == ["first"]
+        assert await coordinator.collect_contributions("colours") == ["red"]
+        assert await counter.count() == 7
+
+
+async def test_a_module_that_closes_its_connection_and_lives_on_is_ended_for_it_and_counts_as_dead(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    code = """
+        import os, stat
+        from amplifier_core.models import ToolResult
+
+        class HangUp:
+            name = "hang_up"
+            description = "closes every socket of its process"
+
+            async def execute(self, input):
+                for fd in range(3, 64):
+                    try:
+                        if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                            os.close(fd)
+                    except OSError:
+                        pass
+                import time
+                time.sleep(60)
+
+        async def mount(coordinator, config):
+            await coordinator.mount("tools", HangUp())
+    """
+    async with open_session(
+        tools=[{"module": "tool-hang-up", "source": write_module("tool-hang-up", code)}]
+    ) as session:
+        first = json.loads(await session.execute('{"tool": "hang_up"}'))
+        status = next(module for module in session.modules if module.kind == "tool")
+    assert first["error"]["report"]["reason"] == "protocol"
+    assert [report.reason.value for report in status.exit_reports] == ["protocol"]
+
+
+async def test_calls_that_come_while_a_module_is_dying_all_end_and_none_hits_a_closed_socket(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]
+    ) as session:
+        tool = session.coordinator.get("tools")["first"]
+        results = await asyncio.gather(tool.execute({"die": True}), *(tool.execute({}) for _ in range(20)))
+        later = await tool.execute({})
+    kinds = {(result.error or {}).get("type") for result in results}
+    assert kinds <= {None, "ModuleDiedError"}
+    assert later.output == "executed"
+
+
+_SLOW_CONTEXT = """
+    import asyncio, os
+
+    class Slow:
+        def __init__(self):
+            self.messages = []
+
+        async def add_message(self, message):
+            self.messages.append(message)
+
+        async def get_messages_for_request(self, token_budget=None, provider=None):
+            return list(self.messages)
+
+        async def get_messages(self):
+            found = list(self.messages)
+            await asyncio.sleep(0.05)  # long enough for a message to come between
+            return found
+
+        async def set_messages(self, messages):
+            if os.path.exists("refuse"):
+                raise ValueError("not those messages")
+            self.messages = list(messages)
+
+        async def clear(self):
+            self.messages = []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Slow())
+"""
+
+
+async def _kill(session: Session, kind: str) -> None:
+    hosted = next(module for module in session._hosting.modules.all if module.kind == kind)
+    process = hosted.supervisor.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry: dict[str, Any] = {"module": "context-slow", "source": write_module("context-slow", _SLOW_CONTEXT)}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        for number in range(3):
+            await context.add_message({"role": "user", "content": str(number)})
+        await _kill(session, "context")
+        await asyncio.gather(*(context.add_message({"role": "user", "content": str(number)}) for number in range(3, 8)))
+        assert [message["content"] for message in await context.get_messages()] == [str(number) for number in range(8)]
+
+
+async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+) -> None:
+    entry: dict[str, Any] = {"module": "context-slow", "source": write_module("context-slow", _SLOW_CONTEXT)}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        await context.add_message({"role": "user", "content": "kept"})
+        (tmp_path / "work" / "refuse").touch()
+        await _kill(session, "context")
+        with pytest.raises(ModuleLoadError, match="could not be told to it again"):
+            await context.get_messages()
+        (tmp_path / "work" / "refuse").unlink()
+        assert [message["content"] for message in await context.get_messages()] == ["kept"]
+
+
+async def test_a_module_that_never_gets_ready_does_not_keep_the_session_from_starting(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    code = """
+        import asyncio
+
+        async def mount(coordinator, config):
+            pass
+
+        async def on_session_ready(coordinator):
+            await asyncio.sleep(3600)
+    """
+    entry = {
+        "module": "hooks-never",
+        "source": write_module("hooks-never", code),
+        "limits": {"start_max": "500ms"},
+    }
+    async with open_session(hooks=[entry]) as session:
+        assert session.session_id
+
+
+_HUGE_ERROR = """
+    class Huge:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            if prompt == "cancelled":
+                import asyncio
+                raise asyncio.CancelledError("by hand")
+            if prompt == "huge":
+                raise ValueError("x" * 20_000_000)
+            return "fine"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Huge())
+"""
+
+
+@pytest.mark.parametrize("prompt", ["huge", "cancelled"])
+async def test_an_error_of_any_size_or_kind_fails_its_turn_and_not_the_application(
+    prompt: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-huge", "source": write_module("loop-huge", _HUGE_ERROR)}
+    ) as session:
+        with pytest.raises(Exception, match=r"x{20}|cancelled|too large|cannot be sent"):
+            await session.execute(prompt)
+        assert await session.execute("fine") == "fine"
