@@ -167,22 +167,28 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
         types = importlib.import_module(cls.__module__)
         fields = {**fields, "type": types.ContentBlockType(fields["type"])}
     allowed = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{key: item for key, item in fields.items() if key in allowed})
+    try:
+        return cls(**{key: item for key, item in fields.items() if key in allowed})
+    except TypeError as exc:
+        raise ValueError(f"no {cls.__name__}: {exc}") from exc
 
 
 def _describe_error(error: BaseException) -> list[object]:
     lineage = [base.__name__ for base in type(error).__mro__ if base is not object]
     attributes = {key: value for key, value in vars(error).items() if _is_plain(value)}
-    args = [arg if _is_plain(arg) else str(arg)[:_MESSAGE_CHARACTERS] for arg in error.args]
+    given = error.args
+    if isinstance(error, OSError) and error.filename is not None and len(given) == 2:
+        given = (*given, error.filename)  # what it is made of again; Python keeps the name apart
+    args = [arg if _is_plain(arg) else _text(arg)[:_MESSAGE_CHARACTERS] for arg in given]
     trace = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARACTERS:]
-    return [lineage, _message(error)[:_MESSAGE_CHARACTERS], args, attributes, trace]
+    return [lineage, _text(error)[:_MESSAGE_CHARACTERS], args, attributes, trace]
 
 
-def _message(error: BaseException) -> str:
+def _text(value: object) -> str:
     try:
-        return str(error)
+        return str(value)
     except Exception:  # a module's own __str__ may fail
-        return type(error).__name__
+        return type(value).__name__
 
 
 def _is_plain(value: object, depth: int = 3) -> bool:
@@ -198,18 +204,18 @@ def _is_plain(value: object, depth: int = 3) -> bool:
 def _rebuild_error(
     lineage: list[Any], message: str, args: list[Any], attributes: dict[str, Any], trace: str
 ) -> BaseException:
-    known = next((_ERRORS[name] for name in lineage if name in _ERRORS), Exception)
+    known = _nearest_known(lineage)
     original = lineage[0] if lineage and isinstance(lineage[0], str) else "Exception"
-    if known in (Exception, BaseException):
+    if known is Exception:
         error: BaseException = RuntimeError(f"{original}: {message}")
     else:
         try:
-            error = known.__new__(known, *args)
-        except TypeError:
+            error = known(*args)
+        except (TypeError, ValueError):  # a subclass of the module's own may be made of other arguments
             error = known.__new__(known)
-        error.args = tuple(args)
+            error.args = tuple(args)
         for key, item in attributes.items():
-            if isinstance(key, str) and not key.startswith("__"):
+            if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
                 error.__dict__[key] = item
         if isinstance(error, llm_errors.LLMError):
             for key, default in _LLM_DEFAULTS.items():
@@ -217,6 +223,17 @@ def _rebuild_error(
     error.__dict__.setdefault("remote_type", original)
     error.__dict__.setdefault("remote_traceback", trace)
     return error
+
+
+def _nearest_known(lineage: list[Any]) -> type[BaseException]:
+    for name in lineage:
+        known = _ERRORS.get(name) if isinstance(name, str) else None
+        if known is module_sources.ModuleNotFoundError and "ImportError" in lineage:
+            return builtins.ModuleNotFoundError  # the one name that the contract and Python both use
+        # Classes of other libraries share names with ours; none may turn into what is no Exception, and cancels tasks.
+        if known is not None and (issubclass(known, Exception) or "Exception" not in lineage):
+            return known
+    return Exception
 
 
 _LLM_DEFAULTS: Final[dict[str, object]] = {

@@ -1,0 +1,136 @@
+"""Stand-ins: what code can find out about them is what it would find out about the real thing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import weakref
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from paddock_sdk.protocol.description import Description, Flavour, Member
+from paddock_sdk.protocol.remote_object import RemoteObject, refresh, stand_in
+
+ASYNC, SYNC, STREAM = Flavour.ASYNC, Flavour.SYNC, Flavour.STREAM
+
+
+class Recorder:
+    """Keeps the calls that stand-ins make."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, int, Any]] = []
+
+    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
+        self.calls.append(("call", target, method, value))
+        return len(self.calls)
+
+    def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
+        self.calls.append(("call_sync", target, method, value))
+        return len(self.calls)
+
+    async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        self.calls.append(("stream", target, method, value))
+        for number in range(3):
+            yield number
+
+
+def thing(caller: Recorder, id: int = 7, _type_name: str = "Thing", **attributes: Any) -> Any:
+    members = (Member("work", ASYNC), Member("look", SYNC), Member("items", STREAM))
+    return stand_in(Description(_type_name, members, attributes), id, caller)
+
+
+def function(caller: Recorder, flavour: Flavour) -> Any:
+    return stand_in(Description("named", (Member("__call__", flavour),), {}, is_function=True), 8, caller)
+
+
+def test_members_are_functions_of_their_flavour_under_their_names() -> None:
+    stands = thing(Recorder())
+    assert inspect.iscoroutinefunction(stands.work) and asyncio.iscoroutinefunction(stands.work)
+    assert inspect.isasyncgenfunction(stands.items)
+    assert not inspect.iscoroutinefunction(stands.look) and callable(stands.look)
+    assert [stands.work.__name__, stands.look.__name__, stands.items.__name__] == ["work", "look", "items"]
+
+
+def test_what_is_not_described_is_not_there() -> None:
+    stands = thing(Recorder(), name="thing")
+    assert stands.name == "thing"
+    assert not hasattr(stands, "absent") and not hasattr(stands, "execute")
+    with pytest.raises(AttributeError, match="'Thing' object has no attribute 'absent'"):
+        _ = stands.absent
+    assert getattr(stands, "absent", "default") == "default"
+    assert not callable(stands)
+
+
+async def test_calls_name_the_object_and_the_members_number() -> None:
+    recorder = Recorder()
+    stands = thing(recorder)
+    assert await stands.work(1, key=2) == 1
+    assert stands.look() == 2
+    assert [item async for item in stands.items("x")] == [0, 1, 2]
+    assert recorder.calls == [
+        ("call", 7, 0, [[1], {"key": 2}]),
+        ("call_sync", 7, 1, [[], {}]),
+        ("stream", 7, 2, [["x"], {}]),
+    ]
+
+
+async def test_a_function_stands_in_as_a_function_of_its_flavour_and_name() -> None:
+    recorder = Recorder()
+    asynchronous, plain, stream = (function(recorder, flavour) for flavour in (ASYNC, SYNC, STREAM))
+    assert inspect.iscoroutinefunction(asynchronous)
+    assert not inspect.iscoroutinefunction(plain)
+    assert inspect.isasyncgenfunction(stream)
+    assert asynchronous.__name__ == "named"
+    assert await asynchronous(1) == 1
+    assert plain(2) == 2
+    assert [item async for item in stream(3)] == [0, 1, 2]
+    assert [(how, target, method) for how, target, method, _ in recorder.calls] == [
+        ("call", 8, 0),
+        ("call_sync", 8, 0),
+        ("stream", 8, 0),
+    ]
+
+
+async def test_an_object_that_can_be_called_is_called_like_one() -> None:
+    recorder = Recorder()
+    description = Description("Handler", (Member("__call__", ASYNC), Member("close", SYNC)), {"name": "handler"})
+    handler = stand_in(description, 9, recorder)
+    assert await handler("event") == 1
+    assert handler.name == "handler"
+    assert recorder.calls == [("call", 9, 0, [["event"], {}])]
+
+
+def test_stand_ins_of_one_kind_share_a_class_and_different_kinds_do_not() -> None:
+    first, second = thing(Recorder(), 1), thing(Recorder(), 2)
+    assert type(first) is type(second)
+    assert type(first) is not type(thing(Recorder(), _type_name="Other"))
+    assert first != second and len({first, second}) == 2
+
+
+def test_new_data_shows_and_what_module_code_set_itself_stays() -> None:
+    stands = thing(Recorder(), description="old", name="thing")
+    stands.note = "of the reader's own"
+    refresh(stands, Description("Thing", (), {"description": "new"}))
+    assert (stands.description, stands.name, stands.note) == ("new", "thing", "of the reader's own")
+    refresh(function(Recorder(), SYNC), Description("named", (), {"description": "new"}))
+
+
+def test_looking_at_a_stand_in_calls_nothing() -> None:
+    recorder = Recorder()
+    stands = thing(recorder, name="thing")
+    repr(stands), str(stands), hash(stands), bool(stands), dir(stands), stands == object()
+    assert isinstance(stands, RemoteObject)
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize("make", [lambda caller: thing(caller), lambda caller: function(caller, ASYNC)])
+def test_a_stand_in_can_be_referred_to_weakly_and_goes_when_nobody_uses_it(make: Any) -> None:
+    stands = make(Recorder())
+    reference = weakref.ref(stands)
+    assert {stands: 1}[stands] == 1
+    del stands
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,482 @@
+"""The contract's models and exceptions on the wire: each comes back as itself, everything else as something safe."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import concurrent.futures
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from paddock.errors import CallRefusedError, Denial
+from paddock_sdk.contract import approval, boundary_errors, content_models, llm_errors, module_sources
+from paddock_sdk.contract.content_models import ContentBlockType
+from paddock_sdk.contract.message_models import (
+    ChatRequest,
+    ChatResponse,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from paddock_sdk.contract.models import ContextInjection, HookResult, ModelInfo, Pricing, SessionStatus, ToolResult
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import Codec, EncodeError, Ext
+
+from .model_table import TABLE, Row
+
+CODEC = Codec(ContractVocabulary())
+VOCABULARY = ContractVocabulary()
+
+
+def crossed(value: Any) -> Any:
+    """Return what `value` is on the other side."""
+    return CODEC.decode(CODEC.encode(value, live_objects=False)[0])
+
+
+# -- models ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.model.__name__)
+def test_a_model_comes_back_as_itself_with_what_was_set(row: Row) -> None:
+    sent = row.model.model_validate(row.smallest)
+    back = crossed(sent)
+    assert type(back) is row.model
+    if row.model is SessionStatus:
+        back.started_at = sent.started_at  # a default that is the time of its making
+    assert back == sent
+    assert back.model_fields_set - {"started_at"} == sent.model_fields_set
+    assert back.model_dump() == sent.model_dump()
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.extras == "kept"], ids=lambda row: row.model.__name__)
+def test_fields_beyond_the_contracts_cross_where_a_model_keeps_them(row: Row) -> None:
+    sent = row.model.model_validate({**row.smallest, "vendor_field": {"nested": [1, None]}})
+    assert crossed(sent).model_dump() == sent.model_dump()
+    assert crossed(sent).vendor_field == {"nested": [1, None]}
+
+
+def test_models_inside_models_come_back_as_themselves() -> None:
+    request = ChatRequest(
+        messages=[
+            Message(role="user", content="hi", metadata={"k": 1}),
+            Message(
+                role="assistant",
+                content=[
+                    TextBlock(text="t"),
+                    ThinkingBlock(thinking="hm", signature="s"),
+                    ToolCallBlock(id="1", name="t", input={"deep": [{"a": 1}]}),
+                ],
+            ),
+        ],
+        temperature=0.5,
+        stop=["x"],
+    )
+    back = crossed(request)
+    assert back == request
+    assert [type(block) for block in back.messages[1].content] == [TextBlock, ThinkingBlock, ToolCallBlock]
+    result = HookResult(action="inject_context", context_injections=[ContextInjection(content="x")])
+    assert type(crossed(result).context_injections[0]) is ContextInjection
+    info = ModelInfo(
+        id="m",
+        display_name="M",
+        context_window=1,
+        max_output_tokens=1,
+        pricing=Pricing(input_per_million=1.0, output_per_million=2.0),
+    )
+    assert crossed([info, {"model": info}]) == [info, {"model": info}]
+
+
+def test_money_stays_exact() -> None:
+    usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3, cost_usd=Decimal("0.1000000000000000000001"))
+    back = crossed(ChatResponse(content=[], usage=usage, tool_calls=[ToolCall(id="1", name="t", arguments={})]))
+    assert back.usage.cost_usd == Decimal("0.1000000000000000000001")
+    assert type(back.usage.cost_usd) is Decimal
+
+
+def test_a_list_or_mapping_filled_in_place_crosses_although_no_model_notices_it() -> None:
+    info = ModelInfo(id="m", display_name="M", context_window=1, max_output_tokens=1)
+    info.capabilities.append("tools")
+    info.defaults["temperature"] = 0.1
+    assert crossed(info).capabilities == ["tools"]
+    assert crossed(info).defaults == {"temperature": 0.1}
+
+
+def test_a_subclass_crosses_as_the_class_of_the_contract_it_is_nearest_to() -> None:
+    class RichResponse(ChatResponse):
+        reasoning_summary: str = ""
+
+    class StrictResult(ToolResult):
+        extra_note: str = "note"
+
+    rich = RichResponse(content=[TextBlock(text="x")], reasoning_summary="short")
+    back = crossed(rich)
+    assert type(back) is ChatResponse
+    assert back.reasoning_summary == "short", "the model keeps what it does not know"
+    strict = crossed(StrictResult(output=1, extra_note="kept at home"))
+    assert type(strict) is ToolResult
+    assert strict == ToolResult(output=1)
+
+
+def test_a_model_of_the_modules_own_crosses_as_its_data() -> None:
+    class Inner(BaseModel):
+        number: int
+
+    class Own(BaseModel):
+        name: str
+        inner: Inner
+
+    assert crossed({"own": Own(name="x", inner=Inner(number=1))}) == {"own": {"name": "x", "inner": {"number": 1}}}
+
+
+def test_a_class_of_the_same_name_that_is_not_the_contracts_is_only_its_data() -> None:
+    class ToolResult(BaseModel):  # a namesake
+        success: str = "perhaps"
+
+    assert crossed(ToolResult()) == {"success": "perhaps"}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        content_models.TextContent(text="hi"),
+        content_models.ThinkingContent(text="hm"),
+        content_models.ToolCallContent(id="1", name="t", arguments={"a": 1}),
+        content_models.ToolResultContent(tool_call_id="1", output=[1], error="e"),
+        content_models.ContentBlock(type=ContentBlockType.TEXT),
+    ],
+    ids=lambda block: type(block).__name__,
+)
+def test_streamed_content_crosses_without_what_its_provider_keeps_in_it(block: Any) -> None:
+    block.raw = object()
+    back = crossed(block)
+    assert type(back) is type(block)
+    assert back.raw is None
+    assert back.to_dict() == block.to_dict()
+    assert type(back.type) is ContentBlockType
+
+
+def test_a_subclass_of_streamed_content_crosses_as_the_contracts() -> None:
+    @dataclass
+    class Fancy(content_models.TextContent):
+        colour: str = "red"
+
+    assert crossed(Fancy(text="x")) == content_models.TextContent(text="x")
+
+
+def test_what_is_no_model_and_no_exception_is_not_the_vocabularys() -> None:
+    for value in (object(), 1, "x", {}, type, ToolResult, lambda: 1):
+        assert VOCABULARY.to_wire(value) is None
+
+
+# -- exceptions --------------------------------------------------------------------------------
+
+_LLM_ERRORS = [
+    value for value in vars(llm_errors).values() if isinstance(value, type) and issubclass(value, llm_errors.LLMError)
+]
+_SIMPLE_ERRORS = [
+    approval.ApprovalTimeoutError,
+    module_sources.ModuleNotFoundError,
+    module_sources.ModuleLoadError,
+    boundary_errors.ModuleGoneError,
+    boundary_errors.DeadlockError,
+    boundary_errors.RefusedError,
+    boundary_errors.NotSendableError,
+]
+_BUILTIN_ERRORS = [
+    value
+    for value in vars(builtins).values()
+    if isinstance(value, type)
+    and issubclass(value, Exception)
+    and value is not Exception
+    and not issubclass(value, BaseExceptionGroup | UnicodeError)
+]
+_PARTICULAR_ERRORS: list[Exception] = [
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    UnicodeEncodeError("ascii", "é", 0, 1, "ordinal not in range"),
+    UnicodeTranslateError("é", 0, 1, "no"),
+    UnicodeError("plain"),
+    SyntaxError("bad", ("file.py", 3, 4, "x = =")),
+    FileNotFoundError(2, "No such file or directory", "/nowhere"),
+    OSError(28, "No space left on device"),
+    KeyError("missing"),
+    ImportError("no such name", name="x", path="/y"),
+    StopIteration("value"),
+    ValueError("one", 2, [3, {"four": (5, None)}]),
+    ValueError(),
+]
+
+
+@pytest.mark.parametrize(
+    "kind", [*_BUILTIN_ERRORS, *_SIMPLE_ERRORS], ids=lambda kind: f"{kind.__module__}.{kind.__name__}"
+)
+def test_an_exception_comes_back_as_itself_with_its_words(kind: type[Exception]) -> None:
+    sent = kind("what went wrong")
+    back = crossed(sent)
+    assert type(back) is kind
+    assert back.args == sent.args
+    assert str(back) == str(sent)
+    assert back.remote_type == kind.__name__
+
+
+@pytest.mark.parametrize("sent", _PARTICULAR_ERRORS, ids=repr)
+def test_an_exception_made_of_several_arguments_says_the_same(sent: Exception) -> None:
+    back = crossed(sent)
+    assert type(back) is type(sent)
+    assert back.args == sent.args
+    assert str(back) == str(sent)
+
+
+@pytest.mark.parametrize("kind", _LLM_ERRORS, ids=lambda kind: kind.__name__)
+def test_a_models_failure_keeps_what_a_retry_is_decided_by(kind: type[llm_errors.LLMError]) -> None:
+    plain = crossed(kind("short"))
+    assert type(plain) is kind and str(plain) == "short"
+    assert plain.retryable is kind("x").retryable
+    details: dict[str, Any] = {"provider": "p", "model": "m", "status_code": 429, "retryable": not kind.retryable}
+    back = crossed(kind("long", **details))
+    assert {name: getattr(back, name) for name in details} == details
+    assert repr(back) == repr(kind("long", **details))
+
+
+def test_a_rate_limit_says_how_long_to_wait() -> None:
+    back = crossed(llm_errors.RateLimitError("slow down", retry_after=1.5, delay_multiplier=2.0))
+    assert (back.retry_after, back.delay_multiplier, back.retryable) == (1.5, 2.0, True)
+    call = crossed(llm_errors.InvalidToolCallError("bad", tool_name="t", raw_arguments="{"))
+    assert (call.tool_name, call.raw_arguments) == ("t", "{")
+
+
+def test_an_unknown_exception_comes_back_as_its_nearest_known_ancestor() -> None:
+    class Throttled(llm_errors.RateLimitError):
+        def __init__(self, seconds: float) -> None:
+            super().__init__(f"wait {seconds} s", provider="vendor", retry_after=seconds)
+
+    class Missing(KeyError):
+        pass
+
+    class Custom(Exception):
+        pass
+
+    throttled = crossed(Throttled(2.0))
+    assert type(throttled) is llm_errors.RateLimitError
+    assert (throttled.retryable, throttled.retry_after, throttled.provider) == (True, 2.0, "vendor")
+    assert throttled.remote_type == "Throttled"
+    missing = crossed(Missing("x"))
+    assert (type(missing), missing.remote_type, missing.args) == (KeyError, "Missing", ("x",))
+    custom = crossed(Custom("out of order"))
+    assert (type(custom), str(custom), custom.remote_type) == (RuntimeError, "Custom: out of order", "Custom")
+    group = crossed(ExceptionGroup("several", [ValueError("one")]))
+    assert type(group) is RuntimeError and group.remote_type == "ExceptionGroup"
+
+
+def test_an_ancestor_that_wants_other_arguments_still_comes_back() -> None:
+    class Odd(UnicodeDecodeError):
+        def __new__(cls, *args: Any) -> Any:
+            return UnicodeDecodeError.__new__(cls, "utf-8", b"", 0, 1, "x")
+
+        def __init__(self, said: str) -> None:
+            super().__init__("utf-8", b"", 0, 1, said)
+            self.args = (said,)
+
+    back = crossed(Odd("just words"))
+    assert type(back) is UnicodeDecodeError
+    assert back.args == ("just words",)
+
+
+def test_a_cancellation_crosses_as_one_and_its_namesakes_do_not() -> None:
+    assert type(crossed(asyncio.CancelledError())) is asyncio.CancelledError
+    assert isinstance(crossed(concurrent.futures.CancelledError()), Exception)
+    namesake = type("CancelledError", (ValueError,), {})
+    assert type(crossed(namesake("x"))) is ValueError
+    for end in (SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+        assert type(crossed(end)) is RuntimeError
+
+
+def test_the_two_errors_of_one_name_are_told_apart() -> None:
+    assert type(crossed(builtins.ModuleNotFoundError("x", name="y"))) is builtins.ModuleNotFoundError
+    assert type(crossed(module_sources.ModuleNotFoundError("x"))) is module_sources.ModuleNotFoundError
+
+
+def test_an_error_of_the_hosts_comes_back_as_the_contracts_with_its_hints() -> None:
+    back = crossed(CallRefusedError(Denial("call", "context", "tool-x", 'permissions: {call: ["context"]}')))
+    assert type(back) is boundary_errors.RefusedError
+    assert isinstance(back, PermissionError)
+    assert str(back) == "module `tool-x` may not call `context`"
+    assert 'permissions: {call: ["context"]}' in back.hints[0]
+
+
+def test_the_traceback_of_where_it_happened_comes_along_cut_to_its_end() -> None:
+    def fails(depth: int) -> None:
+        if depth:
+            fails(depth - 1)
+        raise ValueError("deep")
+
+    with pytest.raises(ValueError, match="deep") as caught:
+        fails(200)
+    trace = crossed(caught.value).remote_traceback
+    assert "in fails" in trace and trace.endswith("ValueError: deep\n")
+    assert len(trace) <= 8000
+
+
+def test_what_an_exception_carries_that_is_no_data_is_told_in_words_or_left_out() -> None:
+    class Response:
+        def __str__(self) -> str:
+            return "a response"
+
+    class Speechless:
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    error = ValueError(Response(), Speechless(), {"data": 1})
+    error.response = Response()  # type: ignore[attr-defined]
+    error.status = 500  # type: ignore[attr-defined]
+    back = crossed(error)
+    assert back.args == ("a response", "Speechless", {"data": 1})
+    assert back.status == 500
+    assert not hasattr(back, "response")
+
+
+def test_an_exception_that_crosses_twice_keeps_its_first_name_and_place() -> None:
+    class Custom(Exception):
+        pass
+
+    once = crossed(Custom("x"))
+    twice = crossed(once)
+    assert twice.remote_type == "Custom"
+    assert twice.remote_traceback == once.remote_traceback
+
+
+def test_an_exception_with_too_much_in_it_is_an_encode_error() -> None:
+    for error in (ValueError([0] * 300_000), ValueError(10**2000)):
+        with pytest.raises(EncodeError):
+            crossed(error)
+
+
+# -- hostile content ---------------------------------------------------------------------------
+
+_HOSTILE: list[tuple[Ext, Any]] = [
+    (Ext.MODEL, None),
+    (Ext.MODEL, []),
+    (Ext.MODEL, ["ToolResult"]),
+    (Ext.MODEL, ["ToolResult", []]),
+    (Ext.MODEL, ["NoSuchModel", {}]),
+    (Ext.MODEL, ["os.system", {"command": "true"}]),
+    (Ext.MODEL, ["BaseModel", {}]),
+    (Ext.MODEL, [["ToolResult"], {}]),
+    (Ext.MODEL, [1, {}]),
+    (Ext.MODEL, ["", [1]]),
+    (Ext.MODEL, ["ToolResult", {"success": "maybe"}]),
+    (Ext.MODEL, ["ToolResult", {"content": [{"type": "unknown"}]}]),
+    (Ext.MODEL, ["ToolResult", {"content": [{"type": "image", "source": {"type": "url"}}]}]),
+    (Ext.MODEL, ["HookResult", {"action": "detonate"}]),
+    (Ext.MODEL, ["ChatResponse", {}]),
+    (Ext.MODEL, ["Message", {"role": "user", "content": [{"type": "nonsense"}]}]),
+    (Ext.MODEL, ["Message", {1: 2, "role": "user", "content": "x"}]),
+    (Ext.MODEL, ["Usage", {"input_tokens": 1, "output_tokens": 1, "total_tokens": 1, "cost_usd": 0.1}]),
+    (Ext.MODEL, ["TextContent", {"type": "no such type"}]),
+    (Ext.MODEL, ["TextContent", {"type": ["text"]}]),
+    (Ext.ERROR, None),
+    (Ext.ERROR, []),
+    (Ext.ERROR, [["ValueError"], "x", [], {}]),
+    (Ext.ERROR, ["ValueError", "x", [], {}, ""]),
+    (Ext.ERROR, [["ValueError"], 1, [], {}, ""]),
+    (Ext.TUPLE, ["not the vocabulary's"]),
+]
+
+
+@pytest.mark.parametrize(("extension", "content"), _HOSTILE, ids=lambda given: str(given)[:50])
+def test_content_that_is_no_model_or_exception_is_a_value_error(extension: Ext, content: Any) -> None:
+    with pytest.raises(ValueError):
+        VOCABULARY.from_wire(extension, content)
+
+
+_LINEAGES: list[list[Any]] = [
+    *([], [None], [["ValueError"]], [{"a": 1}], ["NoSuchError"], ["os.system"], ["type"]),
+    *(["Exception"], ["BaseException"], ["SystemExit", "BaseException"], ["ExceptionGroup"]),
+]
+
+
+@pytest.mark.parametrize("lineage", _LINEAGES, ids=str)
+def test_an_error_of_no_known_lineage_is_a_runtime_error(lineage: list[Any]) -> None:
+    error = VOCABULARY.from_wire(Ext.ERROR, [lineage, "said", ["arg"], {"a": 1}, "trace"])
+    assert type(error) is RuntimeError
+    assert "said" in str(error)
+
+
+def test_a_lineage_of_one_name_will_do() -> None:
+    assert type(VOCABULARY.from_wire(Ext.ERROR, [["RuntimeError"], "x", ["x"], {}, ""])) is RuntimeError
+    assert type(VOCABULARY.from_wire(Ext.ERROR, [["CancelledError"], "", [], {}, ""])) is asyncio.CancelledError
+
+
+def test_no_attribute_from_the_wire_takes_the_place_of_what_every_exception_has() -> None:
+    attributes = {"args": [1], "add_note": 1, "with_traceback": 2, "__class__": 3, "__cause__": 4, "__notes__": 5, 6: 7}
+    error = VOCABULARY.from_wire(Ext.ERROR, [["ValueError"], "x", ["x"], {**attributes, "fine": 1}, "trace"])
+    assert isinstance(error, ValueError)
+    assert error.args == ("x",)
+    error.add_note("still works")
+    assert vars(error).keys() - {"__notes__"} == {"fine", "remote_type", "remote_traceback"}
+
+
+unhurried = settings(deadline=None)  # the first use of a model builds its validator
+
+plain = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.binary(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+names = st.sampled_from([*(row.model.__name__ for row in TABLE), "TextContent", "ToolCallContent", "ContentBlock", ""])
+field_names = st.sampled_from(sorted({name for row in TABLE for name in row.fields} | {"type", "raw", "id"}))
+errors = st.sampled_from([*vars(builtins), *vars(llm_errors), "CancelledError", "Unknown"])
+
+
+@unhurried
+@given(names, st.dictionaries(field_names, plain, max_size=5))
+def test_a_model_of_any_fields_is_rebuilt_or_a_value_error(name: str, fields: dict[str, Any]) -> None:
+    try:
+        VOCABULARY.from_wire(Ext.MODEL, [name, fields])
+    except ValueError:
+        pass
+
+
+@unhurried
+@given(
+    st.lists(errors | plain, max_size=4),
+    st.text(max_size=5),
+    st.lists(plain, max_size=5),
+    st.dictionaries(st.text(max_size=8) | st.integers(), plain, max_size=4),
+)
+def test_an_error_of_any_content_is_an_exception(
+    lineage: list[Any], message: str, args: list[Any], attributes: dict[Any, Any]
+) -> None:
+    error = VOCABULARY.from_wire(Ext.ERROR, [lineage, message, args, attributes, "trace"])
+    assert isinstance(error, Exception | asyncio.CancelledError)
+    str(error), repr(error)
+
+
+@unhurried
+@given(st.sampled_from([Ext.MODEL, Ext.ERROR]), plain)
+def test_any_content_in_a_body_is_a_value_or_a_protocol_error(extension: Ext, content: Any) -> None:
+    body = msgpack.packb(msgpack.ExtType(extension, CODEC.encode(content)[0]))
+    try:
+        CODEC.decode(body)
+    except RemoteProtocolError:
+        pass
+
+
+def test_an_enumeration_in_a_model_crosses_as_its_value() -> None:
+    class Colour(str, Enum):  # noqa: UP042 - what modules of the community write
+        RED = "red"
+
+    assert crossed(ToolResult(output={"colour": Colour.RED})).output == {"colour": "red"}
