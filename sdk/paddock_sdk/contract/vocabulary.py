@@ -212,17 +212,21 @@ def _rebuild_error(
         try:
             error = known(*args)
         except (TypeError, ValueError):  # a subclass of the module's own may be made of other arguments
-            error = known.__new__(known)
+            error = _blank(known)
             error.args = tuple(args)
         for key, item in attributes.items():
             if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
                 error.__dict__[key] = item
-        if isinstance(error, llm_errors.LLMError):
-            for key, default in _LLM_DEFAULTS.items():
-                error.__dict__.setdefault(key, default)
     error.__dict__.setdefault("remote_type", original)
     error.__dict__.setdefault("remote_traceback", trace)
     return error
+
+
+def _blank(known: type[BaseException]) -> BaseException:
+    try:
+        return known("")
+    except TypeError:  # it takes more than words
+        return known.__new__(known)
 
 
 def _nearest_known(lineage: list[Any]) -> type[BaseException]:
@@ -234,13 +238,3 @@ def _nearest_known(lineage: list[Any]) -> type[BaseException]:
         if known is not None and (issubclass(known, Exception) or "Exception" not in lineage):
             return known
     return Exception
-
-
-_LLM_DEFAULTS: Final[dict[str, object]] = {
-    "provider": None,
-    "model": None,
-    "status_code": None,
-    "retryable": False,
-    "retry_after": None,
-    "delay_multiplier": 1.0,
-}
