@@ -7,7 +7,7 @@ own, so that no name a module chooses can reach the host's state.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from paddock.kernel.mirrors import MayCall, Mirrors
 from paddock.rpc.handle import AnyHandle, Encoded, Place
@@ -18,6 +18,9 @@ from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
+
+_SPAWNING: Final = frozenset({"session.spawn", "session.resume"})  # capabilities that start further sessions
+_SPAWN: Final = ("spawn", None)  # the grant that reaching them takes, as if they were mounted there
 
 _log = logging.getLogger(__name__)
 
@@ -210,8 +213,15 @@ class _Broadcast:
 
     def capability(self, name: str, value: Any) -> None:
         values = self._coordinator._values
+        message = values.encode(value)
+        if name in _SPAWNING:
+            for handle in message.handles:
+                handle.mounted = _SPAWN
         self._coordinator._mirrors.put(
-            ("capability", name), MirrorSection.CAPABILITY, _headed(values, name, values.encode(value))
+            ("capability", name),
+            MirrorSection.CAPABILITY,
+            _headed(values, name, message),
+            may_call=lambda peer: all(peer.may_reach(handle) for handle in message.handles),
         )
 
     def attribute(self, name: str, value: Any) -> None:

@@ -390,7 +390,7 @@ def _reached(point: str, name: str | None) -> str:
 
 
 def _call_grant(point: str, name: str | None) -> str:
-    if point not in ("tools", "providers", "context"):
+    if point not in ("tools", "providers", "context", "spawn"):
         return ""
     return f'permissions: {{call: ["{_reached(point, name) if point == "tools" else point}"]}}'
 

@@ -12,9 +12,10 @@ from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import HandleSide, Kind
+from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
-from ..rpc.scripted_worker import ASYNC, SYNC, until
+from ..rpc.scripted_worker import ASYNC, SYNC, ScriptedWorker, until
 from .conftest import Hosted, changes, mounts, tool
 
 # -- events ------------------------------------------------------------------------------------
@@ -308,6 +309,32 @@ async def test_a_contribution_is_no_way_around_a_missing_grant(hosted: Hosted) -
     with pytest.raises(RefusedError):
         await sly.answer(sly.call_object(shown.id))
     assert not owner.heard(Kind.REQUEST)
+
+
+@pytest.mark.parametrize("name", ["session.spawn", "session.resume"])
+async def test_starting_a_session_takes_a_grant_unless_it_is_an_orchestrator_that_does(
+    name: str, hosted: Hosted
+) -> None:
+    async def spawn(agent: str) -> str:
+        return f"{agent} has answered"
+
+    hosted.coordinator.register_capability(name, spawn)
+    hosted.coordinator.register_capability("mention_resolver", lambda mention: mention.upper())
+
+    async def known(worker: ScriptedWorker) -> dict[str, int]:
+        frames = changes(worker, MirrorSection.CAPABILITY)
+        return {unpack_prefix(frame.body)[0]: frame.handles[0].id for frame in frames}
+
+    module, refused = await hosted.start("tool", "tool-refused")
+    offered = await known(refused)
+    with pytest.raises(RefusedError, match="`tool-refused` may not call `spawn`"):
+        await refused.answer(refused.call_object(offered[name], 0, "helper"))
+    assert [denial.grant for denial in module.denials] == ['permissions: {call: ["spawn"]}']
+    assert await refused.answer(refused.call_object(offered["mention_resolver"], 0, "x")) == "X"
+    for kind, permissions in (("tool", {"call": ["spawn"]}), ("orchestrator", {})):
+        _, allowed = await hosted.start(kind, f"{kind}-allowed", permissions=permissions)
+        offered = await known(allowed)
+        assert await allowed.answer(allowed.call_object(offered[name], 0, "helper")) == "helper has answered"
 
 
 @pytest.mark.parametrize("way", ["capability", "attribute"])
