@@ -330,6 +330,19 @@ def test_a_collection_extension_without_a_list_is_refused(code: Ext, content: by
             for text in ("", "nonsense", "9" * 4096, "1e5", "\x00")
             if (name, text) not in {("decimal", "9" * 4096), ("decimal", "1e5")}
         ),
+        *(
+            _ext(Ext.SCALAR, msgpack.packb(["decimal", text]))
+            for text in (
+                "1e999999999",
+                "-1e-999999999",
+                "0e999999999",
+                "1e6145",
+                "9" * 4000 + "e3000",
+                "sNaN",
+                "-sNaN1",
+            )
+        ),
+        _ext(Ext.SCALAR, msgpack.packb(["timedelta", "9" * 4096])),
         _ext(Ext.SCALAR, msgpack.packb(["path", "x" * 4097])),
         _ext(Ext.INTEGER, b""),
         _ext(Ext.INTEGER, b"1e5"),

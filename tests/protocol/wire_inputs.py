@@ -97,7 +97,7 @@ scalars: st.SearchStrategy[Any] = st.one_of(
     st.floats(allow_nan=False),
     any_text,
     st.binary(max_size=40),
-    st.decimals(allow_nan=False),
+    st.decimals(allow_nan=False).filter(lambda number: abs(number.adjusted()) <= 6144),
     st.datetimes(timezones=st.none() | offsets),
     st.dates(),
     st.times(timezones=st.none() | offsets),

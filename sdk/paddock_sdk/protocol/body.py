@@ -46,6 +46,7 @@ _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
 }
 _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long text takes quadratic time
 _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
+_MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
 _MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
 _MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
@@ -359,6 +360,10 @@ def _scalar(value: object) -> list[str] | None:
         case PurePath():
             name, text = "path", str(value)
         case Decimal():
+            if not _is_ordinary(value):
+                raise EncodeError(
+                    f"a decimal number with an exponent past {_MAX_DECIMAL_EXPONENT}, or sNaN, cannot be sent"
+                )
             name, text = "decimal", str(value)
         case dt.datetime():
             name, text = "datetime", value.isoformat()
@@ -377,10 +382,22 @@ def _scalar(value: object) -> list[str] | None:
     return [name, text]
 
 
+def _is_ordinary(number: Decimal) -> bool:
+    """Whether converting a number costs what its text does, and comparing it never raises."""
+    return not Decimal.is_snan(number) and abs(Decimal.adjusted(number)) <= _MAX_DECIMAL_EXPONENT
+
+
+def _read_decimal(text: str) -> Decimal:
+    number = Decimal(text)
+    if not _is_ordinary(number):
+        raise RemoteProtocolError(f"a decimal number with an exponent past {_MAX_DECIMAL_EXPONENT}, or sNaN")
+    return number
+
+
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _SCALARS: Final[dict[str, Callable[[str], object]]] = {
     "path": Path,
-    "decimal": Decimal,
+    "decimal": _read_decimal,
     "datetime": dt.datetime.fromisoformat,
     "date": dt.date.fromisoformat,
     "time": dt.time.fromisoformat,
