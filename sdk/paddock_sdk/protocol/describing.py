@@ -61,12 +61,12 @@ def describe(value: object) -> Description:
             break
         try:
             item = getattr(value, name)
+            if name == "__call__" or (callable(item) and not inspect.isclass(item)):
+                members.append(Member(name, flavour_of(item)))
+            elif not _is_secret(name) and _is_plain(item):
+                attributes[name] = _masked(item)
         except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
             continue
-        if name == "__call__" or (callable(item) and not inspect.isclass(item)):
-            members.append(Member(name, flavour_of(item)))
-        elif not _is_secret(name) and _is_plain(item):
-            attributes[name] = _masked(item)
     name = type(value).__name__
     return Description(name if is_identifier(name) else "Object", tuple(members), attributes)
 

@@ -2,21 +2,22 @@
 
 Modules write into `session_state` and into values they attached to the coordinator without
 telling anyone. Before each frame leaves, what can be sent is compared with what was last known,
-and the differences go out first; a value that cannot be sent stays this process's own. The last
-writer of a key wins.
+and the differences go out first; a key or value that cannot be sent stays this process's own. The
+last writer of a key wins.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 
 Change = list[Any]
 """`[path, [value]]` for a new value, `[path, []]` for one that is gone."""
 
 _ABSENT: Final = object()
+_UNCHANGING: Final = frozenset({bool, int, float, str, bytes, type(None)})
 _DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sent whole
 
 
@@ -27,6 +28,7 @@ class SharedState:
         self.live: dict[Any, Any] = {}
         self._codec = codec
         self._known: dict[Any, bytes] = {}
+        self._seen: dict[Any, object] = {}  # values looked at last, of those that cannot change in place
 
     def changes(self) -> list[Change]:
         """Return what changed since the last call, and take it for known."""
@@ -35,15 +37,27 @@ class SharedState:
         changes: list[Change] = []
         for key in [key for key in self._known if key not in self.live]:
             del self._known[key]
+            self._seen.pop(key, None)
             changes.append([[key], []])
-        for key, value in self.live.items():
+        for key, value in list(self.live.items()):  # which another thread may be writing to
+            if type(value) in _UNCHANGING:
+                if self._seen.get(key, _ABSENT) is value:
+                    continue
+                self._seen[key] = value
+            else:
+                self._seen.pop(key, None)
             packed = self._packed(value)
             known = self._known.get(key)
             if packed is None or packed == known:
                 continue
-            before = self._codec.decode(known) if known is not None else _ABSENT
-            self._known[key] = packed
-            _compare([key], before, value, changes, _DEPTH)
+            try:
+                before = self._codec.decode(known) if known is not None else _ABSENT
+                after = self._codec.decode(packed)
+            except RemoteProtocolError:  # it can be written and not read, like a mapping with models for keys
+                continue
+            if type(key) in _UNCHANGING or self._crosses(key):
+                self._known[key] = packed
+                _compare([key], before, after, changes, _DEPTH)
         return changes
 
     def apply(self, changes: list[Change]) -> None:
@@ -51,12 +65,21 @@ class SharedState:
         for path, value in changes:
             patch(self.live, path, value)
             key = path[0]
+            self._seen.pop(key, None)
             if key in self.live:
                 packed = self._packed(self.live[key])
                 if packed is not None:
                     self._known[key] = packed
             else:
                 self._known.pop(key, None)
+
+    def _crosses(self, key: object) -> bool:
+        """Whether others find a value under `key` where this process does."""
+        packed = self._packed(key)
+        try:
+            return packed is not None and bool(self._codec.decode(packed) == key)
+        except Exception:  # a key may be of a module's own class, and compare as it likes
+            return False
 
     def _packed(self, value: object) -> bytes | None:
         try:

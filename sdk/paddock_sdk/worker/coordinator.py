@@ -8,7 +8,7 @@ Nothing a module finds here has a member that the contract's coordinator has not
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -20,6 +20,9 @@ from paddock_sdk.worker.hooks import RemoteHookRegistry
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import HookResult
+
+
+_NOT_OFFERED: Final = object()
 
 
 class RemoteCoordinator(ModuleCoordinator):
@@ -40,6 +43,20 @@ class RemoteCoordinator(ModuleCoordinator):
 
     def _make_cancellation(self) -> CancellationToken:
         return RemoteCancellationToken(self._driver)
+
+    def register_capability(self, name: str, value: Any) -> None:
+        """Offer an object under a name; one that the host refuses leaves what was offered before."""
+        before = self._capabilities.get(name, _NOT_OFFERED)
+        try:
+            super().register_capability(name, value)
+        except BaseException:
+            if self._capabilities.get(name) is value:  # else another's has come in meanwhile
+                if before is _NOT_OFFERED:
+                    del self._capabilities[name]
+                else:
+                    self._capabilities[name] = before
+            raise
+        self._capabilities[name] = value  # the last word at the host, whatever has come in meanwhile
 
     async def process_hook_result(self, result: HookResult, event: str, hook_name: str = "unknown") -> HookResult:
         """Have the host act on a hook's result, and return what is left to act on."""

@@ -8,8 +8,10 @@ that raises, or returns what is no result, has failed and says so in a `ToolResu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -22,6 +24,8 @@ from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.objects import Exported, ObjectTable
 
 _MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
+
+_log = logging.getLogger(__name__)
 
 Runtime = Callable[[int, Any], Awaitable[Any]]
 
@@ -58,7 +62,7 @@ class Dispatcher:
                 kwargs = {**self._turn(), **kwargs}
             self._start(id, self._run(id, exported, function, args, kwargs))
         elif flavour is Flavour.STREAM:
-            self._start(id, self._run_stream(id, function, args, kwargs))
+            self._start(id, self._run_stream(id, exported, function, args, kwargs))
         else:
             contextvars.copy_context().run(self._run_in_place, id, exported, function, args, kwargs)
 
@@ -122,20 +126,21 @@ class Dispatcher:
         except Exception as exc:  # an object of the module's own may do anything when it is looked at
             self._driver.reply(id, _failure(exc, "the tool's result cannot be sent"))
 
-    async def _run_stream(self, id: int, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    async def _run_stream(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
         serving.set(id)
-        generator: Any = None
         try:
-            generator = function(*args, **kwargs)
-            async for item in generator:
-                await self._driver.send_item(id, item)
+            source = await _outcome(function(*args, **kwargs))
+            async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
+                async for item in source:
+                    await self._driver.send_item(id, item)
+            self._say_changes(exported)
             self._driver.reply(id, None)
         except BaseException as exc:  # as in _run
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
-            if generator is not None:
-                await generator.aclose()
 
     def _run_in_place(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -152,9 +157,12 @@ class Dispatcher:
             self._driver.fail(id, exc)
 
     def _say_changes(self, exported: Exported) -> None:
-        if exported.changed():
-            description = encode_description(exported.description, self._driver.codec)
-            self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
+        try:
+            if exported.changed():
+                description = encode_description(exported.description, self._driver.codec)
+                self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
+        except Exception:  # an object of the module's own is looked at; what was called for is done
+            _log.warning("others are not told how `%s` changed", exported.description.type_name, exc_info=True)
 
 
 async def _outcome(returned: Any) -> Any:

@@ -3,9 +3,10 @@
 The driver owns its non-blocking socket, so that a synchronous call from module code can be made
 in place: it empties the outbox and reads frames until its own reply is there, running what must
 not wait (plain functions, mirror changes) and leaving coroutines to the loop. Frames are looked
-at strictly in the order they came, however deep such calls nest. Calls from other threads are
-carried over to the loop. When the host is gone every waiting call ends with `ModuleGoneError`.
-It knows calls and bodies, nothing of coordinators or modules.
+at and decoded strictly in the order they came, however deep such calls nest; one that cannot be
+acted on is logged and costs the others nothing. Calls and streams of other threads are carried
+over to the loop. When the host is gone every waiting call ends with `ModuleGoneError`. It knows
+calls and bodies, nothing of coordinators or modules.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import concurrent.futures
 import contextlib
 import contextvars
 import functools
+import logging
 import os
 import select
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
@@ -29,16 +32,36 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.frames import Buffer, Parts
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
-_ERROR_TEXT: Final = 4000  # characters about an error that could not itself be sent
+_ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
+_GONE: Final = "the host has closed this module's connection"
+_LEAVE_SECONDS: Final = 1.0  # for what is cancelled at the host's goodbye to end; the host waits for two
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
+_LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is short
 
 _REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
-_MIRROR: Final = int(Kind.MIRROR)
+_MIRROR, _ITEM = int(Kind.MIRROR), int(Kind.ITEM)
 
 serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
 """The id of the request in whose service the current code runs, 0 outside of any."""
 
-Finish = Callable[[Frame | None], None]
+_log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """What a call came to, or one item of it."""
+
+    value: Any
+    error: BaseException | None = None
+    is_item: bool = False
+
+    def take(self) -> Any:
+        """Return the value or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+Finish = Callable[[Outcome], None]
 
 
 class Objects(Protocol):
@@ -59,7 +82,7 @@ class Objects(Protocol):
 
 
 class Receiver(Protocol):
-    """What the driver hands incoming frames to; neither method may block or raise."""
+    """What the driver hands incoming frames to; no method may block. What one raises ends that frame alone."""
 
     def on_request(self, request: Frame) -> None: ...
 
@@ -86,10 +109,12 @@ class Driver:
         self._inbox: deque[Frame] = deque()
         self._outbox: deque[memoryview] = deque()
         self._pending: dict[int, Finish] = {}
-        self._items: dict[int, asyncio.Queue[Frame | None]] = {}
+        self._items: dict[int, Finish] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credited: dict[int, asyncio.Event] = {}
         self._blocked = 0
+        self._leaving: asyncio.Task[None] | None = None
+        self._leave_by = 0.0
         self._mail: deque[Callable[[], object]] = deque()
         self._mail_lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -111,13 +136,28 @@ class Driver:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
             self._loop.remove_reader(self._wake)
-            with self._mail_lock:
+            with self._mail_lock:  # no thread is writing to it, and none will
                 self._sock.close()
                 os.close(self._wake)
-            while self._mail:  # what other threads still wanted fails now, in their own hands
-                self._mail.popleft()()
+            self._read_mail()  # what other threads still wanted fails now, in their own hands
             self._end_all()
         self.closed.set()
+
+    def leave(self) -> None:
+        """Cancel what is served here, and close when it has ended; it may call the host meanwhile, for a second."""
+        if self._leaving is None:
+            self._leave_by = time.monotonic() + _LEAVE_SECONDS
+            self._leaving = self._loop.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        try:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=max(0.0, self._leave_by - time.monotonic()))
+        finally:
+            self.close()
 
     @property
     def is_open(self) -> bool:
@@ -138,14 +178,15 @@ class Driver:
         """
         flags = Flag.IN_PLACE if in_place else Flag.NONE
         if not self.in_loop_thread:
-            return self._result(await self._from_loop(target, method, value, flags))
-        future: asyncio.Future[Frame | None] = self._loop.create_future()
+            return (await self._from_loop(target, method, value, flags)).take()
+        future: asyncio.Future[Outcome] = self._loop.create_future()
         id = self._request(target, method, value, flags, functools.partial(_settle, future))
         try:
-            return self._result(await future)
+            outcome = await future
         except asyncio.CancelledError:
             self._give_up(id)
             raise
+        return outcome.take()
 
     def call_sync(
         self, target: int, method: int, value: object, *, in_place: bool = True, head: str | None = None
@@ -153,8 +194,8 @@ class Driver:
         """Call and wait in place; the loop stands still meanwhile, but for what must not wait."""
         flags = Flag.IN_PLACE if in_place else Flag.NONE
         if not self.in_loop_thread:
-            return self._result(self._from_thread(target, method, value, flags, head).result())
-        answer: list[Frame | None] = []
+            return self._from_thread(target, method, value, flags, head).result().take()
+        answer: list[Outcome] = []
         self._request(target, method, value, flags | Flag.BLOCKED, answer.append, head)
         self._blocked += 1
         try:
@@ -164,10 +205,10 @@ class Driver:
             self._blocked -= 1
             if self._inbox and not self._blocked:
                 self._loop.call_soon(self._drain)
-        return self._result(answer[0])
+        return answer[0].take()
 
     def notify(self, method: int, value: object, *, head: str | None = None) -> None:
-        """Tell the host something, without waiting."""
+        """Tell the host something, without waiting; from another thread, not even to hear that it cannot be sent."""
         if not self.in_loop_thread:
             self._post(lambda: self.notify(method, value, head=head))
             return
@@ -185,32 +226,52 @@ class Driver:
         """Call a generator and yield its items as they come; leaving early cancels it.
 
         Raises:
-            RuntimeError: this is not the module's own loop, which alone can read streams.
             ModuleGoneError: the host is gone.
+            Exception: what the generator raised, rebuilt.
         """
+        arrived: asyncio.Queue[Outcome] = asyncio.Queue()
+        started: list[int] = []  # the id, on the loop
+        deliver: Finish = arrived.put_nowait
+        run = _at_once
         if not self.in_loop_thread:
-            raise RuntimeError("a stream of another module can only be read on this module's own event loop")
-        queue: asyncio.Queue[Frame | None] = asyncio.Queue()
-        id = self._request(target, method, value, Flag.STREAM, queue.put_nowait)
-        self._items[id] = queue
-        self._grant(id, _STREAM_WINDOW)
+            deliver = functools.partial(_deliver, asyncio.get_running_loop(), arrived)
+            run = self._post
+        context = contextvars.copy_context()
+
+        def start() -> None:
+            try:
+                started.append(context.run(self._start_stream, target, method, value, deliver))
+            except BaseException as exc:  # belongs to the reader, whatever it is
+                deliver(Outcome(None, exc))
+
+        def grant(items: int) -> None:
+            for id in started:
+                self._grant(id, items)
+
+        run(start)
         taken, ended = 0, False
         try:
             while True:
-                frame = await queue.get()
-                if frame is None or frame.kind != Kind.ITEM:
+                outcome = await arrived.get()
+                if not outcome.is_item:
                     ended = True
-                    self._result(frame)
+                    outcome.take()
                     return
                 taken += 1
                 if taken == _STREAM_WINDOW // 2:
-                    self._grant(id, taken)
+                    run(functools.partial(grant, taken))
                     taken = 0
-                yield self.decode(frame)
+                yield outcome.take()
         finally:
-            self._items.pop(id, None)
             if not ended:
-                self._give_up(id)
+                with contextlib.suppress(ModuleGoneError):
+                    run(lambda: self._give_up(*started))
+
+    def _start_stream(self, target: int, method: int, value: object, deliver: Finish) -> int:
+        id = self._request(target, method, value, Flag.STREAM, deliver)
+        self._items[id] = deliver
+        self._grant(id, _STREAM_WINDOW)
+        return id
 
     def _grant(self, id: int, items: int) -> None:
         frame = self.connection.send_credit(id, items)
@@ -221,7 +282,7 @@ class Driver:
         self, target: int, method: int, value: object, flags: int, finish: Finish, head: str | None = None
     ) -> int:
         if not self.is_open:
-            raise ModuleGoneError("the host has closed this module's connection")
+            raise ModuleGoneError(_GONE)
         body, handles = self.encode(value, head=head)
         self.before_send()
         try:
@@ -233,7 +294,7 @@ class Driver:
         self.write(frame)
         return id
 
-    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> Frame | None:
+    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> Outcome:
         """Make a call for code on another thread's loop."""
         started: list[int] = []
         future = self._from_thread(target, method, value, flags, started=started)
@@ -252,8 +313,8 @@ class Driver:
         flags: int,
         head: str | None = None,
         started: list[int] | None = None,
-    ) -> concurrent.futures.Future[Frame | None]:
-        future: concurrent.futures.Future[Frame | None] = concurrent.futures.Future()
+    ) -> concurrent.futures.Future[Outcome]:
+        future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
         context = contextvars.copy_context()
         ids = started if started is not None else []
 
@@ -270,18 +331,23 @@ class Driver:
 
     def _give_up(self, *ids: int) -> None:
         for id in ids:
+            self._items.pop(id, None)
             if self._pending.pop(id, None) is not None and not self.connection.is_closed:
                 frame = self.connection.send_cancel(id)
                 if frame is not None:
                     self.write(frame)
 
-    def _result(self, frame: Frame | None) -> Any:
-        if frame is None:
-            raise ModuleGoneError("the host has closed this module's connection")
-        value = self.decode(frame)
-        if frame.kind == Kind.FAILURE:
-            raise value if isinstance(value, BaseException) else RuntimeError(f"a failure of no known form: {value!r}")
-        return value
+    def _outcome(self, frame: Frame) -> Outcome:
+        """Decode an answer or item: here and now, as what follows may refer to the objects that it brings."""
+        try:
+            value = self.decode(frame)
+        except Exception as exc:  # the caller's, like anything else that comes of the call
+            return Outcome(None, exc, frame.kind == _ITEM)
+        if frame.kind != _FAILURE:
+            return Outcome(value, None, frame.kind == _ITEM)
+        if not isinstance(value, BaseException):
+            value = RuntimeError(f"a failure of no known form: {value!r}"[:_ERROR_TEXT])
+        return Outcome(None, value)
 
     # -- replies ---------------------------------------------------------------------------
 
@@ -305,8 +371,9 @@ class Driver:
         self.before_send()
         try:
             frame = self.connection.send_failure(id, self.codec.encode(error, live_objects=False)[0])
-        except LocalProtocolError as exc:
-            told = RuntimeError(f"{type(error).__name__}, which cannot be sent: {exc}"[:_ERROR_TEXT])
+        except BaseException as exc:  # a module's exception may do anything when it is looked at
+            why = str(exc) if isinstance(exc, LocalProtocolError) else f"looking at it raised {type(exc).__name__}"
+            told = RuntimeError(f"{_kind_of(error)}, which cannot be sent: {why}"[:_ERROR_TEXT])
             frame = self.connection.send_failure(id, self.codec.encode(told, live_objects=False)[0])
         self.write(frame)
 
@@ -417,27 +484,34 @@ class Driver:
         while inbox:
             frame = inbox.popleft()
             kind = frame.kind
-            if kind == _REQUEST:
-                self.receiver.on_request(frame)
-            elif kind == _RESPONSE or kind == _FAILURE:
-                finish = self._pending.pop(frame.id, None)
-                if finish is not None:
-                    finish(frame)
-                    if self._blocked:
-                        return  # let the call that may just have been answered look first
-            elif kind == _MIRROR:
-                self.receiver.on_mirror(frame)
-            else:
-                self._on_other(frame)
-            if self.objects.has_dropped:
-                self._send_releases()
+            try:
+                if kind == _REQUEST:
+                    self.receiver.on_request(frame)
+                elif kind == _RESPONSE or kind == _FAILURE:
+                    outcome = self._outcome(frame)
+                    self._items.pop(frame.id, None)
+                    finish = self._pending.pop(frame.id, None)
+                    if finish is not None:
+                        finish(outcome)
+                        if self._blocked:
+                            return  # let the call that may just have been answered look first
+                elif kind == _MIRROR:
+                    self.receiver.on_mirror(frame)
+                else:
+                    self._on_other(frame)
+                if self.objects.has_dropped:
+                    self._send_releases()
+            except Exception as exc:  # the frames behind it are others' business, and have to be acted on
+                _log.exception("a frame of kind %d (method %d) could not be acted on", kind, frame.method)
+                if kind == _REQUEST:
+                    self.fail(frame.id, exc)
 
     def _on_other(self, frame: Frame) -> None:
         match frame.kind:
             case Kind.ITEM:
-                queue = self._items.get(frame.id)
-                if queue is not None:
-                    queue.put_nowait(frame)
+                deliver = self._items.get(frame.id)
+                if deliver is not None:
+                    deliver(self._outcome(frame))
             case Kind.CANCEL:
                 task = self._tasks.get(frame.id)
                 if task is not None:
@@ -468,13 +542,17 @@ class Driver:
         if self._inbox:
             self._drain()
             return
+        if self._leaving is not None and time.monotonic() >= self._leave_by:
+            self.close()  # the loop, which would do so, stands still
         if not self.is_open:
             self._end_all()
             return
         poller = select.poll()
         poller.register(self._fd, select.POLLIN | (select.POLLOUT if self._outbox else 0))
         poller.register(self._wake, select.POLLIN)
-        for fd, events in poller.poll(_POLL_SLICE_MS):
+        for fd, events in poller.poll(_POLL_SLICE_MS if self._leaving is None else _LEAVE_SLICE_MS):
+            if not self.is_open:
+                return  # since the other descriptor was seen to
             if fd == self._wake:
                 self._on_wake()
             else:
@@ -488,7 +566,7 @@ class Driver:
     def _post(self, action: Callable[[], object]) -> None:
         with self._mail_lock:
             if not self.is_open:
-                raise ModuleGoneError("the host has closed this module's connection")
+                raise ModuleGoneError(_GONE)
             self._mail.append(action)
             os.eventfd_write(self._wake, 1)
 
@@ -497,17 +575,41 @@ class Driver:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             return
+        self._read_mail()
+
+    def _read_mail(self) -> None:
         while self._mail:
-            self._mail.popleft()()
+            action = self._mail.popleft()
+            try:
+                action()
+            except Exception:  # what is being done here meanwhile has nothing to do with it
+                _log.exception("what another thread wanted of the host could not be done")
 
     def _end_all(self) -> None:
         pending, self._pending = self._pending, {}
+        self._items.clear()
         for finish in pending.values():
-            finish(None)
+            finish(Outcome(None, ModuleGoneError(_GONE)))
         for task in list(self._tasks.values()):
             task.cancel()
 
 
-def _settle(future: asyncio.Future[Frame | None], frame: Frame | None) -> None:
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
     if not future.done():  # its caller may have been cancelled, and have had no time yet to say so
-        future.set_result(frame)
+        future.set_result(outcome)
+
+
+def _kind_of(error: BaseException) -> str:
+    try:
+        return str(type(error).__name__)
+    except Exception:  # a metaclass of the module's own
+        return "an exception"
+
+
+def _at_once(action: Callable[[], object]) -> None:
+    action()
+
+
+def _deliver(reader: asyncio.AbstractEventLoop, arrived: asyncio.Queue[Outcome], outcome: Outcome) -> None:
+    with contextlib.suppress(RuntimeError):  # the reader's loop is closed: nobody is left to read
+        reader.call_soon_threadsafe(arrived.put_nowait, outcome)

@@ -77,8 +77,8 @@ class Worker:
                 self._driver.connection.send_limit = frame_max
 
     def on_goodbye(self) -> None:
-        """End: the host has taken its leave."""
-        self._driver.close()
+        """End what is being served, then the connection: the host has taken its leave."""
+        self._driver.leave()
 
     async def _call(self, method: int, value: Any) -> Any:
         match method, value:

@@ -78,14 +78,10 @@ class Mirror:
                 self._state.apply(changes)
             case MirrorSection.CANCELLATION, [state, running] if isinstance(token, RemoteCancellationToken):
                 token.mirror(state, running)
-            case MirrorSection.MOUNTED, [point, None, obj]:
-                coordinator.mount_points[point] = obj
             case MirrorSection.MOUNTED, [point, name, obj]:
-                coordinator.mount_points[point][name] = obj
-            case MirrorSection.UNMOUNTED, [point, None]:
-                coordinator.mount_points[point] = None
+                self._reporter.stand(point, name, obj)
             case MirrorSection.UNMOUNTED, [point, name]:
-                coordinator.mount_points[point].pop(name, None)
+                self._reporter.stand(point, name, None)
             case MirrorSection.ATTRIBUTE_DELETED, [name]:
                 vars(coordinator).pop(name, None)
                 self._reporter.shared.discard(name)
@@ -112,13 +108,15 @@ class Mirror:
                 self._tell(HostMethod.PATCH_STATE, [change])
             if self._reporter.shared:
                 self._tell_attributes()
+        except Exception:  # the frame that is about to leave may be an answer, which somebody waits for
+            _log.exception("changes of shared state could not be told")
         finally:
             self._is_telling = False
 
     def _tell_attributes(self) -> None:
         coordinator = self._coordinator
         self._attributes.live = {
-            name: vars(coordinator)[name] for name in self._reporter.shared if name in vars(coordinator)
+            name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)
         }
         for path, value in self._attributes.changes():
             if value:

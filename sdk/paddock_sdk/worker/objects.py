@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,7 +67,7 @@ class ObjectTable:
         self._stand_in_ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._descriptions: dict[int, Description] = {}
         self._received: dict[int, int] = {}
-        self._collected: list[tuple[int, int]] = []
+        self._collected: deque[int] = deque()
 
     # -- this process's objects ------------------------------------------------------------
 
@@ -169,18 +170,18 @@ class ObjectTable:
 
     def dropped(self) -> list[tuple[int, int]]:
         """Return the objects let go of since the last call, with how often each had come in."""
-        collected, self._collected = self._collected, []
         gone: list[tuple[int, int]] = []
-        for object_id, times in collected:
-            if object_id in self._stand_ins:  # it came in again meanwhile; both counts are the new stand-in's
-                self._received[object_id] = self._received.get(object_id, 0) + times
-            else:
-                gone.append((object_id, times))
+        while self._collected:
+            object_id = self._collected.popleft()
+            if object_id not in self._stand_ins:  # else it came in again meanwhile, and counts on
+                times = self._received.pop(object_id, 0)
+                if times:
+                    gone.append((object_id, times))
         return gone
 
     def _on_collected(self, object_id: int) -> None:
         # Runs whenever the collector likes, on any thread: only notes what happened.
-        self._collected.append((object_id, self._received.pop(object_id, 0)))
+        self._collected.append(object_id)
 
     def _stand_in_id(self, value: object) -> int | None:
         try:

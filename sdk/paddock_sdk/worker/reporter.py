@@ -1,20 +1,23 @@
 """Tell the host what module code did to the coordinator.
 
 What others may rely on at once (a mount, a capability, a contributor, a cleanup) is a
-synchronous call: it is in force, or refused, when module code goes on. An attribute is told in
-passing; the host applies it before anything this process says later.
+synchronous call: it is in force, or refused, when module code goes on. A refused mount leaves what
+the host says is mounted there. An attribute is told in passing; the host applies it before anything
+this process says later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from paddock_sdk.kernel.mounts import MountPoints
-from paddock_sdk.protocol.body import EncodeError
+from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountPoints
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.objects import ObjectTable
+
+_MAX_NAME: Final = 200  # characters of an attribute's name; the host takes no longer ones, nor private ones
 
 
 class Reporter:
@@ -25,34 +28,58 @@ class Reporter:
         self._driver = driver
         self._objects = objects
         self._points = points
+        self._standing: dict[tuple[str, str | None], Any] = {}  # what is mounted, by the host's word
 
     def mounted(self, point: str, name: str | None, obj: Any) -> None:
-        """Mount at the host as well; a refusal undoes the mount here."""
-        try:
-            self._driver.call_sync(0, HostMethod.MOUNT, [point, name, obj])
-        except BaseException:
-            self._points.observer = None
-            try:
-                if name is None:
-                    self._points[point] = None
-                else:
-                    self._points[point].pop(name, None)
-            finally:
-                self._points.observer = self
-            raise
+        """Mount at the host as well; a refusal restores what is mounted there."""
+        self._decide(HostMethod.MOUNT, point, name, obj)
         self._objects.mark_mounted(obj, point)
 
     def unmounted(self, point: str, name: str | None) -> None:
-        self._driver.call_sync(0, HostMethod.UNMOUNT, [point, name])
+        """Unmount at the host as well; a refusal restores what is mounted there."""
+        self._decide(HostMethod.UNMOUNT, point, name, None)
+
+    def _decide(self, method: HostMethod, point: str, name: str | None, obj: Any) -> None:
+        asked = [point, name] if method == HostMethod.UNMOUNT else [point, name, obj]
+        try:
+            self._driver.call_sync(0, method, asked)
+        except BaseException:
+            self.stand(point, name, self._standing.get((point, name)))
+            raise
+        self.stand(point, name, obj)  # others' mounts may have come in while the host was being asked
+
+    def stand(self, point: str, name: str | None, obj: Any) -> None:
+        """Write what is mounted at a place by the host's word, None for nothing.
+
+        Raises:
+            ValueError: there is no such place.
+        """
+        if point not in (SINGLE_POINTS if name is None else MULTI_POINTS):
+            raise ValueError(f"Unknown mount point: {point}")
+        if obj is None:
+            self._standing.pop((point, name), None)
+        else:
+            self._standing[(point, name)] = obj
+        # Written past the observer rather than with the observer away: other threads may be mounting meanwhile.
+        if name is None:
+            dict.__setitem__(self._points, point, obj)
+        elif obj is None:
+            dict.pop(self._points[point], name, None)
+        else:
+            dict.__setitem__(self._points[point], name, obj)
 
     def capability(self, name: str, value: Any) -> None:
         self._driver.call_sync(0, HostMethod.REGISTER_CAPABILITY, value, head=name)
 
     def attribute(self, name: str, value: Any) -> None:
         """Share an attribute that can be sent; keep any other to this process."""
+        if not name.isidentifier() or name.startswith("__") or len(name) > _MAX_NAME:
+            return
         try:
+            codec = self._driver.codec
+            codec.decode(*codec.encode(value))  # it may be writable and not readable: a mapping with models for keys
             self._driver.notify(HostMethod.SET_ATTRIBUTE, value, head=name)
-        except EncodeError:
+        except (LocalProtocolError, RemoteProtocolError):
             self.shared.discard(name)
         else:
             self.note_shared(name, value)

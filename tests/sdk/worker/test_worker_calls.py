@@ -368,7 +368,7 @@ async def test_a_call_that_a_thread_has_posted_and_the_loop_not_yet_seen_ends_to
         future = rig.driver._from_thread(0, _METHOD, None, Flag.IN_PLACE)
         posted.set()
         with pytest.raises(ModuleGoneError):
-            rig.driver._result(future.result(5))
+            future.result(5).take()
 
     thread = threading.Thread(target=in_a_thread)
     thread.start()

@@ -107,15 +107,66 @@ async def test_a_stream_raises_what_its_source_raises_after_the_items(rig: Rig) 
     assert seen == [1, 2]
 
 
-async def test_a_stream_is_read_on_the_modules_own_loop_only(rig: Rig) -> None:
+async def test_a_stream_can_be_read_on_another_threads_loop(rig: Rig) -> None:
     source = await _stand_in(rig)
 
-    async def read() -> None:
-        await anext(source.items())
+    async def read() -> list[int]:
+        return [item async for item in source.items()]
 
-    with pytest.raises(RuntimeError, match="own event loop"):
-        await asyncio.to_thread(asyncio.run, read())
-    assert await rig.play(lambda host: host.is_silent())
+    def script(host: ScriptedHost) -> list[int]:
+        request = host.request_from_worker()
+        sent, granted = 0, []
+        while sent < 100:
+            credit = host.take(Kind.CREDIT)
+            granted.append(credit.target)
+            for _ in range(credit.target):
+                if sent < 100:
+                    host.write(host.connection.send_item(request.id, host.body(sent)[0]))
+                    sent += 1
+        host.respond(request.id)
+        return granted
+
+    async with rig.playing(script) as played:
+        assert await asyncio.to_thread(asyncio.run, read()) == list(range(100))
+    assert played.result()[:3] == [32, 16, 16]
+
+
+async def test_a_stream_left_early_on_another_threads_loop_is_cancelled_at_the_host(rig: Rig) -> None:
+    source = await _stand_in(rig)
+
+    async def read() -> int:
+        items = source.items()
+        first: int = await anext(items)
+        await items.aclose()
+        return first
+
+    def script(host: ScriptedHost) -> None:
+        request = host.request_from_worker()
+        host.take(Kind.CREDIT)
+        host.write(host.connection.send_item(request.id, host.body("first")[0]))
+        assert host.take(Kind.CANCEL).id == request.id
+        host.fail(request.id, asyncio.CancelledError())
+        assert host.is_silent()
+
+    async with rig.playing(script):
+        assert await asyncio.to_thread(asyncio.run, read()) == "first"
+
+
+async def test_a_stream_read_on_another_threads_loop_raises_what_happens_to_it(rig: Rig) -> None:
+    source = await _stand_in(rig)
+
+    async def read(*args: Any) -> None:
+        async for _ in source.items(*args):
+            pass
+
+    async with rig.playing(lambda host: host.fail(host.request_from_worker().id, OSError("ran dry"))):
+        with pytest.raises(OSError, match="ran dry"):
+            await asyncio.to_thread(asyncio.run, read())
+    with pytest.raises(Exception, match="cannot be sent"):
+        await asyncio.to_thread(asyncio.run, read(10**2000))
+    async with rig.playing(lambda host: (host.request_from_worker(), host.close())):
+        with pytest.raises(ModuleGoneError):
+            await asyncio.to_thread(asyncio.run, read())
 
 
 # -- being the source --------------------------------------------------------------------------
