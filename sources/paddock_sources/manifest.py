@@ -25,7 +25,8 @@ ENTRY_POINT_GROUPS = ("amplifier.modules", "amplifier.tools")
 MODULE_KINDS = ("tool", "provider", "hook", "orchestrator", "context", "resolver")
 
 _MAX_PYPROJECT_BYTES = 256 * 1024
-_MAX_INIT_BYTES = 2 * 1024 * 1024  # some providers keep all of their code, near 100 KiB, in this file
+_MAX_INIT_BYTES = 2 * 1024 * 1024  # what is no source file any more; the outline parses much less
+_MAX_SHOWN = 80  # characters of a declared kind that is none
 _ENTRY_POINT = re.compile(r"\s*([A-Za-z_]\w*)(?:\.\w+)*\s*(?::\s*[\w.]+\s*)?(?:\[.*\]\s*)?", re.ASCII)
 
 
@@ -145,7 +146,9 @@ def _expected_packages(module_id: str, entry_points: Mapping[str, str]) -> Itera
 def _checked_kind(declared: object, path: Path) -> str | None:
     if declared is None or (isinstance(declared, str) and declared in MODULE_KINDS):
         return declared
-    raise ManifestError(path, f"`__amplifier_module_type__` is {declared!r}, not one of {', '.join(MODULE_KINDS)}")
+    # Only text is shown: the digits of a large integer are not to be had.
+    shown = repr(declared[:_MAX_SHOWN]) if isinstance(declared, str) else f"of type {type(declared).__name__}"
+    raise ManifestError(path, f"`__amplifier_module_type__` is {shown}, not one of {', '.join(MODULE_KINDS)}")
 
 
 def _text_or_none(project: Mapping[str, Any], key: str) -> str | None:

@@ -1,17 +1,23 @@
 """What a package's `__init__.py` says about itself, read from its syntax tree and never executed.
 
 The answers are best effort: code may bind names in ways no reader can follow, so each of them has a value for "cannot
-be told". Text that does not parse gives an outline that knows nothing; importing it will say why, in the worker.
+be told". What does not parse, is not UTF-8 or is larger than such files are gives an outline that knows nothing;
+importing it will say why, in the worker.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 _KIND_NAME = "__amplifier_module_type__"
+_MAX_BYTES = 256 * 1024  # some providers keep all of their code, near 100 KiB, in this file
+_MAX_TOKENS = 64 * 1024  # of ordinary code as much as fits in the above; a tree takes up to a KiB for each
+_TOKEN = re.compile(r"\w+|[^\w\s]")  # comments and the insides of strings count as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +33,16 @@ class PackageOutline:
     @staticmethod
     def of(source: bytes) -> PackageOutline:
         """Return the outline of a file's content."""
+        if len(source) > _MAX_BYTES:
+            return PackageOutline()
         try:
+            # Not the codec that the file may name: some take minutes for a short text.
+            text = source.decode("utf-8-sig")
+            if next(islice(_TOKEN.finditer(text), _MAX_TOKENS, None), None) is not None:
+                return PackageOutline()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the author's invalid escapes are no news to whoever runs the module
-                tree = ast.parse(source)
+                tree = ast.parse(text)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             # MemoryError and RecursionError are how the parser answers nesting beyond its own stack.
             return PackageOutline()

@@ -218,6 +218,18 @@ def test_an_enormous_init_is_refused(tmp_path: Path) -> None:
         read(root)
 
 
+def test_an_init_too_large_to_be_parsed_leaves_what_it_says_open(tmp_path: Path) -> None:
+    manifest = read(make_module(tmp_path / "repo", init="def mount(): ...\n" + "#" * 256 * 1024))
+    assert (manifest.declared_kind, manifest.defines_mount) == (None, None)
+
+
+@pytest.mark.parametrize("declared", ["0x" + "f" * 10_000, "'" + "x" * 10_000 + "'", "b'" + "x" * 10_000 + "'"])
+def test_a_declared_kind_that_is_enormous_is_refused_in_few_words(tmp_path: Path, declared: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(make_module(tmp_path / "repo", init=f"__amplifier_module_type__ = {declared}"))
+    assert len(str(caught.value)) < 1000
+
+
 def test_a_folder_with_very_many_entries_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "repo"
     root.mkdir()

@@ -80,8 +80,39 @@ def test_a_file_made_to_break_the_reader_says_nothing(source: bytes) -> None:
     assert outline.defines_mount in (None, False)
 
 
-def test_the_authors_own_encoding_is_honoured() -> None:
-    source = "# coding: latin-1\nname = 'é'\nmount = 1\n".encode("latin-1")
+@pytest.mark.parametrize("cookie", [b"", b"# coding: utf-8\n", b"# coding: punycode\n", b"# coding: rot13\n"])
+def test_a_file_is_read_as_utf8_whatever_codec_it_names(cookie: bytes) -> None:
+    # The codecs that a file may name include some that take minutes for what fits in here.
+    source = "name = 'é'\nmount = 1\n".encode()
+    assert PackageOutline.of(cookie + source).defines_mount is True
+    assert PackageOutline.of(b"\xef\xbb\xbf" + cookie + source).defines_mount is True
+
+
+def test_a_file_in_another_encoding_says_nothing() -> None:
+    assert PackageOutline.of("# coding: latin-1\nname = 'é'\nmount = 1\n".encode("latin-1")) == PackageOutline()
+
+
+@pytest.mark.parametrize(
+    "filling",
+    [
+        b"#" * 256 * 1024,
+        b"a;" * 40_000,
+        b"0\n" * 70_000,
+        b"x = [" + b"a," * 40_000 + b"]",
+        b"x = f'" + b"{a}" * 40_000 + b"'",
+    ],
+    ids=["bytes", "statements", "lines", "elements", "replacements"],
+)
+def test_a_file_of_more_than_a_package_needs_is_not_parsed(filling: bytes) -> None:
+    assert PackageOutline.of(filling + b"\nmount = 1\n") == PackageOutline()
+
+
+def test_a_large_ordinary_file_is_parsed() -> None:
+    function = (
+        b"def handle_%d(request, options=None):\n    return {'request': request, 'answer': options or 'none'}\n\n\n"
+    )
+    source = b"".join(function % number for number in range(2000)) + b"mount = 1\n"
+    assert len(source) > 190_000
     assert PackageOutline.of(source).defines_mount is True
 
 
