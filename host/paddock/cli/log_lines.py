@@ -1,7 +1,8 @@
 """Show Paddock's own log on the screen while a command runs.
 
 Warnings of the host are for the person who runs the command: what a module was refused, which handler was answered for.
-The rest of what is logged repeats events and reports, and is shown when more was asked for.
+The rest of what is logged repeats events and reports, and is shown when more was asked for. A record is one line,
+whatever names it holds that modules chose; the lines of a traceback are marked as such.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from .render import Screen
 
 # The registry runs in the host: that a guard raised, and was skipped, is for the person to know.
 _HOST_LOGS = ("paddock.", "paddock_sdk.kernel.hooks")
+_MAX_TRACEBACK_LINES = 60  # the end of it says what failed
 
 
 class LogLines(logging.Handler):
@@ -28,11 +30,11 @@ class LogLines(logging.Handler):
         is_host = record.name.startswith(_HOST_LOGS)
         if not (is_host or self._verbose or record.levelno >= logging.ERROR):
             return
-        text = record.getMessage()
+        self._screen.warning(record.getMessage())
         if record.exc_info is not None and (record.levelno >= logging.ERROR or self._verbose):
-            text += "\n" + logging.Formatter().formatException(record.exc_info)
-        for line in text.splitlines():
-            self._screen.warning(line)
+            trace = logging.Formatter().formatException(record.exc_info).splitlines()
+            for line in trace[-_MAX_TRACEBACK_LINES:]:
+                self._screen.warning(f"| {line}")
 
     def __enter__(self) -> Self:
         logging.getLogger().addHandler(self)
