@@ -78,7 +78,13 @@ _ERRORS: Final[dict[str, type[BaseException]]] = {
     "CancelledError": asyncio.CancelledError,
 }
 _TRACEBACK_CHARACTERS: Final = 8000  # of a remote traceback; the innermost frames are the ones kept
+_TRACEBACK_ENTRY: Final = 2000  # characters of one frame or message in it, lest one push all others out
 _MESSAGE_CHARACTERS: Final = 8000
+_LINEAGE: Final = 32  # classes; deeper hierarchies of exceptions are jokes
+_NAME_CHARACTERS: Final = 200
+_ARGS_BYTES: Final = 64 * 1024  # all arguments together
+_ATTRIBUTES_BYTES: Final = 64 * 1024  # all attributes together
+_MAX_INTEGER_BITS: Final = 3300  # a thousand digits, which is what can be sent
 
 
 class ContractVocabulary:
@@ -101,9 +107,8 @@ class ContractVocabulary:
             return Ext.MODEL, [name, fields_of(value)]
         if isinstance(value, BaseException):
             return Ext.ERROR, _describe_error(value)
-        dump = getattr(kind, "model_dump", None)
-        if dump is not None:  # a model of the module's own: its data crosses, its class cannot
-            return Ext.MODEL, ["", dump(value)]
+        if hasattr(kind, "__pydantic_validator__"):  # a model of the module's own: its data crosses, its class cannot
+            return Ext.MODEL, ["", value.model_dump()]  # type: ignore[attr-defined]
         return None
 
     def from_wire(self, extension: int, content: Any) -> object:
@@ -174,31 +179,108 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
 
 
 def _describe_error(error: BaseException) -> list[object]:
-    lineage = [base.__name__ for base in type(error).__mro__ if base is not object]
-    attributes = {key: value for key, value in vars(error).items() if _is_plain(value)}
+    """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out."""
+    return [
+        [
+            _text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS)
+            for base in _lineage(error)
+        ],
+        _message(error),
+        _arguments(error),
+        _attributes(error),
+        _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
+    ]
+
+
+def _lineage(error: BaseException) -> list[type]:
+    return [base for base in type(error).__mro__ if base is not object][:_LINEAGE]
+
+
+def _text(read: Callable[[], object], otherwise: str, characters: int) -> str:
+    """Return a text's first `characters`, its last ones if negative; `otherwise` where it cannot be had."""
+    try:
+        text = read()
+        # A subclass of str would come as what it makes of itself.
+        plain = str.__str__(text) if isinstance(text, str) else otherwise
+    except Exception:  # of a module's own making, like the three below
+        return otherwise
+    return plain[:characters] if characters > 0 else plain[characters:]
+
+
+def _message(error: BaseException) -> str:
+    return _text(functools.partial(str, error), type(error).__name__, _MESSAGE_CHARACTERS)
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(
+        entry if len(entry) <= _TRACEBACK_ENTRY else entry[:_TRACEBACK_ENTRY] + "…\n"
+        for entry in traceback.format_exception(error)
+    )
+
+
+def _arguments(error: BaseException) -> list[object]:
     given = error.args
     if isinstance(error, OSError) and error.filename is not None and len(given) == 2:
         given = (*given, error.filename)  # what it is made of again; Python keeps the name apart
-    args = [arg if _is_plain(arg) else _text(arg)[:_MESSAGE_CHARACTERS] for arg in given]
-    trace = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARACTERS:]
-    return [lineage, _text(error)[:_MESSAGE_CHARACTERS], args, attributes, trace]
+    kept: list[object] = []
+    room = _ARGS_BYTES
+    for arg in given:
+        size = _size(arg, room) if type(arg) is not str or len(arg) <= _MESSAGE_CHARACTERS else None
+        if size is None:
+            arg = _text(functools.partial(str, arg), type(arg).__name__, _MESSAGE_CHARACTERS)
+            size = _size(arg, room)
+        if size is None:  # no room is left, for this or any further one
+            break
+        room -= size
+        kept.append(arg)
+    return kept
 
 
-def _text(value: object) -> str:
+def _attributes(error: BaseException) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    room = _ATTRIBUTES_BYTES
     try:
-        return str(value)
-    except Exception:  # a module's own __str__ may fail
-        return type(value).__name__
+        attributes = dict(vars(error))
+    except Exception:
+        return kept
+    for name, value in attributes.items():
+        size = _size({name: value}, room, 4)
+        if size is not None:
+            room -= size
+            kept[name] = value
+    return kept
 
 
-def _is_plain(value: object, depth: int = 3) -> bool:
-    if value is None or type(value) in (bool, int, float, str, bytes):
-        return True
-    if depth and (type(value) is list or type(value) is tuple):
-        return all(_is_plain(item, depth - 1) for item in value)
-    if depth and type(value) is dict:
-        return all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())
-    return False
+def _size(value: Any, room: int, depth: int = 3) -> int | None:
+    """Return how many bytes plain data takes, at most; None for what is not plain or takes more than `room`."""
+    size = 9  # the head of anything, or all of a number
+    if type(value) is str:
+        size += len(value) if len(value) > room else len(value.encode("utf-8", "surrogatepass"))
+    elif type(value) is bytes:
+        size += len(value)
+    elif type(value) is int:
+        if value.bit_length() > _MAX_INTEGER_BITS:
+            return None
+        size += value.bit_length() // 3
+    elif type(value) in (list, tuple, dict):
+        inner: list[object] = []
+        if type(value) is dict:
+            if not all(type(key) is str for key in value):
+                return None
+            inner += value
+            inner += value.values()
+        else:
+            inner += value
+        if depth == 0 or len(inner) > room:
+            return None
+        for item in inner:
+            taken = _size(item, room - size, depth - 1)
+            if taken is None:
+                return None
+            size += taken
+    elif value is not None and type(value) not in (bool, float):
+        return None
+    return size if size <= room else None
 
 
 def _rebuild_error(

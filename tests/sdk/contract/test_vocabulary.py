@@ -32,7 +32,7 @@ from paddock_sdk.contract.message_models import (
 from paddock_sdk.contract.models import ContextInjection, HookResult, ModelInfo, Pricing, SessionStatus, ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, EncodeError, Ext
+from paddock_sdk.protocol.body import Codec, Ext
 
 from .model_table import TABLE, Row
 
@@ -356,10 +356,59 @@ def test_an_exception_that_crosses_twice_keeps_its_first_name_and_place() -> Non
     assert twice.remote_traceback == once.remote_traceback
 
 
-def test_an_exception_with_too_much_in_it_is_an_encode_error() -> None:
-    for error in (ValueError([0] * 300_000), ValueError(10**2000)):
-        with pytest.raises(EncodeError):
-            crossed(error)
+class _Hoarder(Exception):
+    def __init__(self) -> None:
+        super().__init__(*(f"{number:08}" * 500 for number in range(50)))
+        self.small = "kept"
+        self.large = "x" * 70_000
+        for number in range(50):
+            setattr(self, f"log_{number}", "y" * 4000)
+
+
+class _Speechless:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("x" * 5_000_000), id="a long text"),
+        pytest.param(ValueError("\U0001f40e" * 5_000_000), id="a long text of wide characters"),
+        pytest.param(ValueError([0] * 300_000), id="a long list"),
+        pytest.param(ValueError(*range(300_000)), id="many arguments"),
+        pytest.param(ValueError(10**2000), id="a number too long to be sent"),
+        pytest.param(ValueError(10**10_000), id="a number too long to be said"),
+        pytest.param(ValueError(_Speechless()), id="an argument without words"),
+        pytest.param(ValueError(b"x" * 1_000_000), id="bytes"),
+        pytest.param(_Hoarder(), id="large attributes"),
+        pytest.param(type("Long" * 100_000, (ValueError,), {})(), id="a long name"),
+    ],
+)
+def test_an_exception_with_too_much_in_it_is_told_in_part(error: Exception) -> None:
+    codec = Codec(ContractVocabulary())
+    body, _ = codec.encode(error, live_objects=False)
+    assert len(body) < 224 * 1024
+    told = codec.decode(body)
+    assert isinstance(told, ValueError if isinstance(error, ValueError) else RuntimeError)
+
+
+def test_a_large_attribute_of_an_exception_does_not_push_out_the_small_ones() -> None:
+    content: Any = ContractVocabulary().to_wire(_Hoarder())
+    attributes = content[1][3]
+    assert attributes["small"] == "kept" and "large" not in attributes
+    assert 10 <= len(attributes) <= 20
+
+
+def test_the_frames_of_a_traceback_are_not_pushed_out_by_a_long_message() -> None:
+    def where_it_happened() -> None:
+        raise ValueError("x" * 100_000)
+
+    with pytest.raises(ValueError) as raised:
+        where_it_happened()
+    assert "in where_it_happened" in crossed(raised.value).remote_traceback
 
 
 # -- hostile content ---------------------------------------------------------------------------
