@@ -37,7 +37,9 @@ def main(args: Sequence[str] | None = None) -> None:
         # Who read the output has left. Nobody is told, not by the interpreter's own last flush either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # a cancellation is no Exception, and a module can raise one
         from .failure import defect_report
 
         click.echo(defect_report(error), err=True)

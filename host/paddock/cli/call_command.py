@@ -71,8 +71,10 @@ def call_tool(
             outcome = asyncio.run(_run(call, screen, approval))
         except KeyboardInterrupt:
             outcome = None
-        except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
-            outcome = ToolCallOutcome(failed_result(error), "", (), error)
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+            outcome = _unforeseen(error)
     return _report(outcome, tool, screen, as_json=as_json)
 
 
@@ -92,10 +94,19 @@ async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> To
     return None
 
 
+def _unforeseen(error: BaseException) -> ToolCallOutcome:
+    kind = getattr(error, "remote_type", None)
+    if kind is not None:  # a module raised it, a cancellation for one, where no exception is expected to come through
+        facts = {"type": kind, "message": f"the tool raised {kind}: {error}"}
+        return ToolCallOutcome(ToolResult(success=False, error=facts), "", ())
+    defect = failure.as_exception(error)
+    return ToolCallOutcome(failed_result(defect), "", (), defect)
+
+
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:
     if outcome is None:
         if as_json:
-            print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)).model_dump())
+            print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)))
         return INTERRUPTED
     result = outcome.result
     if outcome.level:
@@ -105,7 +116,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     elif not result.success:
         screen.text(f"error: {escape(f'tool `{tool}` failed: {_reason(result)}')}")
     if as_json:
-        print_json(result.model_dump())
+        print_json(result)
     elif result.success or (result.error or {}).get("message") != result.output:
         _print_output(result.output)
     if outcome.error is not None:

@@ -29,7 +29,9 @@ def run_demo(*, as_json: bool) -> int:
             outcome = asyncio.run(_run(screen))
         except KeyboardInterrupt:
             outcome = None
-        except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
             screen.text(failure.text(error))
             if as_json:
                 print_json({"ok": False, "error": failure.as_dict(error)})

@@ -25,11 +25,20 @@ _DEFECT = 3
 INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
 
 
-def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
+def as_exception(error: BaseException) -> Exception:
+    """Return an exception that tells of `error`: itself, if it is one."""
+    if isinstance(error, Exception):
+        return error
+    told = RuntimeError(f"{type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
+
+
+def of_turn(error: BaseException, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
     """Return the error to report for a turn that ended with `error`: ours as it is, a module's as a `TurnError`."""
     kind = getattr(error, "remote_type", None)
     if isinstance(error, PaddockError) or kind is None:
-        return error
+        return as_exception(error)
     trace = str(getattr(error, "remote_traceback", ""))
     turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
     if isinstance(error, RefusedError):

@@ -44,8 +44,10 @@ def run_turn(plan: Path, prompt: str | None, working_dir: Path | None, *, as_jso
             asyncio.run(turn.run(plan, prompt, working_dir))
         except KeyboardInterrupt:
             turn.is_interrupted = True
-        except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
-            turn.fail(error)
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+            turn.fail(failure.as_exception(error))
     if as_json:
         print_json(turn.as_dict())
     elif turn.response is not None:
@@ -107,7 +109,7 @@ class _Turn:
             return
         self._session_id = session_id
         self._say_what_the_plan_says(session)
-        failed: Exception | None = None
+        failed: BaseException | None = None
         with (
             anyio.CancelScope() as scope,
             Interruption(
@@ -118,6 +120,11 @@ class _Turn:
             try:
                 await self._run_in(session, prompt)
             except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
+                failed = error
+            except asyncio.CancelledError as error:
+                # One that came from a module is what the turn failed of; any other ends this task.
+                if not hasattr(error, "remote_type"):
+                    raise
                 failed = error
             finally:
                 self.is_interrupted = interruption.happened

@@ -23,6 +23,8 @@ _EMITS: Final[dict[str, tuple[str, ...]]] = {
 }
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 _HOST_NAMES: Final = ("session.", "host.")
+# Listeners of the session itself: it hands them its coordinator.
+_APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 
 
 class Authority:
@@ -64,9 +66,10 @@ class Authority:
         """Refuse a capability under a name that is the host's.
 
         Raises:
-            CallRefusedError: always without a grant that would allow it.
+            CallRefusedError: no grant allows it.
         """
-        if name.startswith(_HOST_NAMES) and self._entry.kind != "orchestrator":
+        is_the_hosts = name.startswith(_HOST_NAMES) and self._entry.kind != "orchestrator"
+        if is_the_hosts or name in _APPLICATION_NAMES:
             raise CallRefusedError(Denial("register the capability", name, self._entry.module))
 
     def check_hook_results(self) -> None:

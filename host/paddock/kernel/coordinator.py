@@ -62,7 +62,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def put(self, key: tuple[object, ...], section: MirrorSection, value: object, **options: Any) -> None:
         """Encode a change and put it in everyone's mirror but that of the module it came from."""
-        self._mirrors.put(key, section, self._values.encode(value), origin=self._origin, **options)
+        self._mirrors.put(key, section, self._values.encode(value, share=True), origin=self._origin, **options)
 
     # -- changes by modules ----------------------------------------------------------------
 
@@ -109,11 +109,11 @@ class HostedCoordinator(ModuleCoordinator):
         if self._module_attributes.pop(name, None) is not None and self._mirrors.drop(("attribute", name)):
             self._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._values.encode([name]), origin=origin)
 
-    def patch_state_from(self, origin: Peer, changes: list[Change]) -> None:
-        """Take a module's changes of `session_state`."""
+    def patch_state_from(self, origin: Peer, changes: list[Change]) -> dict[object, int]:
+        """Take a module's changes of `session_state`; return the sizes in bytes of what it touched."""
         self._shared_state.live = self.session_state
         self._shared_state.apply(changes)
-        self._tell_state(changes, origin)
+        return self._tell_state(changes, origin)
 
     def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> None:
         """Add a module's contributor, without telling the module itself."""
@@ -154,7 +154,8 @@ class HostedCoordinator(ModuleCoordinator):
         if changes:
             self._tell_state(changes, None)
 
-    def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
+    def _tell_state(self, changes: list[Change], origin: Peer | None) -> dict[object, int]:
+        sizes: dict[object, int] = {}
         self._mirrors.tell(MirrorSection.STATE, self._values.encode(changes), origin=origin)
         touched = {path[0] for path, _ in changes}
         for key in touched:
@@ -165,9 +166,11 @@ class HostedCoordinator(ModuleCoordinator):
                     _log.warning("session_state[%r] cannot be told to modules that start later: %s", key, exc)
                     self._mirrors.drop(("state", key))
                 else:
+                    sizes[key] = len(whole)
                     self._mirrors.put_quietly(("state", key), MirrorSection.STATE, Encoded(whole))
             else:
                 self._mirrors.drop(("state", key))
+        return sizes
 
     def _tell_session(self) -> None:
         self._told_config = self._values.encode(self.config).body
@@ -213,7 +216,7 @@ class _Broadcast:
 
     def capability(self, name: str, value: Any) -> None:
         values = self._coordinator._values
-        message = values.encode(value)
+        message = values.encode(value, share=True)
         if name in _SPAWNING:
             for handle in message.handles:
                 handle.mounted = _SPAWN
@@ -227,7 +230,7 @@ class _Broadcast:
     def attribute(self, name: str, value: Any) -> None:
         values = self._coordinator._values
         self._coordinator._mirrors.put(
-            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, values.encode(value))
+            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, values.encode(value, share=True))
         )
 
     def attribute_deleted(self, name: str) -> None:

@@ -34,6 +34,10 @@ from paddock.process.supervisor import Supervisor
 from paddock.process.template import TemplateLauncher
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
+from paddock_sdk.kernel.cancellation import CancellationToken
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.kernel.session import AmplifierSession
 from paddock_sources import Resolution, Resolver, SourceError
 
 OnOutput = Callable[[str, OutputLine], None]
@@ -65,6 +69,7 @@ class Hosting:
         await self._tasks.__aenter__()
         self._scratch = Path(tempfile.mkdtemp(prefix="paddock-"))
         self.values = Values()
+        self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
         self.mirrors = Mirrors()
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router

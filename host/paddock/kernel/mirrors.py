@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Final
 
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import MirrorSection
 
 _log = logging.getLogger(__name__)
+
+_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes one worker has yet to read when another changes shared state
 
 MayCall = Callable[[Peer], bool]
 
@@ -83,8 +86,12 @@ class Mirrors:
         """Tell everyone but its origin of a change that a new worker need not hear of by itself."""
         entry = _Entry(section, change, may_call)
         for peer in self._peers:
-            if peer is not origin:
-                self._tell_one(peer, entry)
+            if peer is origin:
+                continue
+            if origin is not None and peer.is_open and peer.channel.unsent_bytes > _MAX_UNREAD:
+                # Its reader may be busy for good reasons; who goes on writing meanwhile is the one to stop.
+                raise RemoteProtocolError("it changes shared state faster than others can read it")
+            self._tell_one(peer, entry)
 
     def _tell_one(self, peer: Peer, entry: _Entry) -> None:
         try:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import anyio
 
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
+from paddock.kernel.allowance import Allowance
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
@@ -32,6 +33,7 @@ from paddock.rpc.channel import FOREVER, Channel
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import RoutedCall, Router
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS
 from paddock_sdk.protocol import (
@@ -79,6 +81,7 @@ class HostedModule:
         self.supervisor = supervisor
         self.authority = Authority(entry)
         self.denials: list[Denial] = []
+        self.allowance = Allowance()
         self.runtime_max = _RUNTIME_MAX[entry.kind] if entry.limits.runtime_max is None else entry.limits.runtime_max
         self.wants_session_ready = False
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
@@ -147,6 +150,7 @@ class HostedModule:
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life()
+            self.allowance = Allowance()
             try:
                 with anyio.fail_after(self._start_max):
                     await self._bring_up(process, peer, is_restart)
@@ -220,11 +224,13 @@ class HostedModule:
         }
         try:
             answer = values.decode(await self._router.ask(peer, WorkerMethod.MOUNT, values.encode(request)))
-        except RuntimeError as exc:
+        except ModuleGoneError as exc:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
             tail = "\n".join(report.stderr_tail) if report is not None else ""
             raise ModuleLoadError(self.name, "mount", said, traceback=tail, report=report) from exc
+        except Exception as exc:  # its runtime answers a mount with an outcome; this one is no runtime of ours
+            raise ModuleLoadError(self.name, "mount", f"its runtime failed: {exc}") from exc
         match answer:
             case {"mounted": True, "on_session_ready": bool() as wants}:
                 self.wants_session_ready = wants
@@ -352,6 +358,8 @@ class HostedModule:
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
         if point == "module-source-resolver":
             raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
+        if point in ("orchestrator", "context") and point != self.kind:
+            raise ValueError(f"the {point} of a session is mounted by its {point} module, not by a {self.kind}")
         if point in MULTI_POINTS and not isinstance(name, str):
             raise ValueError(f"what is mounted at {point} needs a name")
         present = coordinator.get(point, name)

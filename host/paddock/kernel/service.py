@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
 
 _CLEANUP_SECONDS: Final = 10.0  # for one module's cleanup function; a session's end must not hang on it
+_LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
+_MAX_OPTIONS: Final = 64  # of one approval; a person reads them
+_MAX_CHANGES: Final = 4096  # of session_state in one frame
 _MAX_NAME: Final = 200  # characters of an event, capability, channel or attribute
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
@@ -58,7 +61,7 @@ class HostService:
         self._module_of = module_of
         self._plain = Codec()
         self._next_registration = 1
-        self._unregister: dict[int, tuple[Peer, Callable[[], None]]] = {}
+        self._unregister: dict[int, tuple[Peer, Callable[[], None], Callable[[], None]]] = {}
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
@@ -103,7 +106,9 @@ class HostService:
             args = self._values.codec.decode(message.body, message.handles)
             self._answer_at_once(call, partial(self._at_once[method], module, args))
         elif method in self._in_time:
-            work = self._in_time[method](module, self._values.decode(message))
+            is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
+            args = self._plain.decode(message.body) if is_event else self._values.decode(message)
+            work = self._in_time[method](module, args)
             self._router.serve(call, self._encoded(module, work))
         else:
             raise RemoteProtocolError(f"a request of host method {method}, which there is not")
@@ -148,7 +153,7 @@ class HostService:
 
     def forget(self, peer: Peer) -> None:
         """A worker is gone, and with it the numbers of its registrations."""
-        gone = [number for number, (owner, _) in self._unregister.items() if owner is peer]
+        gone = [number for number, (owner, *_) in self._unregister.items() if owner is peer]
         for number in gone:
             del self._unregister[number]
 
@@ -171,7 +176,7 @@ class HostService:
 
     async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
         match args:
-            case [str() as event, data, float() as timeout]:
+            case [str() as event, data, float() as timeout] if 0 <= timeout <= _LONGEST_WAIT:
                 if not module.authority.may_emit(event):
                     module.deny(Denial("emit", event, module.name, f'permissions: {{emit: ["{event}"]}}'))
                     return []
@@ -184,9 +189,12 @@ class HostService:
                 len(event) <= _MAX_NAME
             ):
                 module.authority.check_handler(event)
+                counted = ("handler", handler, event)
+                module.allowance.spend(counted, len(handler.described))
                 unregister = module.register_handler(self._coordinator.hooks, event, priority, name, handler)
                 registration, self._next_registration = self._next_registration, self._next_registration + 1
-                self._unregister[registration] = (module.peer, unregister)
+                give_back = partial(module.allowance.give_back, counted)
+                self._unregister[registration] = (module.peer, unregister, give_back)
                 return registration
             case [str(), int(), _, _]:
                 raise TypeError("a hook handler has to be callable")
@@ -195,10 +203,11 @@ class HostService:
     def _unregister_one(self, module: HostedModule, args: Any) -> None:
         match args:
             case [int() as registration]:
-                owner, unregister = self._unregister.get(registration, (None, None))
-                if owner is module.peer and unregister is not None:
+                known = self._unregister.get(registration)
+                if known is not None and known[0] is module.peer:
                     del self._unregister[registration]
-                    unregister()
+                    for undo in known[1:]:
+                        undo()
                 return
         raise _malformed("the end of a registration")
 
@@ -228,6 +237,7 @@ class HostService:
     def _mount(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as point, (None | str()) as name, obj]:
+                module.allowance.spend(("mount", point, name), len(obj.described) if isinstance(obj, Handle) else 0)
                 module.mount(self._coordinator, point, name, obj)
                 return
         raise _malformed("a mount")
@@ -260,32 +270,38 @@ class HostService:
 
     def _register_capability(self, module: HostedModule, name: str, value: Encoded) -> None:
         module.authority.check_capability(name)
+        module.allowance.spend(("capability", name), len(value.body))
         self._values.decode(value)  # said at once if it is none: later it would be every other module's trouble
         module.offer(self._coordinator, name, value)
 
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
             raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+        module.allowance.spend(("attribute", name), len(value.body))
         self._values.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, name, value)
 
     def _delete_attribute(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as name]:
+                module.allowance.give_back(("attribute", name))
                 self._coordinator.detach_from(module.peer, name)
                 return
         raise _malformed("an attribute's name")
 
     def _patch_state(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [*changes] if all(_is_change(change) for change in changes):
-                self._coordinator.patch_state_from(module.peer, changes)
+            case [*changes] if len(changes) <= _MAX_CHANGES and all(_is_change(change) for change in changes):
+                sizes = self._coordinator.patch_state_from(module.peer, changes)
+                for key, size in sizes.items():
+                    module.allowance.spend(("state", key), size)
                 return
         raise _malformed("a change of state")
 
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as channel, str() as name, Handle() as callback]:
+                module.allowance.spend(("contributor", channel, name, callback), len(callback.described))
                 module.contribute(self._coordinator, channel, name, callback)
                 return
             case [str() as channel, str() as name, _]:
@@ -303,6 +319,7 @@ class HostService:
     def _register_cleanup(self, module: HostedModule, args: Any) -> None:
         match args:
             case [Handle() as function]:
+                module.allowance.spend(("cleanup", function), len(function.described))
                 self._coordinator.register_cleanup(partial(self._run_if_alive, function))
                 return
         raise _malformed("a cleanup function")
@@ -318,14 +335,18 @@ class HostService:
 
     async def _process_hook_result(self, module: HostedModule, args: Any) -> object:
         match args:
-            case [HookResult() as result, str() as event, str() as hook_name]:
+            case [HookResult() as result, str() as event, str() as hook_name] if (
+                0 <= result.approval_timeout <= _LONGEST_WAIT and len(result.approval_options or ()) <= _MAX_OPTIONS
+            ):
                 module.authority.check_hook_results()
                 return await self._coordinator.process_hook_result(result, event, hook_name)
         raise _malformed("a hook's result")
 
     async def _request_approval(self, module: HostedModule, args: Any) -> object:
         match args:
-            case [str() as prompt, list() as options, float() as timeout, "allow" | "deny" as default]:
+            case [str() as prompt, list() as options, float() as timeout, "allow" | "deny" as default] if (
+                0 <= timeout <= _LONGEST_WAIT and len(options) <= _MAX_OPTIONS
+            ):
                 system = self._coordinator.approval_system
                 if system is None:
                     raise RuntimeError("no approval system is available in this session")
@@ -360,6 +381,7 @@ class HostService:
     def _on_cancel(self, module: HostedModule, args: Any) -> None:
         match args:
             case [Handle() as callback]:
+                module.allowance.spend(("on cancel", callback), len(callback.described))
                 self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, callback))
                 return
         raise _malformed("a callback")
@@ -370,6 +392,7 @@ class HostService:
     def _tool_started(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as call_id, str() as name]:
+                module.allowance.spend(("running", call_id), len(call_id) + len(name))
                 self._coordinator.cancellation.register_tool_start(call_id, name)
                 return
         raise _malformed("the start of a tool")
@@ -377,6 +400,7 @@ class HostService:
     def _tool_completed(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as call_id]:
+                module.allowance.give_back(("running", call_id))
                 self._coordinator.cancellation.register_tool_complete(call_id)
                 return
         raise _malformed("the end of a tool")

@@ -215,9 +215,12 @@ class Channel(asyncio.BufferedProtocol):
                     self._receiver.on_hello(event)
                 else:
                     self._receiver.on_event(event)
-        except RemoteProtocolError as exc:
+        except Exception as exc:  # what a worker sent made the host stumble, and nothing else: it is ended for that
             self.is_open = False
-            self._receiver.on_violation(exc)
+            broken = (
+                exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")
+            )
+            self._receiver.on_violation(broken)
             self.close()
 
     def eof_received(self) -> bool:

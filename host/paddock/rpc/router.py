@@ -25,6 +25,7 @@ from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
+_MAX_OPEN: Final = 2048  # requests of one worker that wait for an answer; a busy orchestrator has tens
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -54,7 +55,7 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 class RoutedCall(OpenCall):
     """A call of a worker's object, with the request it is made for, if any."""
 
-    __slots__ = ("credit", "handle", "message", "method", "origin", "owner")
+    __slots__ = ("credit", "handle", "message", "method", "origin", "owner", "runs_on")
 
     def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__()
@@ -62,6 +63,7 @@ class RoutedCall(OpenCall):
         self.handle = handle
         self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
         self.credit = 0  # items its stream may still send
+        self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
         self.method = method
         self.message = message
 
@@ -77,6 +79,7 @@ class Forward(RoutedCall):
         self.early_credit = 0  # given before the call could be made
 
     def on_end(self, frame: Frame | None) -> None:
+        self.router.time_stands_again(self)
         self.router.on_forward_end(self, frame)
 
     def on_item(self, frame: Frame) -> None:
@@ -100,6 +103,7 @@ class HostCall(RoutedCall):
         self.future: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
 
     def on_end(self, frame: Frame | None) -> None:
+        self.router.time_stands_again(self)
         if not self.future.done():
             self.future.set_result(frame)
 
@@ -182,6 +186,8 @@ class Router:
 
     def on_request(self, peer: Peer, request: Frame) -> None:
         """Route one request; the answer goes back by itself."""
+        if len(peer.incoming) >= _MAX_OPEN:
+            raise RemoteProtocolError(f"more than {_MAX_OPEN} requests that wait for their answers")
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]
@@ -337,6 +343,8 @@ class Router:
         entries = _handed_on(message.handles, giver, owner) if message.handles else ()
         try:
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags)
+            if routed.origin is not None:
+                self._let_time_run(routed)
             if flags == _STREAM:
                 routed.nested_begins(self._loop.time())  # until somebody wants an item
         except LocalProtocolError:
@@ -577,6 +585,21 @@ class Router:
                 if call.credit == 0:
                     call.nested_ends(self._loop.time())
                 call.credit += items
+
+    def _let_time_run(self, routed: RoutedCall) -> None:
+        """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
+        call = routed.origin
+        while call is not None and call.cause is not None:
+            if call.cause.owner is routed.owner:
+                routed.runs_on = call.cause
+                call.cause.nested_ends(self._loop.time())
+                return
+            call = call.cause.origin
+
+    def time_stands_again(self, routed: RoutedCall) -> None:
+        """The call of itself has ended; the worker waits for the host once more."""
+        if routed.runs_on is not None:
+            routed.runs_on.nested_begins(self._loop.time())
 
     def item_came(self, call: RoutedCall) -> None:
         """Note an item of a stream; while its reader wants no more of them, its owner's time stands still."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator
+from types import CoroutineType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.describing import describe
 from paddock_sdk.protocol.description import encode_description
 from paddock_sdk.protocol.frames import Buffer
@@ -25,6 +26,16 @@ from paddock_sdk.protocol.remote_object import refresh, stand_in
 if TYPE_CHECKING:
     from paddock.rpc.router import Router
 
+# What the host runs on: whoever holds one of these holds the host.
+_HOST_MEANS = (
+    asyncio.Future,
+    asyncio.AbstractEventLoop,
+    asyncio.Handle,
+    CoroutineType,
+    GeneratorType,
+    ModuleType,
+    type,
+)
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
@@ -34,18 +45,22 @@ class Values:
     def __init__(self) -> None:
         self.codec = Codec(ContractVocabulary())
         self.router: Router
+        self.never_shared: tuple[type, ...] = ()  # objects of the host that no module is handed, whoever passes them on
         self._handles: weakref.WeakKeyDictionary[Any, Handle] = weakref.WeakKeyDictionary()
         # Each holds its value, so that the id stays its own; each is held by whoever was handed it.
         self._host_objects: weakref.WeakValueDictionary[int, HostObject] = weakref.WeakValueDictionary()
 
-    def encode(self, value: object) -> Encoded:
+    def encode(self, value: object, *, share: bool = False) -> Encoded:
         """Return the message for `value`.
 
+        An object of the host goes along only if it was shared before, or is now with `share`: whoever holds it may
+        call all that is public of it, so that has to be meant.
+
         Raises:
-            EncodeError: something in it has no form on the wire.
+            EncodeError: something in it has no form on the wire, or was never meant to be shared.
         """
         body, objects = self.codec.encode(value)
-        return Encoded(body, tuple(self.handle_of(item) for item in objects) if objects else ())
+        return Encoded(body, tuple(self._handle_of(item, share) for item in objects) if objects else ())
 
     def decode(self, message: Encoded) -> Any:
         """Return the value of a message.
@@ -76,7 +91,10 @@ class Values:
         return error if isinstance(error, BaseException) else RuntimeError("a failure of no known form")
 
     def handle_of(self, value: object) -> AnyHandle:
-        """Return the handle that stands for `value`; an object of the host gets one on first use."""
+        """Return the handle that stands for `value`, an object that is meant to be shared."""
+        return self._handle_of(value, share=True)
+
+    def _handle_of(self, value: object, share: bool) -> AnyHandle:
         try:
             known = self._handles.get(value)
         except TypeError:
@@ -85,6 +103,8 @@ class Values:
             return known
         held = self._host_objects.get(id(value))
         if held is None:
+            if not share or isinstance(value, (*_HOST_MEANS, *self.never_shared)):
+                raise EncodeError(f"a {type(value).__module__}.{type(value).__qualname__} of the host is not shared")
             description = describe(value)
             held = HostObject(value, description, encode_description(description, self.codec))
             self._host_objects[id(value)] = held
@@ -132,7 +152,8 @@ class _Caller:
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
         values = self._values
-        return values.decode(await values.router.call(self._handle, method, values.encode(value)))
+        message = values.encode(value, share=True)  # the application's own call, with what it means to pass
+        return values.decode(await values.router.call(self._handle, method, message))
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
         # The host never stands still: a plain function elsewhere is awaited here, as every contract call site allows.
@@ -140,5 +161,5 @@ class _Caller:
 
     async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
         values = self._values
-        async for item in values.router.stream(self._handle, method, values.encode(value)):
+        async for item in values.router.stream(self._handle, method, values.encode(value, share=True)):
             yield values.decode(item)

@@ -64,7 +64,8 @@ class SharedState:
         """Take changes that others made."""
         for path, value in changes:
             patch(self.live, path, value)
-            key = path[0]
+        # Each key once, however many changes touch it: packing takes as long as its whole value is large.
+        for key in {path[0]: None for path, _ in changes}:
             self._seen.pop(key, None)
             if key in self.live:
                 packed = self._packed(self.live[key])

@@ -10,12 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.json_output import plain, print_json
+from paddock_sdk.contract.content_models import TextContent
+from paddock_sdk.contract.models import ToolResult
 
+_TEXT = st.text(st.characters(exclude_categories=()), max_size=5)  # lone surrogates included
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT | st.binary() | st.decimals(allow_nan=False) | st.datetimes()
+_KEYS = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=2).map(tuple) | st.frozensets(inner, max_size=2), max_leaves=3
+)
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    _LEAVES | _KEYS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3) | st.sets(_KEYS, max_size=3),
     max_leaves=10,
 )
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def _deep(levels: int) -> object:
+    value: object = []
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 @pytest.mark.parametrize(
@@ -31,10 +50,40 @@ _VALUES = st.recursive(
         (Path("/a"), "/a"),
         (datetime(2030, 1, 1, tzinfo=UTC), "2030-01-01T00:00:00Z"),
         (Ellipsis, "Ellipsis"),
+        ({"b", "a", "c"}, ["a", "b", "c"]),
+        ({None: 1, True: 2, 1.5: 3, b"\xff": 4}, {"null": 1, "true": 2, "1.5": 3, "_w==": 4}),
+        ({(1, "a"): 1, frozenset({"y", "x"}): 2}, {'[1, "a"]': 1, '["x", "y"]': 2}),
+        ({float("inf"): 1}, {"inf": 1}),
+        ({"\udc80": "\udc80"}, {"\udc80": "\udc80"}),
+        ([{Decimal("1.5"): {Path("/a")}}], [{"1.5": ["/a"]}]),
+        (Unspeakable(), "a tests.host.cli.test_cli_json_output.Unspeakable"),
+        (TextContent(text="a", raw={(1,): 2}), {"type": "text", "text": "a", "raw": {"[1]": 2}}),
     ],
 )
 def test_a_value_without_a_form_in_json_gets_one(value: object, shown: object) -> None:
     assert plain(value) == shown
+
+
+def test_an_integer_of_more_digits_than_python_writes_is_hexadecimal() -> None:
+    assert plain({10**5000: [10**5000]}) == {hex(10**5000): [hex(10**5000)]}
+
+
+def test_a_value_without_an_end_is_cut() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    for value in (circle, _deep(100_000)):
+        assert len(json.dumps(plain(value))) < 5000
+
+
+@pytest.mark.parametrize(
+    "output", [{"\udc80": 1}, {frozenset({1}): 1}, {(1, 2): b"\xff"}, Unspeakable(), {(): {1: {2: 3}}}]
+)
+def test_a_tool_result_keeps_its_shape_whatever_is_in_it(output: object) -> None:
+    shown = plain(ToolResult(success=False, output=output, error={"message": "no", "more": output}))
+    assert shown.keys() == {"success", "output", "error"}
+    assert shown["success"] is False
+    assert shown["error"]["message"] == "no"
+    json.dumps(shown)
 
 
 @given(_VALUES)

@@ -212,14 +212,24 @@ async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: H
     await owner.round_trip()
 
 
+@pytest.mark.parametrize(("point", "kind"), [("orchestrator", "tool"), ("context", "hook"), ("context", "provider")])
+async def test_only_a_module_of_the_kind_becomes_the_orchestrator_or_the_context(
+    point: str, kind: str, hosted: Hosted
+) -> None:
+    """Whoever is either sees every message, and decides what is asked of whom."""
+    _, worker = await hosted.start(kind, f"{kind}-one")
+    with pytest.raises(ValueError, match=f"is mounted by its {point} module"):
+        await worker.ask(0, HostMethod.MOUNT, [point, None, worker.own(5, {"execute": ASYNC})])
+    assert hosted.coordinator.get(point) is None
+
+
 @pytest.mark.parametrize(
     ("point", "name", "first", "second"),
     [
         ("tools", "bash", "tool", "tool"),
         ("tools", "bash", "tool", "hook"),
         ("providers", "mock", "provider", "provider"),
-        ("context", None, "context", "tool"),
-        ("orchestrator", None, "orchestrator", "hook"),
+        ("context", None, "context", "context"),
     ],
 )
 async def test_a_place_that_is_taken_is_refused_unless_the_entry_says_that_it_replaces(
@@ -622,3 +632,45 @@ async def test_a_module_that_lies_is_ended_and_the_others_go_on(hosted: Hosted) 
     pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({}))
     honest.respond((await honest.request_from_host()).id, "still here")
     assert await pending == "still here"
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1.0, 1e12])
+@pytest.mark.parametrize(
+    ("method", "args"),
+    [
+        (HostMethod.EMIT_AND_COLLECT, lambda timeout: ["news", {}, timeout]),
+        (HostMethod.REQUEST_APPROVAL, lambda timeout: ["Go on?", ["Allow"], timeout, "deny"]),
+    ],
+)
+async def test_a_wait_that_no_clock_can_measure_never_reaches_the_loops_timers(
+    timeout: float, method: HostMethod, args: Any, hosted: Hosted
+) -> None:
+    _, worker = await hosted.start("orchestrator", "loop-one")
+    with pytest.raises(Exception, match="that is none"):
+        await worker.ask(0, method, args(timeout))
+
+
+@pytest.mark.parametrize("name", ["provider.before_load", "provider.load_failure", "session.spawn", "host.anything"])
+async def test_no_tool_takes_a_name_at_which_the_session_or_its_callers_look_for_the_application(
+    name: str, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start("tool", "tool-one")
+    body, _ = worker.codec.encode(name)
+    value, _ = worker.codec.encode(1)
+    id, frame = worker.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + value)
+    worker.write(frame)
+    with pytest.raises(PermissionError):
+        await worker.answer(id)
+    assert hosted.coordinator.get_capability(name) is None
+    assert [denial.target for denial in module.denials] == [name]
+
+
+async def test_a_module_that_leaves_ever_more_with_the_host_is_ended_for_it(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-hoarder")
+    value, _ = worker.codec.encode(b"x" * 3_000_000)
+    for number in range(16):
+        name, _ = worker.codec.encode(f"hoard_{number}")
+        worker.write(worker.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, name + value))
+    await worker.cut_off()
+    assert [report.reason.value for report in module.reports] == ["protocol"]
+    assert "more left with the host" in module.reports[0].detail

@@ -113,7 +113,7 @@ async def test_an_object_comes_home_to_the_host_as_the_very_same(network: Networ
             return 12
 
     clock = Clock()
-    message = network.values.encode(["the clock", clock])
+    message = network.values.encode(["the clock", clock], share=True)
     holder.mirror(99, message, may_call=True)
     entry = (await holding.take(Kind.MIRROR)).handles[0]
     assert await holding.answer(holding.call_object(entry.id)) == 12

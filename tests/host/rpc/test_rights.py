@@ -23,7 +23,7 @@ async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -
 
 async def test_an_object_of_the_application_that_is_only_shown_cannot_be_called(network: Network) -> None:
     asker, asking = await network.connect("asker")
-    asker.mirror(99, network.values.encode(lambda: "secret"), may_call=False)
+    asker.mirror(99, network.values.encode(lambda: "secret", share=True), may_call=False)
     entry = (await asking.take(Kind.MIRROR)).handles[0]
     with pytest.raises(RefusedError):
         await asking.answer(asking.call_object(entry.id))
