@@ -578,7 +578,7 @@ class Driver:
         self._read_mail()
 
     def _read_mail(self) -> None:
-        while self._mail:
+        for _ in range(len(self._mail)):  # what comes meanwhile wakes the loop anew; others have to have their turn
             action = self._mail.popleft()
             try:
                 action()
