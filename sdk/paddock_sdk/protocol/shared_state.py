@@ -57,8 +57,18 @@ class SharedState:
                 continue
             if type(key) in _UNCHANGING or self._crosses(key):
                 self._known[key] = packed
-                _compare([key], before, after, changes, _DEPTH)
+                self._compare([key], before, after, changes, _DEPTH)
         return changes
+
+    def _compare(self, path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
+        if not (depth and type(before) is dict and type(after) is dict):
+            # As bytes: 1, 1.0 and True are equal, and not a number is not, which would be told without end.
+            if before is _ABSENT or self._packed(before) != self._packed(after):
+                changes.append([path, [after]])
+            return
+        changes.extend([[*path, key], []] for key in before if key not in after)
+        for key, value in after.items():
+            self._compare([*path, key], before.get(key, _ABSENT), value, changes, depth - 1)
 
     def apply(self, changes: list[Change]) -> None:
         """Take changes that others made."""
@@ -100,13 +110,3 @@ def patch(target: dict[Any, Any], path: list[Any], value: list[Any]) -> None:
         target[path[-1]] = value[0]
     else:
         target.pop(path[-1], None)
-
-
-def _compare(path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
-    if not (depth and type(before) is dict and type(after) is dict):
-        if before is _ABSENT or before != after or type(before) is not type(after):
-            changes.append([path, [after]])
-        return
-    changes.extend([[*path, key], []] for key in before if key not in after)
-    for key, value in after.items():
-        _compare([*path, key], before.get(key, _ABSENT), value, changes, depth - 1)

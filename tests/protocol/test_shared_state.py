@@ -1,0 +1,190 @@
+"""Shared state: what one process changes in place is noticed, and brings another to the same state."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.shared_state import SharedState, patch
+
+from .wire_inputs import same, stateful, thorough
+
+
+def _state(live: dict[Any, Any]) -> SharedState:
+    state = SharedState(Codec())
+    state.live = live
+    return state
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        pytest.param({}, {}, [], id="nothing"),
+        pytest.param({"a": 1}, {"a": 1}, [], id="no change"),
+        pytest.param({}, {"a": 1}, [[["a"], [1]]], id="a new key"),
+        pytest.param({"a": 1}, {"a": 2}, [[["a"], [2]]], id="a new value"),
+        pytest.param({"a": 1}, {}, [[["a"], []]], id="a key that is gone"),
+        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": 2}}, [[["a", "b"], [3]]], id="deep inside"),
+        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}, [[["a", "b"], []]], id="gone deep inside"),
+        pytest.param({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, [[["a", "c"], [2]]], id="new deep inside"),
+        pytest.param({"a": [1]}, {"a": [1, 2]}, [[["a"], [[1, 2]]]], id="lists are sent whole"),
+        pytest.param({"a": {"b": 1}}, {"a": 1}, [[["a"], [1]]], id="a mapping becomes a number"),
+        pytest.param({"a": 1}, {"a": {"b": 1}}, [[["a"], [{"b": 1}]]], id="a number becomes a mapping"),
+        pytest.param({"a": 1}, {"a": True}, [[["a"], [True]]], id="equal but of another type"),
+        pytest.param({"a": [1]}, {"a": [True]}, [[["a"], [[True]]]], id="the same inside a list"),
+        pytest.param({"a": {"b": [1.0]}}, {"a": {"b": [1]}}, [[["a", "b"], [[1]]]], id="and deeper"),
+        pytest.param({"a": None}, {"a": None}, [], id="none is a value"),
+        pytest.param({"a": {}}, {"a": {"b": {}}}, [[["a", "b"], [{}]]], id="an empty mapping is one"),
+        pytest.param({1: "x"}, {1: "y"}, [[[1], ["y"]]], id="keys need not be text"),
+    ],
+)
+def test_what_changed_is_told_by_path(before: dict[Any, Any], after: dict[Any, Any], changes: list[Any]) -> None:
+    state = _state(copy.deepcopy(before))
+    state.changes()
+    state.live = copy.deepcopy(after)
+    assert state.changes() == changes
+    assert state.changes() == [], "it is known now"
+
+
+def test_changes_in_place_are_noticed() -> None:
+    live: dict[str, Any] = {"goal": {"turns": 0, "notes": []}}
+    state = _state(live)
+    assert state.changes() == [[["goal"], [{"turns": 0, "notes": []}]]]
+    live["goal"]["turns"] += 1
+    live["goal"]["notes"].append("a")
+    assert state.changes() == [[["goal", "turns"], [1]], [["goal", "notes"], [["a"]]]]
+
+
+def test_not_a_number_is_the_same_as_itself() -> None:
+    live = {"a": float("nan"), "b": {"c": float("nan"), "d": 1}}
+    state = _state(live)
+    state.changes()
+    live["b"] = {"c": float("nan"), "d": 2}
+    assert state.changes() == [[["b", "d"], [2]]]
+
+
+def test_what_cannot_be_sent_stays_home_until_it_can() -> None:
+    live: dict[str, Any] = {"good": 1, "bad": object(), "worse": {"inside": [object()]}}
+    state = _state(live)
+    assert state.changes() == [[["good"], [1]]]
+    live["bad"] = 2
+    assert state.changes() == [[["bad"], [2]]]
+    live["bad"] = object()
+    assert state.changes() == []
+    live["bad"] = 3
+    assert state.changes() == [[["bad"], [3]]]
+
+
+def test_what_others_change_is_not_told_back() -> None:
+    live: dict[str, Any] = {"mine": 1}
+    state = _state(live)
+    state.changes()
+    state.apply([[["theirs"], [{"a": {"b": 1}}]], [["theirs", "a", "b"], [2]], [["mine"], []]])
+    assert live == {"theirs": {"a": {"b": 2}}}
+    assert state.changes() == []
+    live["theirs"]["a"]["b"] = 3
+    assert state.changes() == [[["theirs", "a", "b"], [3]]]
+
+
+def test_what_is_changed_here_before_anothers_change_comes_in_is_still_told() -> None:
+    live: dict[str, Any] = {"mine": 1, "theirs": 1}
+    state = _state(live)
+    state.changes()
+    live["mine"] = 2
+    state.apply([[["theirs"], [2]]])
+    assert state.changes() == [[["mine"], [2]]]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "after"),
+    [
+        (["a"], [1], {"a": 1, "b": {"c": 1}, "n": 1}),
+        (["b", "c"], [2], {"b": {"c": 2}, "n": 1}),
+        (["b", "c"], [], {"b": {}, "n": 1}),
+        (["b", "new"], [None], {"b": {"c": 1, "new": None}, "n": 1}),
+        (["absent"], [], {"b": {"c": 1}, "n": 1}),
+        (["absent", "x"], [1], {"b": {"c": 1}, "n": 1}),
+        (["n", "x"], [1], {"b": {"c": 1}, "n": 1}),
+        (["b", "c", "x"], [], {"b": {"c": 1}, "n": 1}),
+    ],
+)
+def test_a_patch_sets_or_removes_what_is_at_a_path_and_ignores_one_that_leads_nowhere(
+    path: list[Any], value: list[Any], after: dict[str, Any]
+) -> None:
+    target: dict[str, Any] = {"b": {"c": 1}, "n": 1}
+    patch(target, path, value)
+    assert target == after
+
+
+keys = st.sampled_from(["a", "b", "c", 1])
+leaves = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.floats(allow_nan=False), st.text(max_size=2))
+nested: st.SearchStrategy[Any] = st.recursive(
+    leaves,
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(keys, inner, max_size=3)),
+    max_leaves=10,
+)
+states = st.dictionaries(keys, nested, max_size=4)
+
+
+@thorough
+@given(states, states)
+def test_the_changes_between_two_states_turn_one_into_the_other(before: dict[Any, Any], after: dict[Any, Any]) -> None:
+    state = _state(copy.deepcopy(before))
+    state.changes()
+    state.live = copy.deepcopy(after)
+    follower = copy.deepcopy(before)
+    for path, value in state.changes():
+        patch(follower, path, copy.deepcopy(value))
+    assert same(_sorted(follower), _sorted(after))
+
+
+def _sorted(value: Any) -> Any:
+    """Return `value` with the keys of its mappings in one order; that order is not shared."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=repr)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+@stateful
+class TwoProcesses(RuleBasedStateMachine):
+    """Two processes that write in turn, each told of the other's changes: they always agree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states = (_state({}), _state({}))
+
+    @rule(side=st.sampled_from([0, 1]), key=keys, value=nested)
+    def write(self, side: int, key: Any, value: Any) -> None:
+        self.states[side].live[key] = copy.deepcopy(value)
+        self._tell(side)
+
+    @rule(side=st.sampled_from([0, 1]), key=keys)
+    def remove(self, side: int, key: Any) -> None:
+        self.states[side].live.pop(key, None)
+        self._tell(side)
+
+    @rule(side=st.sampled_from([0, 1]), outer=keys, inner=keys, value=leaves)
+    def write_inside(self, side: int, outer: Any, inner: Any, value: Any) -> None:
+        mapping = self.states[side].live.get(outer)
+        if isinstance(mapping, dict):
+            mapping[inner] = value
+            self._tell(side)
+
+    def _tell(self, side: int) -> None:
+        self.states[1 - side].apply(copy.deepcopy(self.states[side].changes()))
+        assert self.states[side].changes() == []
+
+    @invariant()
+    def both_agree_and_have_nothing_to_tell(self) -> None:
+        first, second = self.states
+        assert same(_sorted(first.live), _sorted(second.live))
+        assert first.changes() == [] and second.changes() == []
+
+
+TestTwoProcesses = TwoProcesses.TestCase
