@@ -84,6 +84,7 @@ _LINEAGE: Final = 32  # classes; deeper hierarchies of exceptions are jokes
 _NAME_CHARACTERS: Final = 200
 _ARGS_BYTES: Final = 64 * 1024  # all arguments together
 _ATTRIBUTES_BYTES: Final = 64 * 1024  # all attributes together
+_ORIGIN: Final = ("remote_type", "remote_traceback")  # attributes that the receiver sets
 _MAX_INTEGER_BITS: Final = 3300  # a thousand digits, which is what can be sent
 
 
@@ -180,16 +181,22 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
 
 def _describe_error(error: BaseException) -> list[object]:
     """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out."""
+    names = [
+        _text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS) for base in _lineage(error)
+    ]
+    # One that crossed before keeps its first name and place.
+    first = _carried(error, "remote_type")[:_NAME_CHARACTERS] or names[0]
     return [
-        [
-            _text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS)
-            for base in _lineage(error)
-        ],
+        names if first == names[0] else [first, *names],
         _message(error),
         _arguments(error),
         _attributes(error),
-        _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
+        _carried(error, "remote_traceback") or _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
     ]
+
+
+def _carried(error: BaseException, attribute: str) -> str:
+    return _text(lambda: vars(error).get(attribute), "", -_TRACEBACK_CHARACTERS)
 
 
 def _lineage(error: BaseException) -> list[type]:
@@ -245,7 +252,7 @@ def _attributes(error: BaseException) -> dict[str, object]:
         return kept
     for name, value in attributes.items():
         size = _size({name: value}, room, 4)
-        if size is not None:
+        if size is not None and name not in _ORIGIN:
             room -= size
             kept[name] = value
     return kept
@@ -299,8 +306,9 @@ def _rebuild_error(
         for key, item in attributes.items():
             if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
                 error.__dict__[key] = item
-    error.__dict__.setdefault("remote_type", original)
-    error.__dict__.setdefault("remote_traceback", trace)
+    # Last: whoever asks by these whether an error is a module's must not be told otherwise by the module.
+    error.__dict__["remote_type"] = original
+    error.__dict__["remote_traceback"] = trace
     return error
 
 

@@ -356,6 +356,22 @@ def test_an_exception_that_crosses_twice_keeps_its_first_name_and_place() -> Non
     assert twice.remote_traceback == once.remote_traceback
 
 
+@pytest.mark.parametrize("claim", [None, 5, ["x"], {}, b"x"])
+def test_no_sender_takes_an_exceptions_origin_away(claim: object) -> None:
+    sent = ValueError("x")
+    sent.__dict__.update(remote_type=claim, remote_traceback=claim)
+    back = crossed(sent)
+    assert back.remote_type == "ValueError"
+    assert "ValueError: x" in back.remote_traceback
+
+
+@pytest.mark.parametrize("claim", [None, "Other"])
+def test_an_exceptions_origin_is_never_read_from_its_attributes(claim: object) -> None:
+    content = [["ValueError"], "x", ["x"], {"remote_type": claim, "remote_traceback": claim}, "where"]
+    back = VOCABULARY.from_wire(Ext.ERROR, content)
+    assert (vars(back)["remote_type"], vars(back)["remote_traceback"]) == ("ValueError", "where")
+
+
 class _Hoarder(Exception):
     def __init__(self) -> None:
         super().__init__(*(f"{number:08}" * 500 for number in range(50)))
