@@ -11,6 +11,7 @@ import json
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from paddock.errors import ModuleDiedError
 
 _LIAR = """
     import os, socket, stat, struct
@@ -96,6 +97,37 @@ _LIES = [
     "handle without description",
     "host attribute",
 ]
+
+
+_GARBLER = """
+    from paddock_sdk.worker import driver
+
+    class Garbler:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            if prompt == "garble":
+                original = driver.Driver.reply
+
+                def reply(self, id, value, **options):
+                    if self.connection.is_serving(id):
+                        self.write(self.connection.send_response(id, b"\\xc1"))
+
+                driver.Driver.reply = reply
+            return "fine"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Garbler())
+"""
+
+
+async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-garbler", "source": write_module("loop-garbler", _GARBLER)}
+    ) as session:
+        with pytest.raises(ModuleDiedError, match="breaking the protocol"):
+            await session.execute("garble")
+        assert await session.execute("again") == "fine"
 
 
 @pytest.mark.parametrize("lie", _LIES)

@@ -28,5 +28,4 @@ class OrchestratorProxy:
             raise ModuleLoadError(
                 self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
             )
-        answer = await values.router.call(self._handle, method, values.encode([[], {"prompt": prompt}]))
-        return values.decode(answer)
+        return await values.router.call_value(self._handle, method, values.encode([[], {"prompt": prompt}]))

@@ -26,6 +26,7 @@ from paddock_sdk.protocol.frames import Buffer
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _MAX_OPEN: Final = 2048  # requests of one worker that wait for an answer; a busy orchestrator has tens
+_LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -424,6 +425,23 @@ class Router:
             Exception: what the callee raised, or what its death amounts to for its kind.
         """
         return self._exchange(current.get(), handle, method, message)
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded) -> Any:
+        """Call a worker's object, and return the answer's value; an answer that has none ends the worker.
+
+        Raises:
+            Exception: as `call`.
+        """
+        answer = await self.call(handle, method, message)
+        try:
+            return self.values.decode(answer)
+        except RemoteProtocolError as exc:
+            owner = handle.owner
+            self.afterlife.on_violation(owner, exc)
+            owner.channel.close()
+            broken = RoutedCall(current.get(), handle, method, message)
+            instead = await self.afterlife.answer_for(broken, self.method_name(broken), _LAST_TRY)
+            return self.values.decode(instead) if instead is not None else None
 
     async def _exchange(
         self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded, tries: int = 0

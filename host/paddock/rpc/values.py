@@ -153,7 +153,7 @@ class _Caller:
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
         values = self._values
         message = values.encode(value, share=True)  # the application's own call, with what it means to pass
-        return values.decode(await values.router.call(self._handle, method, message))
+        return await values.router.call_value(self._handle, method, message)
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
         # The host never stands still: a plain function elsewhere is awaited here, as every contract call site allows.
