@@ -74,7 +74,8 @@ def call_tool(
         except SystemExit:
             raise
         except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
-            outcome = _unforeseen(error)
+            defect = failure.as_exception(error)
+            outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     return _report(outcome, tool, screen, as_json=as_json)
 
 
@@ -92,15 +93,6 @@ async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> To
     ):
         return await call.run()
     return None
-
-
-def _unforeseen(error: BaseException) -> ToolCallOutcome:
-    kind = getattr(error, "remote_type", None)
-    if kind is not None:  # a module raised it, a cancellation for one, where no exception is expected to come through
-        facts = {"type": kind, "message": f"the tool raised {kind}: {error}"}
-        return ToolCallOutcome(ToolResult(success=False, error=facts), "", ())
-    defect = failure.as_exception(error)
-    return ToolCallOutcome(failed_result(defect), "", (), defect)
 
 
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:

@@ -34,11 +34,11 @@ def as_exception(error: BaseException) -> Exception:
     return told
 
 
-def of_turn(error: BaseException, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
+def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]) -> Exception:
     """Return the error to report for a turn that ended with `error`: ours as it is, a module's as a `TurnError`."""
     kind = getattr(error, "remote_type", None)
     if isinstance(error, PaddockError) or kind is None:
-        return as_exception(error)
+        return error
     trace = str(getattr(error, "remote_traceback", ""))
     turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
     if isinstance(error, RefusedError):

@@ -109,7 +109,7 @@ class _Turn:
             return
         self._session_id = session_id
         self._say_what_the_plan_says(session)
-        failed: BaseException | None = None
+        failed: Exception | None = None
         with (
             anyio.CancelScope() as scope,
             Interruption(
@@ -120,11 +120,6 @@ class _Turn:
             try:
                 await self._run_in(session, prompt)
             except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
-                failed = error
-            except asyncio.CancelledError as error:
-                # One that came from a module is what the turn failed of; any other ends this task.
-                if not hasattr(error, "remote_type"):
-                    raise
                 failed = error
             finally:
                 self.is_interrupted = interruption.happened

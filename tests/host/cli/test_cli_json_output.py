@@ -14,7 +14,16 @@ from paddock_sdk.contract.content_models import TextContent
 from paddock_sdk.contract.models import ToolResult
 
 _TEXT = st.text(st.characters(exclude_categories=()), max_size=5)  # lone surrogates included
-_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT | st.binary() | st.decimals(allow_nan=False) | st.datetimes()
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | _TEXT
+    | st.binary()
+    | st.decimals(allow_nan=False)
+    | st.datetimes()
+)
 _KEYS = st.recursive(
     _LEAVES, lambda inner: st.lists(inner, max_size=2).map(tuple) | st.frozensets(inner, max_size=2), max_leaves=3
 )

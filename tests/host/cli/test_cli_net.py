@@ -1,0 +1,104 @@
+"""Whatever comes out of a command's body ends as a failure that is told, escaped, and as JSON where asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.cli import main
+from paddock.cli.call_command import call_tool
+from paddock.cli.demo_command import run_demo
+from paddock.cli.run_command import run_turn
+
+
+class Beyond(BaseException):
+    pass
+
+
+def _call() -> int:
+    return call_tool("tool-x", "x", "{}", "{}", (), None, as_json=True)
+
+
+def _run() -> int:
+    return run_turn(Path("plan.yaml"), "hello", None, as_json=True, verbose=False)
+
+
+def _demo() -> int:
+    return run_demo(as_json=True)
+
+
+@pytest.fixture
+def ended_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    def prepare(error: BaseException) -> None:
+        def end(body: Coroutine[Any, Any, object]) -> None:
+            body.close()
+            raise error
+
+        monkeypatch.setattr(asyncio, "run", end)
+
+    return prepare
+
+
+@pytest.mark.parametrize("command", [_call, _run, _demo])
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncio.CancelledError("no \x1b[2J"),
+        Beyond("no \x1b[2J"),
+        BaseExceptionGroup("no \x1b[2J", [asyncio.CancelledError()]),
+        ValueError("no \x1b[2J"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_nobody_foresaw_is_a_defect_that_is_told_escaped(
+    command: Callable[[], int],
+    error: BaseException,
+    ended_by: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended_by(error)
+    assert command() == 3
+    shown = capsys.readouterr()
+    assert r"no \x1b[2J" in shown.err and "please report it" in shown.err
+    assert "\x1b" not in shown.err + shown.out
+    told = json.loads(shown.out)
+    assert "no " in told["error"]["message"]
+    if command is _call:
+        assert told.keys() == {"success", "output", "error"}
+
+
+@pytest.mark.parametrize("command", [_call, _run, _demo])
+def test_an_interruption_is_told_as_one(
+    command: Callable[[], int], ended_by: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended_by(KeyboardInterrupt())
+    assert command() == 130
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "Interrupted"
+
+
+@pytest.mark.parametrize("command", [_call, _run, _demo])
+def test_an_exit_passes(command: Callable[[], int], ended_by: Callable[[BaseException], None]) -> None:
+    ended_by(SystemExit(9))
+    with pytest.raises(SystemExit) as caught:
+        command()
+    assert caught.value.code == 9
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError("no \x1b[2J"), Beyond("no \x1b[2J")])
+def test_the_entry_lets_no_traceback_of_the_interpreters_out(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_demo(*, as_json: bool) -> int:
+        raise error
+
+    monkeypatch.setattr("paddock.cli.demo_command.run_demo", run_demo)
+    with pytest.raises(SystemExit) as caught:
+        main(["demo"])
+    assert caught.value.code == 3
+    shown = capsys.readouterr().err
+    assert r"no \x1b[2J" in shown and "\x1b" not in shown
