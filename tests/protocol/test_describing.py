@@ -294,9 +294,11 @@ def test_as_much_data_is_kept_as_fits(sizes: dict[str, int]) -> None:
     kept = decode_description(encoded, CODEC).attributes
     assert len(encoded) <= MAX_DESCRIPTION_BYTES
     assert kept.items() <= description.attributes.items()
-    left_out = [size for name, size in sizes.items() if name not in kept]
+    taken = {name: len(CODEC.encode({name: value})[0]) for name, value in description.attributes.items()}
+    left_out = [size for name, size in taken.items() if name not in kept]
     if left_out:
-        assert max(map(len, kept.values()), default=0) <= min(left_out)
+        assert max((taken[name] for name in kept), default=0) <= min(left_out)
+        assert len(encoded) + min(left_out) > MAX_DESCRIPTION_BYTES - 10, "there was no room for another"
 
 
 _GOOD: list[Any] = ["Thing", False, [["look", 1]], {"name": "thing"}]
