@@ -380,6 +380,66 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
         "run", _plan(tmp_path, session={"orchestrator": orchestrator, "context": "context-simple"}), "x", "--json"
     )
     told = _told(done)
+    assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
+    assert said in told["error"]["message"] and said in done.stderr
+    assert "isolation: process only" in done.stderr
+
+
+def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
+    source = write_module(
+        "provider-fragile",
+        """
+        import os
+
+        class Fragile:
+            name = "fragile"
+            priority = 1
+            def get_info(self): return None
+            async def list_models(self): return []
+            async def complete(self, request, **kwargs): os._exit(9)
+            def parse_tool_calls(self, response): return []
+
+        async def mount(coordinator, config):
+            await coordinator.mount("providers", Fragile())
+        """,
+    )
+    done = paddock("run", _plan(tmp_path, providers=[{"module": "provider-fragile", "source": source}]), "x", "--json")
+    told = _told(done)
+    assert (done.returncode, told["error"]["type"]) == (5, "TurnError")
+    assert told["error"]["report"]["code"] == 9
+
+
+def test_what_a_plan_asks_for_and_nothing_enforces_is_said(tmp_path: Path) -> None:
+    tools = [
+        {
+            "module": "tool-filesystem",
+            "permissions": {"net": ["example.com"], "env": ["LANG"]},
+            "limits": {"memory_max": "64M", "runtime_max": "5s"},
+        }
+    ]
+    done = paddock("run", _plan(tmp_path, tools=tools), "hello")
+    (line,) = [line for line in done.stderr.splitlines() if "not enforced" in line]
+    assert line.startswith("warning: tools[0] `tool-filesystem`")
+    assert line.endswith("isolation: process only: limits.memory_max, permissions.net")
+
+
+_CANCELLING = """
+    import asyncio
+
+    class Loop:
+        async def execute(self, prompt, context, providers, tools, hooks, **rest):
+            raise asyncio.CancelledError("enough \\x1b[31mof this")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Loop())
+"""
+
+
+def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path, write_module: WriteModule) -> None:
+    loop = {"module": "loop-cancelling", "source": write_module("loop-cancelling", _CANCELLING)}
+    plan = _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
+    done = paddock("run", plan, "hello", "--json")
+    told = _told(done)
     assert done.returncode not in (0, 130)
     assert "cancel" in told["error"]["message"].lower()
     assert "\x1b" not in done.stderr
