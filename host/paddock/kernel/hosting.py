@@ -73,7 +73,7 @@ class Hosting:
         self.mirrors = Mirrors()
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router
-        self.journal = ContextJournal(self.values)
+        self.journal = ContextJournal(self.router)
         self.modules = HostedModules(self.router, self.journal)
         self.router.afterlife = self.modules
         return self

@@ -11,7 +11,7 @@ import logging
 from typing import Any, Final
 
 from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.values import Values
+from paddock.rpc.router import Router
 from paddock_sdk.protocol import RemoteProtocolError
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
@@ -22,8 +22,9 @@ _log = logging.getLogger(__name__)
 class ContextJournal:
     """The messages of one session's context, in the order they were added."""
 
-    def __init__(self, values: Values) -> None:
-        self._values = values
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._values = router.values
         self._calls: list[tuple[str, Encoded]] = []
         self._prompt_factory: Encoded | None = None
 
@@ -88,5 +89,4 @@ class ContextJournal:
         method = handle.description(self._values.codec).number_of(member)
         if method is None:
             raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
-        router = self._values.router
-        return await router.call_now(handle, method, message)
+        return await self._router.call_now(handle, method, message)

@@ -29,10 +29,11 @@ from paddock.process.module_process import ModuleProcess
 from paddock.process.supervisor import Supervisor
 from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
+from paddock.rpc.calls import RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock.rpc.router import RoutedCall, Router
+from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS

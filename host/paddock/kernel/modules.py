@@ -15,9 +15,10 @@ from paddock.errors import ModuleError
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.module import HostedModule
 from paddock.process.exit_report import ExitReport
+from paddock.rpc.calls import RoutedCall
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock.rpc.router import RoutedCall, Router
+from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import ToolResult

@@ -19,9 +19,10 @@ import anyio
 from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
+from paddock.rpc.calls import IncomingCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock.rpc.router import IncomingCall, Router
+from paddock.rpc.router import Router
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload

@@ -15,8 +15,8 @@ from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
+    from paddock.rpc.calls import IncomingCall
     from paddock.rpc.channel import Channel
-    from paddock.rpc.router import IncomingCall, Router
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 
@@ -27,6 +27,18 @@ class Authority(Protocol):
     """What a worker may do beyond its own objects."""
 
     def may_call(self, point: str, name: str | None) -> bool: ...
+
+
+class Switchboard(Protocol):
+    """What a worker's requests and its end are handed to."""
+
+    def on_request(self, peer: Peer, request: Frame) -> None: ...
+
+    def on_event(self, peer: Peer, event: Frame) -> None: ...
+
+    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None: ...
+
+    def on_lost(self, peer: Peer) -> None: ...
 
 
 def anything(handle: AnyHandle) -> bool:
@@ -61,7 +73,7 @@ class Peer:
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
     """
 
-    def __init__(self, name: str, kind: str, router: Router, authority: Authority, runtime_max: float) -> None:
+    def __init__(self, name: str, kind: str, router: Switchboard, authority: Authority, runtime_max: float) -> None:
         self.name = name
         self.kind = kind
         self.authority = authority

@@ -10,12 +10,12 @@ once what would wait for itself. It knows nothing of processes.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
-from paddock.rpc.channel import FOREVER, OpenCall
+from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
@@ -32,103 +32,6 @@ _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_
 _RESPONSE: Final = int(Kind.RESPONSE)
 _log = logging.getLogger(__name__)
 _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STREAM}
-
-
-class IncomingCall:
-    """A worker's request that has not been answered."""
-
-    __slots__ = ("blocks", "cause", "depth", "id", "peer", "served_by", "task")
-
-    def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool) -> None:
-        self.peer = peer
-        self.id = id
-        self.cause = cause  # the call in whose service the worker makes this one
-        self.blocks = blocks  # the worker's loop stands still until the answer
-        self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
-        self.served_by: Forward | None = None
-        self.task: asyncio.Task[None] | None = None
-
-
-current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("paddock_incoming", default=None)
-"""The worker's request that the host's current code serves."""
-
-
-class RoutedCall(OpenCall):
-    """A call of a worker's object, with the request it is made for, if any."""
-
-    __slots__ = ("credit", "handle", "message", "method", "origin", "owner", "runs_on")
-
-    def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
-        super().__init__()
-        self.origin = origin
-        self.handle = handle
-        self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
-        self.credit = 0  # items its stream may still send
-        self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
-        self.method = method
-        self.message = message
-
-
-class Forward(RoutedCall):
-    """One worker's call of another worker's object."""
-
-    __slots__ = ("early_credit", "router")
-
-    def __init__(self, router: Router, origin: IncomingCall, handle: Handle, method: int, message: Encoded) -> None:
-        super().__init__(origin, handle, method, message)
-        self.router = router
-        self.early_credit = 0  # given before the call could be made
-
-    def on_end(self, frame: Frame | None) -> None:
-        self.router.time_stands_again(self)
-        self.router.on_forward_end(self, frame)
-
-    def on_item(self, frame: Frame) -> None:
-        self.router.item_came(self)
-        self.router.on_forward_item(self, frame)
-
-    def on_overdue(self) -> None:
-        self.router.afterlife.on_overdue(self.owner, self)
-
-
-class HostCall(RoutedCall):
-    """A call that the host itself makes."""
-
-    __slots__ = ("future", "router")
-
-    def __init__(
-        self, router: Router, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
-    ) -> None:
-        super().__init__(origin, handle, method, message)
-        self.router = router
-        self.future: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
-
-    def on_end(self, frame: Frame | None) -> None:
-        self.router.time_stands_again(self)
-        if not self.future.done():
-            self.future.set_result(frame)
-
-    def on_overdue(self) -> None:
-        self.router.afterlife.on_overdue(self.owner, self)
-
-
-class HostStream(HostCall):
-    """A stream that the host itself reads: its items, then its end."""
-
-    __slots__ = ("frames",)
-
-    def __init__(
-        self, router: Router, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
-    ) -> None:
-        super().__init__(router, origin, handle, method, message)
-        self.frames: asyncio.Queue[Frame | None] = asyncio.Queue()
-
-    def on_item(self, frame: Frame) -> None:
-        self.router.item_came(self)
-        self.frames.put_nowait(frame)
-
-    def on_end(self, frame: Frame | None) -> None:
-        self.frames.put_nowait(frame)
 
 
 class Service(Protocol):
@@ -618,6 +521,10 @@ class Router:
         """The call of itself has ended; the worker waits for the host once more."""
         if routed.runs_on is not None:
             routed.runs_on.nested_begins(self._loop.time())
+
+    def on_overdue(self, call: RoutedCall) -> None:
+        """A call has run longer than it may."""
+        self.afterlife.on_overdue(call.owner, call)
 
     def item_came(self, call: RoutedCall) -> None:
         """Note an item of a stream; while its reader wants no more of them, its owner's time stands still."""

@@ -12,7 +12,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator
 from types import CoroutineType, GeneratorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -22,9 +22,6 @@ from paddock_sdk.protocol.describing import describe
 from paddock_sdk.protocol.description import encode_description
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
-
-if TYPE_CHECKING:
-    from paddock.rpc.router import Router
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -39,12 +36,20 @@ _HOST_MEANS = (
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
+class Calls(Protocol):
+    """The way to workers' objects."""
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded) -> Any: ...
+
+    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncIterator[Encoded]: ...
+
+
 class Values:
     """Encode and decode for one session; on the session's loop only."""
 
     def __init__(self) -> None:
         self.codec = Codec(ContractVocabulary())
-        self.router: Router
+        self.router: Calls
         self.never_shared: tuple[type, ...] = ()  # objects of the host that no module is handed, whoever passes them on
         self._handles: weakref.WeakKeyDictionary[Any, Handle] = weakref.WeakKeyDictionary()
         # Each holds its value, so that the id stays its own; each is held by whoever was handed it.

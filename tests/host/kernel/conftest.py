@@ -106,7 +106,7 @@ class Hosted:
         self.mirrors = Mirrors()
         self.router = Router(self.values, tasks)
         self.values.router = self.router
-        self.journal = ContextJournal(self.values)
+        self.journal = ContextJournal(self.router)
         self.modules = HostedModules(self.router, self.journal)
         self.router.afterlife = self.modules
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})

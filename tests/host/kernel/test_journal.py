@@ -71,7 +71,7 @@ async def _restored(hosted: Hosted, journal: ContextJournal, present: list[dict[
 
 
 def _journal(hosted: Hosted, *noted: tuple[str, Any]) -> ContextJournal:
-    journal = ContextJournal(hosted.values)
+    journal = ContextJournal(hosted.router)
     for method, given in noted:
         journal.note(method, hosted.values.encode([[given] if given is not None else [], {}]))
     return journal
@@ -137,7 +137,7 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
 
 
 async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
-    journal = ContextJournal(hosted.values)
+    journal = ContextJournal(hosted.router)
     journal.note("add_message", hosted.values.encode([[], {"message": _message(1)}]))
     journal.note("add_message", hosted.values.encode([[_message(2)], {}]))
     assert journal.messages() == [_message(1), _message(2)]

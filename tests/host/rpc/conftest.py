@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
+from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock.rpc.router import IncomingCall, RoutedCall, Router
+from paddock.rpc.router import Router
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from paddock.rpc.calls import RoutedCall
 from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.router import RoutedCall
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network
