@@ -515,7 +515,7 @@ def test_a_person_is_asked_and_answers_by_number_or_name(
     with Terminal("run", _asking_plan(tmp_path, write_module, tricky), "go") as terminal:
         terminal.type("1\n")  # before there is a question: no answer to it
         terminal.until(r"Run \x1b[2Jthis?")
-        terminal.until("without an answer it is deny: ")
+        terminal.until("without an answer within 60 s it is deny: ")
         terminal.type("7\n")
         terminal.until("type a number from 1 to 2")
         terminal.type(f"{key}\n")
@@ -547,7 +547,7 @@ def test_the_first_interruption_withdraws_a_question_and_lets_the_turn_end(
     tmp_path: Path, write_module: WriteModule, tricky: str
 ) -> None:
     with Terminal("run", _asking_plan(tmp_path, write_module, tricky), "go") as terminal:
-        terminal.until("without an answer it is deny: ")
+        terminal.until("without an answer within 60 s it is deny: ")
         terminal.type("\x03")
         terminal.until("Ctrl-C again stops at once")
         assert terminal.exit_code() == 130

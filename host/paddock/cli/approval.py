@@ -1,7 +1,8 @@
 """Ask the person at the terminal whether something may happen.
 
-What is asked was written by a module: it is shown framed and escaped, and what was typed before it stood there does not
-count as an answer. Questions are asked one after the other. Without a terminal nobody is asked, and the default holds.
+What is asked was written by a module: it is shown framed, escaped and cut to what a person reads, and what was typed
+before it stood there does not count as an answer. Questions are asked one after the other. Without a terminal nobody is
+asked, and the default holds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .render import Screen
 
 _LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and nobody sits there for longer
 _LINE_BYTES: Final = 4096  # what a terminal hands over at most as one line
+_MAX_OPTIONS: Final = 20  # of a question; they fit on a screen together with it
 
 
 class TerminalApproval:
@@ -42,6 +44,8 @@ class TerminalApproval:
     ) -> str:
         """Return the option the person chose; without a terminal, the one that is called as `default`.
 
+        Of more options than fit on a screen, only those that are shown can be chosen.
+
         Raises:
             ApprovalTimeoutError: no answer came in time, or no option is called as the default.
         """
@@ -53,10 +57,12 @@ class TerminalApproval:
                 return "deny"
             # Keys pressed while nothing was asked must not decide anything.
             termios.tcflush(self._terminal, termios.TCIFLUSH)
-            self._screen.ask(prompt, options, default)
+            seconds = _bounded(timeout)
+            shown = options[:_MAX_OPTIONS]
+            self._screen.ask(prompt, shown, default, seconds=seconds, left_out=len(options) - len(shown))
             try:
-                with anyio.move_on_after(_bounded(timeout)):
-                    return await self._answer(options)
+                with anyio.move_on_after(seconds):
+                    return await self._answer(shown)
                 self._screen.note(f"no answer; the default is {default}")
             finally:
                 self._screen.end_of_question()

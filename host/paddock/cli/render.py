@@ -118,14 +118,20 @@ class Screen:
 
     # -- questions -------------------------------------------------------------------------
 
-    def ask(self, prompt: str, options: Sequence[str], default: str) -> None:
-        """Write a question with its numbered options; nothing moves until `end_of_question`."""
+    def ask(self, prompt: str, options: Sequence[str], default: str, *, seconds: float, left_out: int = 0) -> None:
+        """Write a question with its numbered options; nothing moves until `end_of_question`.
+
+        `seconds` is the time there is for an answer, `left_out` how many options are not among these.
+        """
         self.hide_status()
         self._is_asking = True
         self._print(_framed("a module asks", prompt), soft_wrap=False)
         for number, option in enumerate(options, start=1):
-            self._print(Text(f"  {number}) {escape(option[:_MAX_OPTION_CHARACTERS])}"))
-        self._print(Text(f"type a number and Enter; without an answer it is {default}: "), end="")
+            self._print(Text(f"  {number}) {_clipped(option, _MAX_OPTION_CHARACTERS)}"))
+        if left_out:
+            self._print(Text(f"  … {left_out} more options are not shown"))
+        told = f"type a number and Enter; without an answer within {seconds:.15g} s it is {escape(default)}: "
+        self._print(Text(told), end="")
 
     def end_of_question(self) -> None:
         """Let things move again."""
@@ -153,5 +159,5 @@ def _framed(title: str, text: str) -> Panel:
     return Panel(Text(shown), title=title, title_align="left", box=box.SQUARE)
 
 
-def _clipped(text: str) -> str:
-    return escape(text if len(text) <= _MAX_LINE_CHARACTERS else text[:_MAX_LINE_CHARACTERS] + "…")
+def _clipped(text: str, characters: int = _MAX_LINE_CHARACTERS) -> str:
+    return escape(text if len(text) <= characters else text[:characters] + "…")

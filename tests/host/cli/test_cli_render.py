@@ -26,7 +26,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
         lambda screen: screen.listing([(_HOSTILE, "x")]),
         lambda screen: screen.table(["title"], [(_HOSTILE,)]),
         lambda screen: screen.quote("title", _HOSTILE),
-        lambda screen: screen.ask(_HOSTILE, [_HOSTILE], "deny"),
+        lambda screen: screen.ask(_HOSTILE, [_HOSTILE], "deny", seconds=60),
     ],
 )
 def test_what_a_module_wrote_neither_acts_on_the_terminal_nor_is_read_as_markup(
@@ -42,7 +42,7 @@ def test_a_line_that_never_ends_is_cut(stream: io.StringIO) -> None:
 
 
 def test_a_long_question_says_how_much_of_it_is_not_shown(stream: io.StringIO) -> None:
-    Screen(stream).ask("line\n" * 1000, ["Allow"], "deny")
+    Screen(stream).ask("line\n" * 1000, ["Allow"], "deny", seconds=60)
     assert "4801 characters are not shown" in stream.getvalue()
 
 
