@@ -1,0 +1,160 @@
+"""Events and handlers of modules at the host: who may emit, who hears, and in what order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.protocol.methods import HostMethod
+
+from .conftest import Hosted
+
+# -- events ------------------------------------------------------------------------------------
+
+
+async def test_an_emitted_event_is_heard_with_the_hosts_fields_and_answered_with_what_handlers_say(
+    hosted: Hosted,
+) -> None:
+    heard: list[Any] = []
+
+    async def handler(event: str, data: dict[str, Any]) -> HookResult:
+        heard.append((event, data))
+        return HookResult(action="deny", reason="not today")
+
+    hosted.coordinator.hooks.set_default_fields(session_id="the-session")
+    hosted.coordinator.hooks.register("tool:pre", handler)
+    _, loop = await hosted.start("orchestrator", "loop-one")
+    result = await loop.ask(0, HostMethod.EMIT, ["tool:pre", {"tool_name": "bash"}])
+    assert isinstance(result, HookResult)
+    assert (result.action, result.reason) == ("deny", "not today")
+    ((event, data),) = heard
+    assert event == "tool:pre"
+    assert data.pop("timestamp")
+    assert data == {"tool_name": "bash", "session_id": "the-session"}
+
+
+async def test_an_event_outside_a_kinds_authority_reaches_nobody_is_noted_and_answered_as_if_nobody_minded(
+    hosted: Hosted,
+) -> None:
+    heard: list[str] = []
+    hosted.coordinator.hooks.register("tool:pre", lambda event, data: heard.append(event))
+    module, tool_worker = await hosted.start("tool", "tool-forger")
+    result = await tool_worker.ask(0, HostMethod.EMIT, ["tool:pre", {"tool_name": "bash"}])
+    assert (result.action, result.data) == ("continue", {"tool_name": "bash"})
+    assert await tool_worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["tool:pre", {}, 1.0]) == []
+    assert heard == []
+    assert [(denial.operation, denial.target, denial.grant) for denial in module.denials] == [
+        ("emit", "tool:pre", 'permissions: {emit: ["tool:pre"]}')
+    ] * 2
+
+
+async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
+    hosted.coordinator.hooks.register("count", lambda event, data: HookResult(data={"number": data["number"] + 1}))
+    _, asker = await hosted.start("tool", "tool-asker")
+    assert await asker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"number": 1}, 1.0]) == [{"number": 2}]
+
+
+async def test_many_denials_are_noted_and_no_more_than_a_person_would_read(hosted: Hosted) -> None:
+    module, forger = await hosted.start("tool", "tool-forger")
+    for _ in range(150):
+        forger.request(0, HostMethod.EMIT, ["tool:pre", {}])
+    await forger.round_trip()
+    assert len(module.denials) == 100
+
+
+# -- handlers ----------------------------------------------------------------------------------
+
+
+async def test_a_hooks_handler_is_asked_with_the_event_as_it_is_and_its_answer_counts(hosted: Hosted) -> None:
+    _, hook = await hosted.start("hook", "hooks-one")
+    await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 5, "guard", hook.function(7)])
+    assert await hook.ask(0, HostMethod.LIST_HANDLERS, [None]) == {"tool:pre": ["guard"]}
+    emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit("tool:pre", {"tool_name": "bash"}))
+    request = await hook.request_from_host()
+    assert (request.target, request.method) == (7, 0)
+    ((event, data), kwargs) = hook.value(request)
+    assert (event, data["tool_name"], kwargs) == ("tool:pre", "bash", {})
+    hook.respond(request.id, HookResult(action="deny", reason="no"))
+    assert (await emitted).reason == "no"
+
+
+async def test_an_event_is_encoded_once_for_all_who_hear_it(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = []
+    for number in range(3):
+        _, hook = await hosted.start("hook", f"hooks-{number}")
+        await hook.ask(0, HostMethod.REGISTER, ["news", 0, None, hook.function(7)])
+        workers.append(hook)
+    encoded = []
+    encode = hosted.values.encode
+    monkeypatch.setattr(hosted.values, "encode", lambda value: (encoded.append(value), encode(value))[1])
+    emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit_payload("news", Payload.of({"number": 1})))
+    for hook in workers:
+        hook.respond((await hook.request_from_host()).id)
+    await emitted
+    assert len(encoded) == 1
+
+
+async def test_an_unregistered_handler_is_asked_no_more(hosted: Hosted) -> None:
+    _, hook = await hosted.start("hook", "hooks-one")
+    numbers = [
+        await hook.ask(0, HostMethod.REGISTER, ["news", 0, name, hook.function(id)])
+        for name, id in (("first", 7), ("second", 8), ("second", 9))
+    ]
+    await hook.ask(0, HostMethod.UNREGISTER, [numbers[0]])
+    assert await hook.ask(0, HostMethod.LIST_HANDLERS, ["news"]) == {"news": ["second", "second"]}
+    await hook.ask(0, HostMethod.UNREGISTER_NAME, ["second"])
+    await hook.ask(0, HostMethod.UNREGISTER_NAME, ["second"])
+    await hook.ask(0, HostMethod.UNREGISTER_NAME, ["never registered"])
+    assert not hosted.coordinator.hooks.has_handlers("news")
+
+
+async def test_a_module_cannot_take_anothers_handler_away(hosted: Hosted) -> None:
+    _, guard = await hosted.start("hook", "hooks-guard")
+    _, thief = await hosted.start("hook", "hooks-thief")
+    number = await guard.ask(0, HostMethod.REGISTER, ["tool:pre", 0, "guard", guard.function(7)])
+    await thief.ask(0, HostMethod.UNREGISTER, [number])
+    await thief.ask(0, HostMethod.UNREGISTER_NAME, ["guard"])
+    assert hosted.coordinator.hooks.list_handlers("tool:pre") == {"tool:pre": ["guard"]}
+
+
+@pytest.mark.parametrize("kind", ["tool", "provider", "context", "orchestrator"])
+async def test_a_handler_of_a_module_that_is_no_hook_is_refused_and_the_grant_named(kind: str, hosted: Hosted) -> None:
+    module, worker = await hosted.start(kind, f"{kind}-x")
+    with pytest.raises(RefusedError, match="may not register a handler for `tool:pre`") as refused:
+        await worker.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, worker.function(7)])
+    assert 'permissions: {hooks: ["tool:pre"]}' in str(vars(refused.value)["hints"])
+    assert [denial.grant for denial in module.denials] == ['permissions: {hooks: ["tool:pre"]}']
+    assert not hosted.coordinator.hooks.has_handlers("tool:pre")
+
+
+async def test_a_handler_is_registered_by_any_kind_that_has_the_grant(hosted: Hosted) -> None:
+    _, worker = await hosted.start("tool", "tool-x", permissions={"hooks": ["tool:*"]})
+    await worker.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, worker.function(7)])
+    with pytest.raises(RefusedError):
+        await worker.ask(0, HostMethod.REGISTER, ["session:end", 0, None, worker.function(8)])
+
+
+async def test_a_handler_that_is_no_object_is_a_type_error(hosted: Hosted) -> None:
+    _, hook = await hosted.start("hook", "hooks-one")
+    with pytest.raises(TypeError, match="callable"):
+        await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, "not a function"])
+
+
+async def test_default_fields_are_for_hooks_and_orchestrators_to_set(hosted: Hosted) -> None:
+    module, tool_worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(RefusedError):
+        await tool_worker.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "forged"}])
+    assert len(module.denials) == 1
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": 1}])
+    with pytest.raises(RuntimeError, match="JSON"):
+        await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": float("nan")}])
+    heard: list[dict[str, Any]] = []
+    hosted.coordinator.hooks.register("news", lambda event, data: heard.append(data))
+    await loop.ask(0, HostMethod.EMIT, ["news", {}])
+    assert heard[0]["turn"] == 1

@@ -1,0 +1,216 @@
+"""Mounting, and reaching for what is mounted: places have owners, and calling takes a right."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol.body import unpack_prefix
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+
+from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from .conftest import Hosted, changes, mounts, tool
+
+# -- mounts ------------------------------------------------------------------------------------
+
+
+async def test_a_mounted_object_is_at_its_place_and_called_there(hosted: Hosted) -> None:
+    _, worker = await hosted.start("tool", "tool-x", tool("echo"))
+    pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({"text": "hi"}))
+    request = await worker.request_from_host()
+    assert worker.value(request) == [[{"text": "hi"}], {}]
+    worker.respond(request.id, "hi")
+    assert await pending == "hi"
+    await worker.ask(0, HostMethod.UNMOUNT, ["tools", "echo"])
+    assert hosted.coordinator.get("tools", "echo") is None
+
+
+async def test_an_object_mounted_without_a_name_goes_by_its_own(hosted: Hosted) -> None:
+    await hosted.start("tool", "tool-x", mounts("tools", None, lambda worker: worker.own(5, name="echo")))
+    assert hosted.coordinator.get("tools", "echo") is not None
+
+
+@pytest.mark.parametrize(
+    ("point", "name", "error", "said"),
+    [
+        ("tools", None, ValueError, "needs a name"),
+        ("hooks", None, ValueError, "hooks"),
+        ("nowhere", "x", ValueError, "nowhere"),
+        ("module-source-resolver", None, ValueError, "resolver"),
+    ],
+)
+async def test_a_mount_at_no_place_for_it_is_refused(
+    point: str, name: str | None, error: type[Exception], said: str, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(error, match=said):
+        await worker.ask(0, HostMethod.MOUNT, [point, name, worker.own(5, {"execute": ASYNC})])
+    assert module.handle_at(point) is None
+
+
+async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner", tool("theirs"))
+    _, worker = await hosted.start("tool", "tool-x")
+    ((_, _, entry),) = changes(worker, MirrorSection.MOUNTED)
+    for value in ("text", ["list"], worker.foreign(entry.id)):
+        with pytest.raises(TypeError, match="of the module's own"):
+            await worker.ask(0, HostMethod.MOUNT, ["tools", "mine", value])
+    assert list(hosted.coordinator.get("tools")) == ["theirs"]
+    await owner.round_trip()
+
+
+@pytest.mark.parametrize(("point", "kind"), [("orchestrator", "tool"), ("context", "hook"), ("context", "provider")])
+async def test_only_a_module_of_the_kind_becomes_the_orchestrator_or_the_context(
+    point: str, kind: str, hosted: Hosted
+) -> None:
+    """Whoever is either sees every message, and decides what is asked of whom."""
+    _, worker = await hosted.start(kind, f"{kind}-one")
+    with pytest.raises(ValueError, match=f"is mounted by its {point} module"):
+        await worker.ask(0, HostMethod.MOUNT, [point, None, worker.own(5, {"execute": ASYNC})])
+    assert hosted.coordinator.get(point) is None
+
+
+@pytest.mark.parametrize(
+    ("point", "name", "first", "second"),
+    [
+        ("tools", "bash", "tool", "tool"),
+        ("tools", "bash", "tool", "hook"),
+        ("providers", "mock", "provider", "provider"),
+        ("context", None, "context", "context"),
+    ],
+)
+async def test_a_place_that_is_taken_is_refused_unless_the_entry_says_that_it_replaces(
+    point: str, name: str | None, first: str, second: str, hosted: Hosted
+) -> None:
+    place = name or point
+    await hosted.start(first, f"{first}-first", mounts(point, name, lambda worker: worker.own(5, mark="first")))
+    _, other = await hosted.start(second, f"{second}-second")
+    with pytest.raises(ValueError, match=f"`{place}` is mounted by module `{first}-first`.*`replaces: {place}`"):
+        await other.ask(0, HostMethod.MOUNT, [point, name, other.own(5, mark="second")])
+    assert hosted.coordinator.get(point, name) is not None
+    _, unrelated = await hosted.start(second, f"{second}-third", replaces=["something else"])
+    with pytest.raises(ValueError, match="replaces"):
+        await unrelated.ask(0, HostMethod.MOUNT, [point, name, unrelated.own(5, mark="third")])
+    _, allowed = await hosted.start(second, f"{second}-fourth", replaces=[place])
+    await allowed.ask(0, HostMethod.MOUNT, [point, name, allowed.own(5, mark="fourth")])
+    assert hosted.values.handle_of(hosted.coordinator.get(point, name)).described.count(b"fourth") == 1
+
+
+async def test_a_tool_of_the_applications_own_is_not_a_modules_to_replace(hosted: Hosted) -> None:
+    mine = SimpleNamespace(name="bash", execute=lambda input: None)
+    hosted.coordinator.mount("tools", mine)
+    _, worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(ValueError, match="mounted by the application"):
+        await worker.ask(0, HostMethod.MOUNT, ["tools", "bash", worker.own(5)])
+    assert hosted.coordinator.get("tools", "bash") is mine
+
+
+async def test_a_module_may_mount_another_object_in_its_own_place(hosted: Hosted) -> None:
+    _, worker = await hosted.start("tool", "tool-x", tool("echo"))
+    await worker.ask(0, HostMethod.MOUNT, ["tools", "echo", worker.own(6, {"execute": ASYNC}, name="echo", version=2)])
+    assert hosted.coordinator.get("tools", "echo").version == 2
+
+
+async def test_a_module_unmounts_only_what_is_its_own(hosted: Hosted) -> None:
+    _, first = await hosted.start("tool", "tool-first", tool("echo"))
+    _, second = await hosted.start("tool", "tool-second", tool("echo"), replaces=["echo"])
+    _, third = await hosted.start("tool", "tool-third")
+    for worker in (third, first):
+        await worker.ask(0, HostMethod.UNMOUNT, ["tools", "echo"])
+        assert hosted.coordinator.get("tools", "echo") is not None
+    await second.ask(0, HostMethod.UNMOUNT, ["tools", "echo"])
+    assert hosted.coordinator.get("tools", "echo") is None
+
+
+# -- reaching others ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "point", "name", "grant"),
+    [
+        ("tool", "context", "context", None, 'permissions: {call: ["context"]}'),
+        ("hook", "providers", "providers", "mock", 'permissions: {call: ["providers"]}'),
+        ("tool", "tools:bash", "tools", "bash", 'permissions: {call: ["tools:bash"]}'),
+    ],
+)
+async def test_reaching_for_what_is_mounted_takes_a_grant_which_the_refusal_names(
+    kind: str, call: str, point: str, name: str | None, grant: str, hosted: Hosted
+) -> None:
+    owner_kind = point.rstrip("s")
+    place = point if name is None else f"{point}:{name}"
+    _, owner = await hosted.start(
+        owner_kind, f"{owner_kind}-owner", mounts(point, name, lambda worker: worker.own(5, {"work": ASYNC}))
+    )
+    module, worker = await hosted.start(kind, f"{kind}-reaching")
+    ((_, _, shown),) = changes(worker, MirrorSection.MOUNTED)
+    with pytest.raises(RefusedError, match=f"`{kind}-reaching` may not call `{place}`"):
+        await worker.answer(worker.call_object(shown.id))
+    assert [denial.grant for denial in module.denials] == [grant]
+    assert not owner.heard(Kind.REQUEST)
+    _, granted = await hosted.start(kind, f"{kind}-granted", permissions={"call": [call]})
+    ((_, _, given),) = changes(granted, MirrorSection.MOUNTED)
+    granted.call_object(given.id)
+    assert (await owner.request_from_host()).target == 5
+
+
+async def test_a_contribution_is_no_way_around_a_missing_grant(hosted: Hosted) -> None:
+    """A module may contribute what it was shown, but gets it back from the host as it was: shown, and no more."""
+    _, owner = await hosted.start("context", "context-x", mounts("context", None, lambda w: w.own(5, {"work": ASYNC})))
+    _, sly = await hosted.start("tool", "tool-sly")
+    ((_, _, shown),) = changes(sly, MirrorSection.MOUNTED)
+    await sly.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["loot", "sly", sly.function(7)])
+    collecting = sly.request(0, HostMethod.COLLECT_CONTRIBUTIONS, ["loot"])
+    sly.respond((await sly.request_from_host()).id, sly.foreign(shown.id))
+    (returned,) = await sly.answer(collecting)
+    assert returned.id == shown.id
+    with pytest.raises(RefusedError):
+        await sly.answer(sly.call_object(shown.id))
+    assert not owner.heard(Kind.REQUEST)
+
+
+@pytest.mark.parametrize("name", ["session.spawn", "session.resume"])
+async def test_starting_a_session_takes_a_grant_unless_it_is_an_orchestrator_that_does(
+    name: str, hosted: Hosted
+) -> None:
+    async def spawn(agent: str) -> str:
+        return f"{agent} has answered"
+
+    hosted.coordinator.register_capability(name, spawn)
+    hosted.coordinator.register_capability("mention_resolver", lambda mention: mention.upper())
+
+    async def known(worker: ScriptedWorker) -> dict[str, int]:
+        frames = changes(worker, MirrorSection.CAPABILITY)
+        return {unpack_prefix(frame.body)[0]: frame.handles[0].id for frame in frames}
+
+    module, refused = await hosted.start("tool", "tool-refused")
+    offered = await known(refused)
+    with pytest.raises(RefusedError, match="`tool-refused` may not call `spawn`"):
+        await refused.answer(refused.call_object(offered[name], 0, "helper"))
+    assert [denial.grant for denial in module.denials] == ['permissions: {call: ["spawn"]}']
+    assert await refused.answer(refused.call_object(offered["mention_resolver"], 0, "x")) == "X"
+    for kind, permissions in (("tool", {"call": ["spawn"]}), ("orchestrator", {})):
+        _, allowed = await hosted.start(kind, f"{kind}-allowed", permissions=permissions)
+        offered = await known(allowed)
+        assert await allowed.answer(allowed.call_object(offered[name], 0, "helper")) == "helper has answered"
+
+
+@pytest.mark.parametrize("way", ["capability", "attribute"])
+async def test_what_a_module_was_only_shown_it_cannot_offer_to_others_either(way: str, hosted: Hosted) -> None:
+    _, owner = await hosted.start("context", "context-x", mounts("context", None, lambda w: w.own(5, {"work": ASYNC})))
+    _, sly = await hosted.start("tool", "tool-sly")
+    ((_, _, shown),) = changes(sly, MirrorSection.MOUNTED)
+    _, accomplice = await hosted.start("tool", "tool-accomplice")
+    ((_, _, known),) = changes(accomplice, MirrorSection.MOUNTED)
+    if way == "capability":
+        await sly.ask(0, HostMethod.REGISTER_CAPABILITY, sly.foreign(shown.id), head="loot")
+    else:
+        sly.notify(HostMethod.SET_ATTRIBUTE, sly.foreign(shown.id), head="loot")
+        await sly.round_trip()
+    await accomplice.round_trip()
+    with pytest.raises(RefusedError):
+        await accomplice.answer(accomplice.call_object(known.id))
+    assert not owner.heard(Kind.REQUEST)
