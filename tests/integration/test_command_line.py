@@ -200,7 +200,7 @@ def test_what_a_module_prints_is_shown_escaped_under_its_name(tricky: str) -> No
         ("tool-filesistem", "x", [], "ModuleMissingError", "did you mean `tool-filesystem`?"),
         ("./nowhere", "x", [], "ModuleMissingError", "no such file"),
         ("tool-filesystem", "read_fil", [], "ToolMissingError", "did you mean `read_file`?"),
-        ("loop-basic", "x", [], "ToolMissingError", "no tool at all"),
+        ("loop-basic", "x", [], "ModuleLoadError", "orchestrator module, not by a tool"),
         ("tool-filesystem", "read_file", ["--limit", "memory_max=1M"], "LimitNotEnforcedError", "process only"),
         ("tool-filesystem", "read_file", ["--config", '{"k": "${NAME}"}'], "PlanError", "config.k"),
     ],

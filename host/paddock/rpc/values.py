@@ -92,7 +92,9 @@ class Values:
             return exc
         if isinstance(error, asyncio.CancelledError):
             # Cancelled there, or raised by hand: here it would look like the cancellation of whoever awaits.
-            return RuntimeError("the call was cancelled where it ran")
+            told = RuntimeError("the call was cancelled where it ran")
+            told.__dict__.update(vars(error))
+            return told
         return error if isinstance(error, BaseException) else RuntimeError("a failure of no known form")
 
     def handle_of(self, value: object) -> AnyHandle:
