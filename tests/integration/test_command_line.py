@@ -194,13 +194,21 @@ def test_what_a_module_prints_is_shown_escaped_under_its_name(tricky: str) -> No
     assert "tool-tricky | err" in done.stderr
 
 
+def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
+    done = paddock("call", "loop-basic", "x", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["error"]["type"] == "ModuleLoadError"
+    assert "by its orchestrator module, not by a tool" in told["error"]["message"]
+    assert (told["error"]["report"]["reason"], told["error"]["report"]["signal"]) == ("start", None)
+
+
 @pytest.mark.parametrize(
     ("source", "tool", "options", "kind", "said"),
     [
         ("tool-filesistem", "x", [], "ModuleMissingError", "did you mean `tool-filesystem`?"),
         ("./nowhere", "x", [], "ModuleMissingError", "no such file"),
         ("tool-filesystem", "read_fil", [], "ToolMissingError", "did you mean `read_file`?"),
-        ("loop-basic", "x", [], "ModuleLoadError", "orchestrator module, not by a tool"),
         ("tool-filesystem", "read_file", ["--limit", "memory_max=1M"], "LimitNotEnforcedError", "process only"),
         ("tool-filesystem", "read_file", ["--config", '{"k": "${NAME}"}'], "PlanError", "config.k"),
     ],

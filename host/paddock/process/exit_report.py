@@ -93,7 +93,8 @@ class ExitReport:
             reason=recorded or _reason_of(status),
             uptime=status.uptime,
             code=status.code,
-            signal=status.signal,
+            # The signal with which the host took back a start that failed says nothing of the module.
+            signal=None if recorded is ExitReason.START else status.signal,
             limit=limit,
             peak_memory_bytes=status.peak_memory_bytes,
             call_in_flight=call_in_flight,
