@@ -19,7 +19,7 @@ _IN_FLIGHT: Final = 64
 _CALLS_EACH: Final = 30  # by each of those in flight
 
 INPUT: Final = {
-    "path": "/work/project/src/package/module.py",
+    "path": "/srv/project/src/package/module.py",
     "query": "the words that are looked for",
     "limit": 100,
     "recursive": True,

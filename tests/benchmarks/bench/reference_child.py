@@ -17,7 +17,7 @@ PAYLOAD_BYTES = 1 << 20
 _BUFFER_BYTES = 64 * 1024
 
 _REPLY = {
-    "path": "/work/project/src/package/module.py",
+    "path": "/srv/project/src/package/module.py",
     "found": True,
     "lines": [12, 48, 131],
     "text": "the third line of the answer is the longest of them all, by a word or two",

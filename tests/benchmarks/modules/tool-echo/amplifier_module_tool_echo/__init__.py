@@ -9,7 +9,7 @@ from amplifier_core import ToolResult
 __amplifier_module_type__ = "tool"
 
 _REPLY = {
-    "path": "/work/project/src/package/module.py",
+    "path": "/srv/project/src/package/module.py",
     "found": True,
     "lines": [12, 48, 131],
     "text": "the third line of the answer is the longest of them all, by a word or two",
