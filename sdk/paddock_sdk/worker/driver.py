@@ -17,7 +17,6 @@ import contextlib
 import contextvars
 import functools
 import logging
-import os
 import select
 import socket
 import threading
@@ -30,6 +29,7 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.worker.mailbox import Mailbox
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
@@ -115,9 +115,7 @@ class Driver:
         self._blocked = 0
         self._leaving: asyncio.Task[None] | None = None
         self._leave_by = 0.0
-        self._mail: deque[Callable[[], object]] = deque()
-        self._mail_lock = threading.Lock()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._mailbox = Mailbox()
         self._thread = threading.get_ident()
         self._loop: asyncio.AbstractEventLoop
         self.closed: asyncio.Event
@@ -128,18 +126,16 @@ class Driver:
         self._thread = threading.get_ident()
         self.closed = asyncio.Event()
         self._loop.add_reader(self._fd, self._on_readable)
-        self._loop.add_reader(self._wake, self._on_wake)
+        self._loop.add_reader(self._mailbox.fd, self._mailbox.on_readable)
 
     def close(self) -> None:
         """Detach, and end every call that still waits."""
         if self.is_open:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
-            self._loop.remove_reader(self._wake)
-            with self._mail_lock:  # no thread is writing to it, and none will
-                self._sock.close()
-                os.close(self._wake)
-            self._read_mail()  # what other threads still wanted fails now, in their own hands
+            self._loop.remove_reader(self._mailbox.fd)
+            self._sock.close()
+            self._mailbox.close()  # what other threads still wanted fails now, in their own hands
             self._end_all()
         self.closed.set()
 
@@ -549,41 +545,21 @@ class Driver:
             return
         poller = select.poll()
         poller.register(self._fd, select.POLLIN | (select.POLLOUT if self._outbox else 0))
-        poller.register(self._wake, select.POLLIN)
+        poller.register(self._mailbox.fd, select.POLLIN)
         for fd, events in poller.poll(_POLL_SLICE_MS if self._leaving is None else _LEAVE_SLICE_MS):
             if not self.is_open:
                 return  # since the other descriptor was seen to
-            if fd == self._wake:
-                self._on_wake()
+            if fd == self._mailbox.fd:
+                self._mailbox.on_readable()
             else:
                 if events & select.POLLOUT:
                     self._on_writable()
                 if events & ~select.POLLOUT:
                     self._receive()
 
-    # -- other threads ---------------------------------------------------------------------
-
     def _post(self, action: Callable[[], object]) -> None:
-        with self._mail_lock:
-            if not self.is_open:
-                raise ModuleGoneError(_GONE)
-            self._mail.append(action)
-            os.eventfd_write(self._wake, 1)
-
-    def _on_wake(self) -> None:
-        try:
-            os.eventfd_read(self._wake)
-        except BlockingIOError:
-            return
-        self._read_mail()
-
-    def _read_mail(self) -> None:
-        for _ in range(len(self._mail)):  # what comes meanwhile wakes the loop anew; others have to have their turn
-            action = self._mail.popleft()
-            try:
-                action()
-            except Exception:  # what is being done here meanwhile has nothing to do with it
-                _log.exception("what another thread wanted of the host could not be done")
+        if not self._mailbox.post(action):
+            raise ModuleGoneError(_GONE)
 
     def _end_all(self) -> None:
         pending, self._pending = self._pending, {}
