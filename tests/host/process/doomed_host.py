@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -28,4 +29,6 @@ async def main(launcher: Launcher, fifo: str) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever runs the tests in the background has SIGINT ignored, and a host inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     anyio.run(main, TemplateLauncher() if sys.argv[1] == "template" else ExecLauncher(), sys.argv[2])
