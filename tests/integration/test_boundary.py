@@ -495,3 +495,37 @@ async def test_an_object_of_the_application_is_called_from_a_module(
         session.coordinator.register_capability("mention_resolver", Resolver())
         answer = json.loads(await session.execute('{"tool": "mention"}'))
     assert answer["output"] == "/docs/readme"
+
+
+async def test_what_a_module_shows_is_text_whatever_it_hands_over(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    shown: list[tuple[str, str]] = []
+
+    class Display:
+        def show_message(self, message: str, level: str, source: str = "hook") -> None:
+            shown.append((message, level))
+
+    code = """
+        from amplifier_core.models import ToolResult
+
+        class Show:
+            name = "show"
+            description = "shows what is no text"
+
+            def __init__(self, coordinator):
+                self.coordinator = coordinator
+
+            async def execute(self, input):
+                self.coordinator.display_system.show_message({"number": 7}, "shout")
+                return ToolResult(output="shown")
+
+        async def mount(coordinator, config):
+            await coordinator.mount("tools", Show(coordinator))
+    """
+    async with open_session(
+        tools=[{"module": "tool-show", "source": write_module("tool-show", code)}], display=Display()
+    ) as session:
+        answer = json.loads(await session.execute('{"tool": "show"}'))
+    assert answer["output"] == "shown"
+    assert shown == [("{'number': 7}", "info")]

@@ -86,7 +86,7 @@ class _RemoteApproval:
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         reply: str = await self._driver.call(
-            0, HostMethod.REQUEST_APPROVAL, [prompt, list(options), float(timeout), default]
+            0, HostMethod.REQUEST_APPROVAL, [str(prompt), list(options), float(timeout), default]
         )
         return reply
 
@@ -98,4 +98,5 @@ class _RemoteDisplay:
         self._driver = driver
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
-        self._driver.notify(HostMethod.SHOW_MESSAGE, [message, level, source])
+        shown = level if level in ("info", "warning", "error") else "info"
+        self._driver.notify(HostMethod.SHOW_MESSAGE, [str(message), shown, str(source)])
