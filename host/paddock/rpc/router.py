@@ -357,17 +357,11 @@ class Router:
                     return instead
             owner = handle.owner
             self._start(routed)
-            try:
-                frame = await routed.future
-            except asyncio.CancelledError:
-                owner.channel.cancel(routed)
-                raise
-            if frame is not None:
-                if frame.kind != _RESPONSE:
-                    raise self.values.decode_error(frame.body)
+            answer = await self._end_of(routed, owner)
+            if answer is not None:
                 if handle.on_success is not None:
                     handle.on_success(self.method_name(routed), message)
-                return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+                return answer
             tries += 1
             instead = await self.afterlife.answer_for(routed, self.method_name(routed), tries)
             if instead is not None:
@@ -384,12 +378,10 @@ class Router:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
         routed = HostCall(self, current.get(), handle, method, message)
         self._start(routed)
-        frame = await self._await_end(routed, owner)
-        if frame is None:
+        answer = await self._end_of(routed, owner)
+        if answer is None:
             raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
-        if frame.kind != _RESPONSE:
-            raise self.values.decode_error(frame.body)
-        return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+        return answer
 
     async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncIterator[Encoded]:
         """Call a worker's generator and yield its items undecoded; leaving early cancels it.
@@ -422,12 +414,18 @@ class Router:
         finally:
             owner.channel.cancel(routed)
 
-    async def _await_end(self, routed: HostCall, owner: Peer) -> Frame | None:
+    async def _end_of(self, routed: HostCall, owner: Peer) -> Encoded | None:
+        """Wait for the answer, None when the worker went before it; raise what the callee raised."""
         try:
-            return await routed.future
+            frame = await routed.future
         except asyncio.CancelledError:
             owner.channel.cancel(routed)
             raise
+        if frame is None:
+            return None
+        if frame.kind != _RESPONSE:
+            raise self.values.decode_error(frame.body)
+        return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
 
     async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
         """Call one of the worker runtime's own methods.
@@ -438,12 +436,10 @@ class Router:
         endpoint = Handle(peer, 0, b"")
         routed = HostCall(self, current.get(), endpoint, method, message)
         peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
-        frame = await self._await_end(routed, peer)
-        if frame is None:
+        answer = await self._end_of(routed, peer)
+        if answer is None:
             raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
-        if frame.kind != _RESPONSE:
-            raise self.values.decode_error(frame.body)
-        return Encoded(frame.body, peer.receive(frame.handles))
+        return answer
 
     def method_name(self, routed: RoutedCall) -> str:
         """Return the name of the member that `routed` calls, for people and journals."""
