@@ -225,24 +225,6 @@ class ModuleDiedError(ModuleError, boundary_errors.ModuleGoneError):
         )
 
 
-class ModuleTimeoutError(ModuleError, TimeoutError):
-    """Raised for a call that did not end within the seconds that limit `limit_name` gives it."""
-
-    exit_code = 5
-
-    def __init__(self, module_id: str, call: str, limit_seconds: float, *, limit_name: str = "runtime_max") -> None:
-        self.call = call
-        self.limit_seconds = limit_seconds
-        self.limit_name = limit_name
-        super().__init__(
-            module_id,
-            f"module `{module_id}` did not finish {call} within {limit_seconds:g} s",
-            hints=[
-                f"to give it longer, add to its entry in the plan: limits: {{{limit_name}: <duration, as in 10min>}}"
-            ],
-        )
-
-
 class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
     """Raised for a call into a module that is no longer restarted: it ended `deaths` times in `window_seconds`."""
 
@@ -257,21 +239,6 @@ class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
             f"module `{module_id}` is quarantined: it ended {deaths} times within {window_seconds:g} s",
             detail=["the last time:", *report.describe().splitlines()] if report is not None else (),
             hints=["a new session starts it again"],
-        )
-
-
-class DeadlockError(PaddockError, boundary_errors.DeadlockError):
-    """Raised at once for a call that could never be answered: its target waits for the end of `chain`."""
-
-    exit_code = 1
-
-    def __init__(self, target: str, *, chain: Iterable[str]) -> None:
-        self.target = target
-        self.chain = tuple(chain)
-        super().__init__(
-            f"a call into `{target}` would wait forever: `{target}` itself waits for this call to end",
-            detail=[" → ".join([*self.chain, target])] if self.chain else (),
-            hints=["the module that waits makes a synchronous call; an awaited one would let it answer"],
         )
 
 

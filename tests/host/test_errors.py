@@ -5,7 +5,6 @@ import pytest
 from paddock.errors import (
     AnswerTypeError,
     CallRefusedError,
-    DeadlockError,
     Denial,
     LaunchError,
     LimitNotEnforcedError,
@@ -13,7 +12,6 @@ from paddock.errors import (
     ModuleError,
     ModuleLoadError,
     ModuleMissingError,
-    ModuleTimeoutError,
     PaddockError,
     PlanError,
     PlanProblem,
@@ -37,9 +35,7 @@ ALL = [
     ModuleLoadError("tool-x", "import", "no"),
     LaunchError("tool-x", "clone", "no"),
     ModuleDiedError("tool-x", Killed()),
-    ModuleTimeoutError("tool-x", "`execute`", 30.0),
     QuarantinedError("tool-x", deaths=3, window_seconds=60),
-    DeadlockError("tool-x", chain=["loop-basic"]),
     CallRefusedError(Denial("call", "context", "tool-x")),
     ModuleLoadError("tool-x", "mount", "gone", report=Killed()),
     ToolMissingError("tool-x", "red", mounted=["read"]),
@@ -59,7 +55,7 @@ def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    list(zip(ALL, [1, 1, 1, 1, 5, 5, 5, 1, 4, 5, 1, 1, 5, 1, 1], strict=True)),
+    list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1, 1], strict=True)),
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_the_exit_code_says_whose_turn_it_is(error: PaddockError, code: int) -> None:
@@ -77,11 +73,9 @@ def test_an_error_without_a_leaf_of_its_own_counts_as_our_defect() -> None:
         (ALL[2], module_sources.ModuleLoadError),
         (ALL[3], module_sources.ModuleLoadError),
         (ALL[4], boundary_errors.ModuleGoneError),
-        (ALL[5], TimeoutError),
-        (ALL[6], boundary_errors.ModuleGoneError),
-        (ALL[7], boundary_errors.DeadlockError),
-        (ALL[8], boundary_errors.RefusedError),
-        (ALL[8], PermissionError),
+        (ALL[5], boundary_errors.ModuleGoneError),
+        (ALL[6], boundary_errors.RefusedError),
+        (ALL[6], PermissionError),
     ],
 )
 def test_code_written_for_the_contracts_catches_ours(error: PaddockError, caught_as: type[Exception]) -> None:
