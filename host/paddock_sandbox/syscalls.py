@@ -1,0 +1,45 @@
+"""Make a system call that the C library has no function for, by name, and check its outcome.
+
+Every failure is an OSError that carries the kernel's number and names the call. Knows nothing of why one is made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Final
+
+from paddock_sandbox.syscall_numbers import numbers_here
+
+# Called with the interpreter lock held: callers have one thread, and the lock must not be given up around a fork.
+_libc: Final = ctypes.PyDLL(None, use_errno=True)
+_syscall: Final = _libc.syscall
+_syscall.restype = ctypes.c_long
+_numbers: Final = numbers_here()
+
+Argument = int | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char] | None
+"""A number, bytes with a final NUL added (a path), a structure passed by its address, or a null pointer."""
+
+
+def call(name: str, *arguments: Argument) -> int:
+    """Make one system call and return its result.
+
+    Raises:
+        OSError: the kernel refused it.
+        KeyError: this architecture has no such call.
+    """
+    result: int = _syscall(ctypes.c_long(_numbers[name]), *map(_word, arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def _word(argument: Argument) -> object:
+    if argument is None:
+        return ctypes.c_void_p(None)
+    if isinstance(argument, int):
+        return ctypes.c_long(argument)
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    return ctypes.byref(argument)
