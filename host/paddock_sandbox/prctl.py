@@ -1,4 +1,4 @@
-"""Ask the kernel to change one attribute of the calling process, by prctl(2).
+"""Ask the kernel about, or to change, one attribute of the calling process, by prctl(2).
 
 Each function is one request: it returns when the kernel agreed and raises OSError, named after the request, when it
 did not. Knows nothing about why an attribute is wanted or in which order.
@@ -11,11 +11,22 @@ import os
 
 # From <linux/prctl.h>; the same numbers on every architecture.
 _SET_PDEATHSIG = 1
+_GET_DUMPABLE = 3
+_SET_DUMPABLE = 4
+_CAPBSET_READ = 23
+_CAPBSET_DROP = 24
+_GET_SECUREBITS = 27
+_SET_SECUREBITS = 28
 _SET_CHILD_SUBREAPER = 36
 _SET_NO_NEW_PRIVS = 38
+_GET_NO_NEW_PRIVS = 39
+_CAP_AMBIENT = 47
+_CAP_AMBIENT_IS_SET = 1
+_CAP_AMBIENT_CLEAR_ALL = 4
 
+# Called with the interpreter lock held: callers have one thread, and the lock must not be given up around a fork.
 # All five words are always given: prctl is variadic, and the kernel wants those it does not use to be zero.
-_call = ctypes.CDLL(None, use_errno=True).prctl
+_call = ctypes.PyDLL(None, use_errno=True).prctl
 _call.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 _call.restype = ctypes.c_int
 
@@ -35,7 +46,57 @@ def give_up_new_privileges() -> None:
     _prctl("PR_SET_NO_NEW_PRIVS", _SET_NO_NEW_PRIVS, 1)
 
 
-def _prctl(name: str, option: int, value: int) -> None:
-    if _call(option, value, 0, 0, 0) != 0:
+def is_no_new_privs() -> bool:
+    """Say whether the caller has given up new privileges."""
+    return _prctl("PR_GET_NO_NEW_PRIVS", _GET_NO_NEW_PRIVS) == 1
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Let processes of the same user trace the caller and read its memory, or no longer.
+
+    The kernel takes it away when credentials change, and gives it back at an exec of a readable program.
+    """
+    _prctl("PR_SET_DUMPABLE", _SET_DUMPABLE, dumpable)
+
+
+def is_dumpable() -> bool:
+    """Say whether processes of the same user may trace the caller and read its memory."""
+    return _prctl("PR_GET_DUMPABLE", _GET_DUMPABLE) == 1
+
+
+def securebits() -> int:
+    """Return the flags that say how user ids and capabilities act on one another."""
+    return _prctl("PR_GET_SECUREBITS", _GET_SECUREBITS)
+
+
+def set_securebits(bits: int) -> None:
+    """Replace those flags; needs CAP_SETPCAP, and one that is locked stays as it is."""
+    _prctl("PR_SET_SECUREBITS", _SET_SECUREBITS, bits)
+
+
+def in_bounding_set(capability: int) -> bool:
+    """Say whether an exec can still give this capability; EINVAL when the kernel has none of this number."""
+    return _prctl("PR_CAPBSET_READ", _CAPBSET_READ, capability) == 1
+
+
+def drop_from_bounding_set(capability: int) -> None:
+    """Make sure no exec gives this capability ever again; needs CAP_SETPCAP."""
+    _prctl("PR_CAPBSET_DROP", _CAPBSET_DROP, capability)
+
+
+def in_ambient_set(capability: int) -> bool:
+    """Say whether an ordinary exec keeps this capability; EINVAL when the kernel has none of this number."""
+    return _prctl("PR_CAP_AMBIENT_IS_SET", _CAP_AMBIENT, _CAP_AMBIENT_IS_SET, capability) == 1
+
+
+def clear_ambient_set() -> None:
+    """Have an ordinary exec keep no capability."""
+    _prctl("PR_CAP_AMBIENT_CLEAR_ALL", _CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
+
+
+def _prctl(name: str, option: int, first: int = 0, second: int = 0) -> int:
+    result: int = _call(option, first, second, 0, 0)
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result

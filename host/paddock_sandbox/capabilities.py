@@ -1,0 +1,117 @@
+"""Take every capability from the calling process, and the ways back to one.
+
+After `drop_all` the process holds none and is checked to hold none; uid 0 is a number like any other to it, and where
+it had the right to decide so (CAP_SETPCAP: root, and everyone in a user namespace of their own) no exec can ever give
+it one again. An ordinary user never has that right, so there the bounding set stays as it was: `no_new_privs`, which
+every level sets, makes it worthless, because then an exec keeps no more than the process had.
+
+What this cannot prevent is a new user namespace, in which its maker holds them all: that is refused by the system
+call filter. Works without /proc. Capabilities belong to a thread: the caller has one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from paddock_sandbox import prctl
+from paddock_sandbox.syscalls import call
+
+_SETPCAP: Final = 8
+_MOST: Final = 64  # the kernel's sets are words of 64 bits, whatever the highest capability is today
+
+# From <linux/securebits.h>; each has its lock one bit above.
+_KEEP_CAPS: Final = 1 << 4
+_SETTINGS: Final = 1 << 0 | 1 << 2 | 1 << 6  # NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE
+_LOCKED: Final = _SETTINGS | (_SETTINGS | _KEEP_CAPS) << 1
+
+# From <linux/capability.h>: a header (version 3, the calling thread), then the low and the high halves of the sets.
+_HEADER: Final = struct.pack("=Ii", 0x20080522, 0)
+_HALVES: Final = struct.Struct("=6I")
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilitySets:
+    """The five sets of capabilities of a process, as numbers of <linux/capability.h>."""
+
+    effective: frozenset[int]
+    permitted: frozenset[int]
+    inheritable: frozenset[int]
+    ambient: frozenset[int]
+    bounding: frozenset[int]
+
+
+def drop_all() -> None:
+    """Take every capability from the caller, for good.
+
+    Raises:
+        OSError: The kernel refused a step, or something was left.
+    """
+    may_decide = _SETPCAP in held().effective
+    prctl.clear_ambient_set()
+    if may_decide:
+        for capability in _bounding():
+            prctl.drop_from_bounding_set(capability)
+        prctl.set_securebits(prctl.securebits() & ~_KEEP_CAPS | _LOCKED)
+    _set_none()
+    _check(held(), bounding_too=may_decide)
+
+
+def held() -> CapabilitySets:
+    """Return what the caller holds now."""
+    low_effective, low_permitted, low_inheritable, high_effective, high_permitted, high_inheritable = _get()
+    return CapabilitySets(
+        effective=_numbers(low_effective, high_effective),
+        permitted=_numbers(low_permitted, high_permitted),
+        inheritable=_numbers(low_inheritable, high_inheritable),
+        ambient=_ambient(),
+        bounding=_bounding(),
+    )
+
+
+def _check(left: CapabilitySets, *, bounding_too: bool) -> None:
+    rest = left.effective | left.permitted | left.inheritable | left.ambient
+    if bounding_too:
+        rest |= left.bounding
+    if rest:
+        raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(rest)))}")
+
+
+def _get() -> tuple[int, ...]:
+    sets = ctypes.create_string_buffer(_HALVES.size)
+    call("capget", ctypes.create_string_buffer(_HEADER, len(_HEADER)), sets)
+    return _HALVES.unpack(sets.raw)
+
+
+def _set_none() -> None:
+    call("capset", ctypes.create_string_buffer(_HEADER, len(_HEADER)), ctypes.create_string_buffer(_HALVES.size))
+
+
+def _numbers(low: int, high: int) -> frozenset[int]:
+    word = low | high << 32
+    return frozenset(number for number in range(_MOST) if word >> number & 1)
+
+
+def _bounding() -> frozenset[int]:
+    return _members(prctl.in_bounding_set)
+
+
+def _ambient() -> frozenset[int]:
+    return _members(prctl.in_ambient_set)
+
+
+def _members(contains: Callable[[int], bool]) -> frozenset[int]:
+    found = set()
+    for number in range(_MOST):
+        try:
+            if contains(number):
+                found.add(number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            break  # the kernel has no capability of this number, nor a higher one
+    return frozenset(found)

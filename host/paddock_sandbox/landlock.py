@@ -1,0 +1,263 @@
+"""Shut the calling thread, and whatever it starts, into the files it was granted, by Landlock.
+
+`restrict` refuses everything this kernel's Landlock knows how to refuse and then grants what the rules name; there is
+no way back, and a second call only takes more away. It either does all of it and says which protections are now in
+force, or raises naming the step and the path. The caller gave up new privileges before, and has one thread: the others
+would stay free. Mounting is impossible afterwards.
+
+Never covered, and so left to other layers: what was opened before; looking at names and metadata (`stat`, `access`,
+`chdir`) and changing it (`chmod`, `chown`, `utime`, `setxattr`); and, before ABI 9, connecting to a socket that lies
+in the file system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import errno
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from paddock_sandbox.syscalls import call
+
+# From <linux/landlock.h>; the same numbers on every architecture.
+_CREATE_RULESET_VERSION: Final = 1 << 0
+_CREATE_RULESET_ERRATA: Final = 1 << 1
+_RULE_PATH_BENEATH: Final = 1
+_RULESET: Final = struct.Struct("=QQQ")  # handled_access_fs, handled_access_net, scoped
+_PATH_BENEATH: Final = struct.Struct("=Qi")  # allowed_access, parent_fd; packed
+
+# A module is unknown code inside our own executable, which is what the kernel has the first flag for: every act it is
+# refused would be a line in a log that belongs to the whole machine, and flooding that log would be one more way out
+# of its limits. The second says the same of a domain it makes for itself.
+_LOG_SAME_EXEC_OFF: Final = 1 << 0
+_LOG_SUBDOMAINS_OFF: Final = 1 << 2
+_FIRST_ABI_WITH_LOG_FLAGS: Final = 7
+
+_EXECUTE: Final = 1 << 0
+_WRITE_FILE: Final = 1 << 1
+_READ_FILE: Final = 1 << 2
+_READ_DIR: Final = 1 << 3
+_REMOVE_DIR: Final = 1 << 4
+_REMOVE_FILE: Final = 1 << 5
+_MAKE_CHAR: Final = 1 << 6
+_MAKE_DIR: Final = 1 << 7
+_MAKE_REG: Final = 1 << 8
+_MAKE_SOCK: Final = 1 << 9
+_MAKE_FIFO: Final = 1 << 10
+_MAKE_BLOCK: Final = 1 << 11
+_MAKE_SYM: Final = 1 << 12
+_REFER: Final = 1 << 13
+_TRUNCATE: Final = 1 << 14
+_IOCTL_DEV: Final = 1 << 15
+_RESOLVE_UNIX: Final = 1 << 16
+
+_BIND_TCP: Final = 1 << 0
+_CONNECT_TCP: Final = 1 << 1
+_BIND_UDP: Final = 1 << 2
+_CONNECT_SEND_UDP: Final = 1 << 3
+
+_ABSTRACT_UNIX_SOCKET: Final = 1 << 0
+_SIGNAL: Final = 1 << 1
+
+
+class _Step(NamedTuple):
+    """What one ABI brought: the protection's name, and the bits to refuse by in each of a ruleset's three words."""
+
+    abi: int
+    protection: str
+    files: int = 0
+    ports: int = 0
+    scopes: int = 0
+
+
+_STEPS: Final = (
+    _Step(
+        1,
+        "file system",
+        files=_EXECUTE
+        | _WRITE_FILE
+        | _READ_FILE
+        | _READ_DIR
+        | _REMOVE_DIR
+        | _REMOVE_FILE
+        | _MAKE_CHAR
+        | _MAKE_DIR
+        | _MAKE_REG
+        | _MAKE_SOCK
+        | _MAKE_FIFO
+        | _MAKE_BLOCK
+        | _MAKE_SYM,
+    ),
+    # Before it, no file could be moved or linked to another folder, granted or not: it brought the right, not the wall.
+    _Step(2, "file system", files=_REFER),
+    _Step(3, "truncate", files=_TRUNCATE),
+    _Step(4, "tcp", ports=_BIND_TCP | _CONNECT_TCP),
+    _Step(5, "ioctl on devices", files=_IOCTL_DEV),
+    _Step(6, "abstract sockets", scopes=_ABSTRACT_UNIX_SOCKET),
+    _Step(6, "signals", scopes=_SIGNAL),
+    _Step(9, "sockets in the file system", files=_RESOLVE_UNIX),
+    _Step(10, "udp", ports=_BIND_UDP | _CONNECT_SEND_UDP),
+)
+
+# What a rule may give on anything that is no directory; the kernel answers EINVAL to more.
+_OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV | _RESOLVE_UNIX
+
+
+class Access(enum.Flag):
+    """What a rule lets a process do with a file, or with everything beneath a directory."""
+
+    READ = enum.auto()
+    """Read files and list directories."""
+
+    WRITE = enum.auto()
+    """Read; change, make, remove and rename files, directories, links and pipes, but neither sockets nor devices."""
+
+    EXECUTE = enum.auto()
+    """Run programs; the kernel wants READ for that as well, and both for a program's loader."""
+
+    DEVICE = enum.auto()
+    """Read, write and control a character device."""
+
+
+_READ: Final = _READ_FILE | _READ_DIR
+_RIGHTS: Final = {
+    Access.READ: _READ,
+    Access.WRITE: _READ
+    | _WRITE_FILE
+    | _TRUNCATE
+    | _REMOVE_DIR
+    | _REMOVE_FILE
+    | _MAKE_DIR
+    | _MAKE_REG
+    | _MAKE_FIFO
+    | _MAKE_SYM
+    | _REFER,
+    Access.EXECUTE: _EXECUTE,
+    Access.DEVICE: _READ_FILE | _WRITE_FILE | _IOCTL_DEV,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """A grant: this access to the file at this path, or to all that is beneath this directory.
+
+    The grant follows the file, not the name: it covers every name and every mount of the same file. The path is
+    absolute and normalised, and its last part is no symbolic link.
+    """
+
+    path: str
+    access: Access
+
+
+class Handled(NamedTuple):
+    """What a ruleset refuses unless a rule allows it: the three words of the kernel's `landlock_ruleset_attr`."""
+
+    files: int
+    ports: int
+    scopes: int
+
+
+def abi() -> int:
+    """Return the version of Landlock in the running kernel; 0 when it has none or has it switched off."""
+    try:
+        return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_VERSION)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
+            return 0
+        raise
+
+
+def errata() -> int:
+    """Return which known faults of Landlock the kernel has mended, as bits; 0 when it cannot tell."""
+    try:
+        return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_ERRATA)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
+            return 0
+        raise
+
+
+def handled(version: int) -> Handled:
+    """Return everything that a kernel of this ABI can be told to refuse."""
+    files = ports = scopes = 0
+    for step in _known(version):
+        files |= step.files
+        ports |= step.ports
+        scopes |= step.scopes
+    return Handled(files, ports, scopes)
+
+
+def protections(version: int) -> frozenset[str]:
+    """Return the names of the protections that `restrict` puts in force on a kernel of this ABI."""
+    return frozenset(step.protection for step in _known(version))
+
+
+def rights(access: Access, *, directory: bool, version: int) -> int:
+    """Return the rights that a rule may ask for on such a file, on a kernel of this ABI."""
+    asked = 0
+    for part in access:
+        asked |= _RIGHTS[part]
+    return asked & handled(version).files & (-1 if directory else _OF_FILES)
+
+
+def restrict(rules: Iterable[PathRule]) -> frozenset[str]:
+    """Shut the calling thread in and return which protections are in force.
+
+    Raises:
+        OSError: A step failed; nothing is in force. It names the step, and the path where there is one.
+    """
+    version = abi()
+    ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*handled(version))), _RULESET.size, 0)
+    try:
+        for rule in rules:
+            _add(ruleset, rule, version)
+        call("landlock_restrict_self", ruleset, _flags(version))
+    finally:
+        os.close(ruleset)
+    return protections(version)
+
+
+def _known(version: int) -> tuple[_Step, ...]:
+    return tuple(step for step in _STEPS if step.abi <= version)
+
+
+def _flags(version: int) -> int:
+    return _LOG_SAME_EXEC_OFF | _LOG_SUBDOMAINS_OFF if version >= _FIRST_ABI_WITH_LOG_FLAGS else 0
+
+
+def _add(ruleset: int, rule: PathRule, version: int) -> None:
+    try:
+        beneath = _open(rule.path)
+        try:
+            allowed = _allowed(beneath, rule.access, version)
+            call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, _bytes(_PATH_BENEATH.pack(allowed, beneath)), 0)
+        finally:
+            os.close(beneath)
+    except OSError as error:
+        raise OSError(error.errno, f"landlock rule for {rule.path!r}: {error.strerror}") from error
+
+
+def _open(path: str) -> int:
+    # With a slash at its end, O_NOFOLLOW follows a link; with `..`, the path is not the one that was granted.
+    if not os.path.isabs(path) or os.path.normpath(path) != path or "\0" in path:
+        raise OSError(errno.EINVAL, "not an absolute and normalised path")
+    return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def _allowed(beneath: int, access: Access, version: int) -> int:
+    """Return the rights to ask for on what was opened, which may be another kind of thing than the caller believes."""
+    mode = os.fstat(beneath).st_mode
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if Access.DEVICE in access and not stat.S_ISCHR(mode):
+        raise OSError(errno.ENODEV, "not a character device")
+    return rights(access, directory=stat.S_ISDIR(mode), version=version)
+
+
+def _bytes(packed: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(packed, len(packed))
