@@ -198,11 +198,15 @@ class AnswerTypeError(ModuleError, TypeError):
 
 
 class LaunchError(ModuleError, module_sources.ModuleLoadError):
-    """Raised when no process could be made for a module; `step` names what failed on the way."""
+    """Raised when no process could be made for a module; `step` names what failed on the way.
 
-    def __init__(self, module_id: str, step: str, message: str, *, hints: Iterable[str] = ()) -> None:
+    `errno` is the kernel's answer, 0 where it was not asked.
+    """
+
+    def __init__(self, module_id: str, step: str, message: str, *, errno: int = 0, hints: Iterable[str] = ()) -> None:
         self.step = step
         self.message = message
+        self.errno = errno
         super().__init__(
             module_id, f"no process could be started for module `{module_id}`: {step}: {message}", hints=hints
         )

@@ -1,21 +1,28 @@
 """Shut the calling process in: the one seam between a fresh worker and the first import of untrusted code.
 
-`apply` runs in the worker itself, after the last fork and while it has one thread. It either takes every step the
-profile asks for or raises naming the step that failed; a caller that sees the error must end the process without
-running anything untrusted.
+`apply` runs in the worker itself, after the last fork and while it has one thread; where the profile asks for
+namespaces, the process is in them already. It either takes every step the profile asks for or raises naming the step
+that failed; a caller that sees the error must end the process without running anything untrusted.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import resource
+import platform
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
-from paddock_sandbox import prctl
-from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox import capabilities, landlock, prctl, rlimits, seccomp
+from paddock_sandbox.landlock import Access, PathRule
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, SandboxProfile
+from paddock_sandbox.rlimits import ResourceLimit
+
+# A core file would leave the module's memory, secrets included, outside every grant.
+_NO_CORE: Final = (ResourceLimit("CORE", 0),)
 
 
 class LockdownError(OSError):
@@ -28,14 +35,20 @@ class LockdownError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class LockdownReport:
-    """What was really done: the level reached, in words, and the steps taken, in order."""
+    """What was really done: the level, the steps taken, in order, and the protections that Landlock gives here."""
 
-    level: str
+    level: IsolationLevel
     steps: tuple[str, ...]
+    protections: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return the report as plain data."""
-        return {"level": self.level, "steps": list(self.steps)}
+        return {"level": self.level, "steps": list(self.steps), "protections": list(self.protections)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> LockdownReport:
+        """Rebuild a report from plain data."""
+        return cls(data["level"], tuple(data["steps"]), tuple(data["protections"]))
 
 
 def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
@@ -44,24 +57,87 @@ def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
     Raises:
         LockdownError: A step was refused; earlier steps stay in force.
     """
-    # dumpable is left alone: without a user namespace, clearing it would hide the process's own memory counters from
-    # its host. The death signal comes last: the kernel forgets it when credentials change.
-    steps: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("no_new_privs", prctl.give_up_new_privileges),
-        ("no core dumps", _forbid_core_dumps),
-        ("die with the parent", lambda: _die_with(parent)),
-    )
+    protections: frozenset[str] = frozenset()
+
+    def restrict() -> None:
+        nonlocal protections
+        protections = landlock.restrict(_rules(profile))
+
+    # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after whatever
+    # changes credentials, which makes the kernel forget it. The filter is last: it denies what other steps need.
+    death = ("die with the parent", lambda: _die_with(parent))
+    steps: tuple[tuple[str, Callable[[], object]], ...]
+    if profile.level == "none":
+        # dumpable is left alone: clearing it would hide the process's own memory counters from its host.
+        steps = (
+            ("no_new_privs", prctl.give_up_new_privileges),
+            ("no core dumps", lambda: rlimits.apply(_NO_CORE)),
+            death,
+        )
+    else:
+        steps = (
+            ("one thread", _require_one_thread),
+            ("resource limits", lambda: rlimits.apply((*profile.rlimits, *_NO_CORE))),
+            ("capabilities", capabilities.drop_all),
+            ("no_new_privs", prctl.give_up_new_privileges),
+            ("Landlock", restrict),
+            ("dumpable", lambda: prctl.set_dumpable(True)),
+            death,
+            ("seccomp", lambda: seccomp.install(filter_of(profile))),
+        )
+    taken = []
     for name, step in steps:
         try:
             step()
         except OSError as error:
             raise LockdownError(name, error.errno or 0, error.strerror or str(error)) from error
-    return LockdownReport(level=f"{profile.level} only", steps=tuple(name for name, _ in steps))
+        except NotImplementedError as error:
+            raise LockdownError(name, errno.ENOSYS, str(error)) from error
+        taken.append(name)
+    return LockdownReport(profile.level, tuple(taken), tuple(sorted(protections)))
 
 
-def _forbid_core_dumps() -> None:
-    # A core file would leave the module's memory, secrets included, outside every grant.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def filter_of(profile: SandboxProfile) -> bytes:
+    """Return the program that decides which system calls the process may make.
+
+    Raises:
+        NotImplementedError: There is none for this architecture.
+    """
+    policy = seccomp.FilterPolicy(may_execute=profile.may_execute, shares_host=profile.level == "landlock")
+    return seccomp.compile_filter(policy, platform.machine())
+
+
+def _rules(profile: SandboxProfile) -> Iterator[PathRule]:
+    """Yield what Landlock is to allow; all else is refused.
+
+    With a root of its own, a process may read all that is there, and this layer stands behind the mounts: it is what
+    refuses a descriptor of the old root, should one ever get in.
+    """
+    shares_host = profile.level == "landlock"
+    if shares_host:
+        yield from (PathRule(mount.source, Access.READ) for mount in profile.mounts if not mount.writable)
+        writable = [profile.scratch]
+    else:
+        yield PathRule("/", Access.READ)
+        writable = [profile.scratch, *SHARED_FOLDERS]
+    writable += [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
+    yield from (PathRule(path, Access.WRITE) for path in writable)
+    yield from (PathRule(path, Access.DEVICE) for path in DEVICES)
+    if ANY_PROGRAM in profile.programs:
+        places = (mount.source if shares_host else mount.target for mount in profile.mounts if mount.mappable)
+        yield from (PathRule(place, Access.EXECUTE) for place in places)
+    else:
+        yield from (PathRule(program, Access.EXECUTE) for program in profile.programs)
+
+
+def _require_one_thread() -> None:
+    # Landlock covers the thread that asks for it; another one would keep what it had.
+    try:
+        threads = len(os.listdir("/proc/self/task"))
+    except FileNotFoundError:
+        return  # no /proc: the fork that made this process left it one thread
+    if threads != 1:
+        raise OSError(errno.EBUSY, f"the process has {threads} threads")
 
 
 def _die_with(parent: int) -> None:

@@ -18,6 +18,7 @@ _CAPBSET_DROP = 24
 _GET_SECUREBITS = 27
 _SET_SECUREBITS = 28
 _SET_CHILD_SUBREAPER = 36
+_GET_SECCOMP = 21
 _SET_NO_NEW_PRIVS = 38
 _GET_NO_NEW_PRIVS = 39
 _CAP_AMBIENT = 47
@@ -49,6 +50,11 @@ def give_up_new_privileges() -> None:
 def is_no_new_privs() -> bool:
     """Say whether the caller has given up new privileges."""
     return _prctl("PR_GET_NO_NEW_PRIVS", _GET_NO_NEW_PRIVS) == 1
+
+
+def seccomp_mode() -> int:
+    """Return which filtering of system calls the caller is under: 0 none, 2 a filter."""
+    return _prctl("PR_GET_SECCOMP", _GET_SECCOMP)
 
 
 def set_dumpable(dumpable: bool) -> None:

@@ -1,36 +1,88 @@
 """What a module process is to be shut into: compiled by the host, applied by the process to itself.
 
 A profile is a value that crosses a socket as plain data, so that a process which must not import the host can rebuild
-it.
+it. Paths in it are absolute and were resolved by the host.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-IsolationLevel = Literal["process"]
+from paddock_sandbox.rlimits import ResourceLimit
+
+IsolationLevel = Literal["ns", "bwrap", "landlock", "none"]
+"""From the strongest to none at all: own namespaces; those of the system's bubblewrap; Landlock and a filter of system
+calls without namespaces; a process and no more."""
+
 ISOLATION_LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)
+
+ANY_PROGRAM = "*"
+"""Stands in `programs` for every file that can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder that the worker sees, with all below it.
+
+    Without namespaces `target` is `source`. `mappable` allows code to be mapped into memory from it, as libraries are;
+    without it the mount is noexec.
+    """
+
+    source: str
+    target: str
+    writable: bool = False
+    mappable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """The isolation a process is to apply to itself; `process` is a process of its own and no more."""
+    """How a process shuts itself in.
 
-    level: IsolationLevel = "process"
+    `mounts` stand in the order in which they are made: what lies over another comes later. `programs` are the files
+    that may be executed; none of them, and nothing may. `scratch` is the process's private folder, of `tmp_bytes` where
+    it can be bounded. At level `none` nothing else of a profile counts.
+    """
+
+    level: IsolationLevel = "none"
+    mounts: tuple[Mount, ...] = ()
+    programs: tuple[str, ...] = ()
+    rlimits: tuple[ResourceLimit, ...] = ()
+    scratch: str = "/scratch"
+    tmp_bytes: int = 64 << 20
+
+    @property
+    def may_execute(self) -> bool:
+        """Whether there is any program that may be executed."""
+        return bool(self.programs)
 
     def as_dict(self) -> dict[str, object]:
         """Return the profile as plain data."""
-        return {"level": self.level}
+        return {
+            "level": self.level,
+            "mounts": [[mount.source, mount.target, mount.writable, mount.mappable] for mount in self.mounts],
+            "programs": list(self.programs),
+            "rlimits": [[limit.name, limit.value] for limit in self.rlimits],
+            "scratch": self.scratch,
+            "tmp_bytes": self.tmp_bytes,
+        }
 
     @classmethod
-    def from_dict(cls, data: dict[str, object]) -> SandboxProfile:
+    def from_dict(cls, data: dict[str, Any]) -> SandboxProfile:
         """Rebuild a profile from plain data.
 
         Raises:
             ValueError: The level is none this code can apply; nothing weaker is chosen instead.
+            KeyError: A part is missing.
         """
-        for level in ISOLATION_LEVELS:
-            if data.get("level") == level:
-                return cls(level)
-        raise ValueError(f"cannot apply isolation level {data.get('level')!r}: known are {', '.join(ISOLATION_LEVELS)}")
+        if data["level"] not in ISOLATION_LEVELS:
+            known = ", ".join(ISOLATION_LEVELS)
+            raise ValueError(f"cannot apply isolation level {data['level']!r}: known are {known}")
+        return cls(
+            level=data["level"],
+            mounts=tuple(Mount(*mount) for mount in data["mounts"]),
+            programs=tuple(data["programs"]),
+            rlimits=tuple(ResourceLimit(name, value) for name, value in data["rlimits"]),
+            scratch=data["scratch"],
+            tmp_bytes=data["tmp_bytes"],
+        )

@@ -21,17 +21,18 @@ Argument = int | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char] | None
 """A number, bytes with a final NUL added (a path), a structure passed by its address, or a null pointer."""
 
 
-def call(name: str, *arguments: Argument) -> int:
-    """Make one system call and return its result.
+def call(name: str | int, *arguments: Argument) -> int:
+    """Make one system call, by its name or number, and return its result.
 
     Raises:
         OSError: the kernel refused it.
         KeyError: this architecture has no such call.
     """
-    result: int = _syscall(ctypes.c_long(_numbers[name]), *map(_word, arguments))
+    number = name if isinstance(name, int) else _numbers[name]
+    result: int = _syscall(ctypes.c_long(number), *map(_word, arguments))
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")
     return result
 
 

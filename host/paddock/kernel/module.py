@@ -145,7 +145,7 @@ class HostedModule:
                 await self.supervisor.report(self.supervisor.process)
             is_restart = self._was_mounted
             process = await self.supervisor.start()
-            self._level = process.ready.lockdown_level
+            self._level = process.ready.lockdown.level
             peer = Peer(self.name, self.kind, self._router, self.authority, self.runtime_max)
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self._frame_max), peer)
             self._life = _Life(peer, asyncio.get_running_loop().create_future())

@@ -6,6 +6,7 @@ the lifeline.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
@@ -22,7 +23,9 @@ _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 class ExecLauncher:
     """Launches by exec, one interpreter for each process."""
 
-    def __init__(self) -> None:
+    def __init__(self, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()) -> None:
+        """Have `through` name the command that starts the interpreter, where it is not started directly."""
+        self._through = through
         self._reapers: list[Reaper] = []
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
@@ -43,5 +46,6 @@ class ExecLauncher:
         self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
         fds = wiring.worker_fds
         # An interpreter that fails before it can report says so on the module's stderr.
-        self._reapers.append(Reaper(spec.runtime.spawn(fds, tuple(fds.values()), fds["stderr"])))
+        child = spec.runtime.spawn(fds, tuple(fds.values()), fds["stderr"], through=self._through(spec))
+        self._reapers.append(Reaper(child))
         wiring.lifeline.send(request)

@@ -15,6 +15,7 @@ from paddock.process.module_process import ModuleProcess
 from paddock.process.output import OutputLine
 from paddock.process.runtime import WorkerRuntime
 from paddock.process.wiring import Wiring
+from paddock_sandbox import self_check
 from paddock_sandbox.profile import SandboxProfile
 
 _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usual start takes milliseconds
@@ -103,6 +104,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
             finally:
                 wiring.close_worker_ends()
             await process.entered()
+            _require_it_holds(spec, process)
     except TimeoutError:
         await process.abandon()
         raise LaunchError(spec.name, "start", f"it was not ready within {_START_SECONDS:g} s") from None
@@ -110,3 +112,14 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
         await process.abandon()
         raise
     return process
+
+
+def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
+    """Refuse a worker that says itself that it can do what its level promises to refuse."""
+    breaches = self_check.breaches(spec.profile, process.ready.verdicts)
+    if process.ready.lockdown.level != spec.profile.level:
+        breaches = (f"its level, which is {process.ready.lockdown.level}", *breaches)
+    if breaches:
+        raise LaunchError(
+            spec.name, "self-check", f"not as isolation {spec.profile.level} promises: {', '.join(breaches)}"
+        )

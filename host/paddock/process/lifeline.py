@@ -12,13 +12,14 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgpack
 
 from paddock.process.exit_status import FailedStep
+from paddock_sandbox.lockdown import LockdownReport
 
 Command = Literal["terminate", "kill"]
 
@@ -28,12 +29,16 @@ _PIDFDS = 2  # the init's and the worker's
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Which processes a worker and its init are, what the worker did to itself before its entry, and where it works."""
+    """Which processes a worker and its init are, how the worker shut itself in before its entry, and where it works.
+
+    `verdicts` is what came of acts that were to be refused, `missing` what its file system lacks.
+    """
 
     init_pid: int
     worker_pid: int
-    lockdown_level: str
-    lockdown_steps: tuple[str, ...]
+    lockdown: LockdownReport
+    verdicts: Mapping[str, str]
+    missing: tuple[str, ...]
     working_dir: str
 
 
@@ -114,8 +119,14 @@ class Lifeline:
         for kind, body in msgpack.unpackb(data).items():
             if kind == "ready" and len(self._pidfds) == _PIDFDS:
                 init, worker = map(_pid_of, self._pidfds)
-                lockdown = body["lockdown"]
-                self.ready = Ready(init, worker, lockdown["level"], tuple(lockdown["steps"]), body["working_dir"])
+                self.ready = Ready(
+                    init,
+                    worker,
+                    LockdownReport.from_dict(body["lockdown"]),
+                    body["verdicts"],
+                    tuple(body["missing"]),
+                    body["working_dir"],
+                )
             elif kind == "ready":
                 self.failed = FailedStep("pidfds", errno.EMFILE, "this process may not open any more descriptors")
             elif kind == "failed":

@@ -65,7 +65,7 @@ class ModuleProcess:
         """
         while (ready := self._lifeline.ready) is None:
             if (failed := self._lifeline.failed) is not None:
-                raise LaunchError(self.name, failed.step, failed.reason)
+                raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
             if not self._lifeline.is_open:
                 await self.wait()
                 last_words = self.output.tail(1, "stderr")

@@ -66,8 +66,12 @@ class WorkerRuntime:
         found.append(("amplifier_core", dict(found)["paddock_sdk"] / "paddock_sdk" / "stand_in"))
         return cls(interpreter=base_interpreter(), packages=tuple(found))
 
-    def spawn(self, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> subprocess.Popen[bytes]:
+    def spawn(
+        self, settings: Mapping[str, object], fds: Sequence[int], stderr: int, *, through: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         """Start an interpreter with this runtime, in a session of its own, that has only these descriptors of the host.
+
+        `through` is a command that is given the interpreter's own as further arguments and starts it.
 
         Returns when the program is running, about a millisecond. Called from the thread that will outlive the process:
         the kernel may end it with that thread.
@@ -79,7 +83,7 @@ class WorkerRuntime:
         environ = {"LANG": "C.UTF-8", "PATH": os.defpath, **_ALLOCATOR}
         command = [os.fspath(self.interpreter), "-I", "-S", "-c", _BOOTSTRAP, packages["paddock_sdk"]]
         return subprocess.Popen(  # noqa: S603 - our own interpreter and command
-            [*command, json.dumps({"packages": packages, **settings})],
+            [*through, *command, json.dumps({"packages": packages, **settings})],
             env=environ,
             pass_fds=fds,
             stdin=subprocess.DEVNULL,

@@ -27,6 +27,6 @@ def main() -> NoReturn:
 
         serve(settings["control"], settings["preload"], settings["host"])
     else:
-        from paddock_sdk.worker.init import start_alone
+        from paddock_sdk.worker.birth import start_alone
 
         start_alone(settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"])

@@ -1,7 +1,8 @@
 """Stand between the host and one worker: start it, wait for it, and leave nothing of its tree behind.
 
 The one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and talks to the
-host over the lifeline, a SOCK_SEQPACKET socket. It obeys `terminate` and `kill`, kills the tree when the lifeline
+host over the lifeline, a SOCK_SEQPACKET socket. In namespaces of its own it is their process 1 and makes the worker's
+file system. It obeys `terminate` and `kill`, kills the tree when the lifeline
 closes, however the host ended, and says `exited` once every descendant is dead and reaped. The worker itself says
 `ready` there, or `failed` with the step and its errno (exit code 70), and lets go of it before any code of the module
 can run. It lives as long as its worker, so it touches next to no memory after its fork.
@@ -22,35 +23,35 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import msgpack
 
-from paddock_sandbox import prctl
+from paddock_sandbox import capabilities, lockdown, mounts, namespaces, prctl, self_check
 from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.profile import SandboxProfile
 
 FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
 REQUEST_BYTES = 1 << 18  # a name, two paths and an environment; the host refuses longer ones before sending
 _COMMAND_BYTES = 64
 _DETAIL_CHARS = 2000
 _SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much
+_FIRST_PID = 1  # ours in a pid namespace of our own
 _SWEEP_POLL_MS = 5  # an orphan may be handed over without a signal of its own: look again this soon
 
 
-def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
-    """Become the init of one worker in an interpreter of its own; the request is the lifeline's first message."""
-    prepare_process()
-    data = os.read(lifeline, REQUEST_BYTES)
-    if not data:
-        os._exit(0)
-    run(msgpack.unpackb(data), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+def run(
+    request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline: int, trees: Sequence[int] = ()
+) -> NoReturn:
+    """Start the worker the request describes, see its whole tree to its end, report it and end the process.
 
-
-def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
-    """Start the worker the request describes, see its whole tree to its end, report it and end the process."""
+    `trees` are the sources of its mounts where somebody else had to open them.
+    """
     try:
-        exited = _see_to_the_end(request, rpc, stdout, stderr, lifeline)
+        profile = SandboxProfile.from_dict(request["profile"])
+        missing = _make_home(profile, request, trees) if profile.level == "ns" else ()
+        exited = _see_to_the_end(request, profile, missing, rpc, stdout, stderr, lifeline)
     except BaseException as error:  # nobody else is left to report it or to end the tree
         report_failure(lifeline, "init", error)
         _sweep()
@@ -93,7 +94,26 @@ def report_failure(lifeline: int, step: str, error: BaseException) -> None:
     report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
 
 
-def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int, lifeline: int) -> dict[str, object]:
+def _make_home(profile: SandboxProfile, request: dict[str, Any], trees: Sequence[int]) -> tuple[str, ...]:
+    """Take the ids that the new user namespace has for us, and make its file system; return what it lacks."""
+    if trees:
+        namespaces.become_mapped_root()
+    else:
+        namespaces.map_own_ids(*request["ids"])
+        trees = mounts.open_trees(profile)
+    socket.sethostname("paddock")
+    return mounts.enter(profile, trees)
+
+
+def _see_to_the_end(
+    request: dict[str, Any],
+    profile: SandboxProfile,
+    missing: tuple[str, ...],
+    rpc: int,
+    stdout: int,
+    stderr: int,
+    lifeline: int,
+) -> dict[str, object]:
     # Before the fork: a group that the worker shares with anybody but us would be signalled along with it.
     if os.getsid(0) != os.getpid():
         os.setsid()
@@ -103,7 +123,9 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
     init = os.getpid()
     worker = os.fork()
     if worker == 0:
-        _become_worker(request, init, rpc, stdout, stderr, lifeline)
+        _become_worker(request, profile, missing, init, rpc, stdout, stderr, lifeline)
+    if profile.level == "ns":
+        _give_up_powers()
 
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -134,6 +156,13 @@ def _see_to_the_end(request: dict[str, Any], rpc: int, stdout: int, stderr: int,
         "system_time": used.ru_stime,
         "left_behind": left_behind,
     }
+
+
+def _give_up_powers() -> None:
+    """Keep nothing but what an init needs, and out of reach of the worker, which has the same user id."""
+    capabilities.drop_all()
+    prctl.give_up_new_privileges()
+    prctl.set_dumpable(False)
 
 
 def _notice(signal_number: int, frame: object) -> None:
@@ -175,9 +204,12 @@ def _sweep() -> int:
     deadline = time.monotonic() + _SWEEP_SECONDS
     while True:
         # Only our own children: their numbers are ours until we reap them, and what they leave behind becomes ours.
-        children = _children()
-        for child in children:
-            _send(child, signal.SIGKILL)
+        if os.getpid() == _FIRST_PID:
+            children = _kill_all()
+        else:
+            children = _children()
+            for child in children:
+                _send(child, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0] != 0:
                 pass
@@ -186,6 +218,15 @@ def _sweep() -> int:
         if time.monotonic() > deadline:
             return len(children)
         select.poll().poll(_SWEEP_POLL_MS)
+
+
+def _kill_all() -> list[int]:
+    """Kill every other process of our namespace, at once; nothing that forks meanwhile gets away."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return []
+    return [-1]
 
 
 def _children() -> list[int]:
@@ -205,7 +246,16 @@ def _send(child: int, number: int) -> None:
         pass
 
 
-def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, stderr: int, lifeline: int) -> NoReturn:
+def _become_worker(
+    request: dict[str, Any],
+    profile: SandboxProfile,
+    missing: tuple[str, ...],
+    init: int,
+    rpc: int,
+    stdout: int,
+    stderr: int,
+    lifeline: int,
+) -> NoReturn:
     """Take every step between the fork and the entry, say `ready`, run the entry and end the process."""
     step = "entry"
     try:
@@ -224,14 +274,17 @@ def _become_worker(request: dict[str, Any], init: int, rpc: int, stdout: int, st
         step = "pidfds"
         pidfds = [os.pidfd_open(init), os.pidfd_open(os.getpid())]
         step = "lockdown"
-        lockdown = _lock_down(request["profile"], init)
+        locked = lockdown.apply(profile, parent=init)
+        step = "self-check"
+        verdicts = self_check.run(parent=init, descriptors=(0, 1, 2, rpc, lifeline, *pidfds))
         step = "working directory"
-        working_dir = _enter(request["working_dir"])
+        working_dir = _enter(request["working_dir"], request["environ"])
         step = "runtime"
         entry = _load(request["entry"])
         gc.enable()
         step = "ready"
-        _say_ready(lifeline, {"lockdown": lockdown, "working_dir": working_dir}, pidfds)
+        ready = {"lockdown": locked.as_dict(), "verdicts": verdicts, "missing": missing, "working_dir": working_dir}
+        _say_ready(lifeline, ready, pidfds)
     except BaseException as error:  # whatever it is, the entry must not run
         report_failure(lifeline, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
@@ -261,21 +314,21 @@ def _take_environment(environ: dict[str, str]) -> None:
         time.tzset()
 
 
-def _lock_down(profile: dict[str, object], init: int) -> dict[str, object]:
-    # Imported here: the init of an exec'd worker never needs them.
-    from paddock_sandbox import lockdown
-    from paddock_sandbox.profile import SandboxProfile
-
-    return lockdown.apply(SandboxProfile.from_dict(profile), parent=init).as_dict()
-
-
-def _enter(working_dir: str) -> str:
-    """Change to the working directory, or to the root where the worker may not go there; return which it is."""
-    try:
-        os.chdir(working_dir)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        os.chdir("/")
-    return os.getcwd()
+def _enter(working_dir: str, environ: dict[str, str]) -> str:
+    """Change to the working directory, or home where the worker may not read it; return which it is."""
+    for folder in (working_dir, environ.get("HOME", "/")):
+        try:
+            # Opened and not just entered: without namespaces, entering is not refused.
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        try:
+            os.fchdir(fd)
+            return folder
+        finally:
+            os.close(fd)
+    os.chdir("/")
+    return "/"
 
 
 def _say_ready(lifeline: int, ready: dict[str, object], pidfds: list[int]) -> None:

@@ -9,29 +9,21 @@ and each init answers for its own tree.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import importlib
 import os
 import pkgutil
 import signal
 import socket
-from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import msgpack
 
-from paddock_sandbox import prctl
-from paddock_sdk.worker import init
+from paddock_sandbox import namespaces, prctl
+from paddock_sdk.worker import birth, init
 
 _FDS = 4  # rpc, stdout, stderr, lifeline
-
-# The C library's fork, called with the interpreter lock held, instead of os.fork: that would run what every imported
-# package registered to happen after a fork, in a process that uses none of them, and most of an init's memory and
-# half its start would be theirs. One thread before and after, so no lock is left held by nobody. The init forks its
-# worker by os.fork, where all of it happens, once.
-_libc = ctypes.PyDLL(None, use_errno=True)
 
 
 def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
@@ -69,26 +61,20 @@ def _fork_init(control: socket.socket, request: dict[str, Any], fds: list[int]) 
             lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}}
         )
         return
-    child = _libc.fork()
-    if child == -1:
-        number = ctypes.get_errno()
-        init.report_failure(lifeline, "fork", OSError(number, os.strerror(number)))
-    elif child == 0:
-        control.detach()
-        init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+    try:
+        if request["profile"]["level"] == "ns":
+            birth.Unborn().become(request, fds)
+        elif namespaces.fork_plainly() == 0:
+            control.detach()
+            init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+    except OSError as error:
+        init.report_failure(lifeline, "fork", error)
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next request with its descriptors, or None once the host is gone."""
-    fds = array("i")
-    space = socket.CMSG_SPACE(_FDS * fds.itemsize)
-    data, ancillary, _, _ = control.recvmsg(init.REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)
-    if not data:
-        return None
-    for level, kind, payload in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-    return msgpack.unpackb(data), fds.tolist()
+    data, fds = birth.receive(control, _FDS)
+    return (msgpack.unpackb(data), fds) if data else None
 
 
 def _expanded(names: Iterable[str]) -> Iterator[str]:

@@ -63,7 +63,7 @@ class ScriptedSupervisor:
         self._stack.callback(worker.close)
         ended = asyncio.Event()
         self.process = SimpleNamespace(
-            rpc=ours, ready=SimpleNamespace(lockdown_level="none"), wait=ended.wait, ended=ended, pid=1
+            rpc=ours, ready=SimpleNamespace(lockdown=SimpleNamespace(level="none")), wait=ended.wait, ended=ended, pid=1
         )
         self.restarts = len(self.workers)
         self.workers.append(worker)

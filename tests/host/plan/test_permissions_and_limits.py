@@ -163,6 +163,8 @@ def test_limits_become_plain_numbers() -> None:
             "runtime_max": "30s",
             "start_max": "1min",
             "output_max": "1M",
+            "frame_max": "4M",
+            "calls_max": 16,
         }
     ).limits
     assert limits.model_dump() == {
@@ -175,6 +177,8 @@ def test_limits_become_plain_numbers() -> None:
         "runtime_max": 30.0,
         "start_max": 60.0,
         "output_max": 1024**2,
+        "frame_max": 4 * 1024**2,
+        "calls_max": 16,
     }
 
 
@@ -187,6 +191,18 @@ def test_a_bad_unit_names_the_limit_and_what_is_accepted() -> None:
     path, text = problem_of(limits={"runtime_max": 30})
     assert path == "tools[0].limits.runtime_max"
     assert text == "`30` is not understood | a duration is a number with ms, s, min or h, as in 30s"
+
+
+@pytest.mark.parametrize("size", ["64K", "16M", 65536])
+def test_a_frame_may_be_as_small_as_is_workable_and_as_large_as_the_protocol_takes(size: object) -> None:
+    assert read(limits={"frame_max": size}).limits.frame_max in (64 * 1024, 16 * 1024**2)
+
+
+@pytest.mark.parametrize("size", ["63K", 65535, 1, "17M", 16 * 1024**2 + 1])
+def test_a_frame_of_any_other_size_is_refused_with_what_is_accepted(size: object) -> None:
+    path, text = problem_of(limits={"frame_max": size})
+    assert path == "tools[0].limits.frame_max"
+    assert text == f"`{size}` cannot be the size of a frame | a frame has at least 64K and at most 16M"
 
 
 def test_every_problem_of_an_entry_is_reported_together() -> None:

@@ -106,8 +106,8 @@ async def test_a_worker_that_cannot_enter_its_working_directory_starts_in_the_ro
 async def test_the_host_is_told_what_the_worker_did_to_itself(launch: Launch) -> None:
     process = await launch("returns")
     await ended(process)
-    assert process.ready.lockdown_level == "process only"
-    assert process.ready.lockdown_steps == ("no_new_privs", "no core dumps", "die with the parent")
+    assert process.ready.lockdown.level == "none"
+    assert process.ready.lockdown.steps == ("no_new_privs", "no core dumps", "die with the parent")
 
 
 async def test_a_worker_whose_entry_cannot_be_imported_does_not_start_and_says_why(

@@ -1,0 +1,68 @@
+"""Mount three tools that reach for what is not theirs: a private key, the network, and the host's process.
+
+Where these are, the environment says: it is no secret that keeps them safe.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from amplifier_core.models import ToolResult
+
+__all__ = ["CallOut", "ReadKey", "SignalHost", "mount"]
+__amplifier_module_type__ = "tool"
+
+
+class ReadKey:
+    """Reads a file that the plan does not grant."""
+
+    name = "read_key"
+    description = "Read a private SSH key."
+    input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Return the key."""
+        return ToolResult(output=_text_of(Path(os.environ["DEMO_KEY"])))
+
+
+class CallOut:
+    """Connects to a server on this machine."""
+
+    name = "call_out"
+    description = "Send a message over the network."
+    input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Return what the server says."""
+        with socket.create_connection(("127.0.0.1", int(os.environ["DEMO_PORT"])), timeout=5) as line:
+            return ToolResult(output=line.recv(100).decode())
+
+
+class SignalHost:
+    """Signals the process that runs the session."""
+
+    name = "signal_host"
+    description = "Interrupt the host."
+    input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Return once the signal is sent."""
+        os.kill(
+            int(os.environ["DEMO_HOST"]), signal.SIGWINCH
+        )  # the mildest there is: should it arrive, nothing comes of it
+        return ToolResult(output="signalled")
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
+    """Mount the tools; they have no settings."""
+    for tool in (ReadKey(), CallOut(), SignalHost()):
+        await coordinator.mount("tools", tool)

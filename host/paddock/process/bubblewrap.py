@@ -1,0 +1,55 @@
+"""Have the system's bubblewrap make a worker's namespaces, where the kernel lets only that program make them.
+
+The worker then shuts itself in as everywhere else. What bubblewrap cannot do is left out rather than done worse: there
+is no `/proc`, since it could only mount one with the kernel's settings in it. Not for root, whose worker would stay
+root outside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from paddock.errors import LaunchError
+from paddock.process.launcher import LaunchSpec
+from paddock_sandbox.mounts import DEVICES
+from paddock_sandbox.profile import Mount
+
+_PROGRAM = "bwrap"
+_PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: what is found there decides how modules are shut in
+_LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where nobody else is
+
+
+def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
+    """Return the command that starts an interpreter inside the namespaces and mounts of `spec`.
+
+    Raises:
+        LaunchError: There is no bubblewrap, or the caller is root.
+    """
+    program = shutil.which(_PROGRAM, path=_PATH)
+    if program is None:
+        raise LaunchError(
+            spec.name, "bubblewrap", "the program bwrap is not installed", hints=["install the package `bubblewrap`"]
+        )
+    if os.getuid() == 0:
+        raise LaunchError(
+            spec.name, "bubblewrap", "started by root, it would leave the worker root", hints=["use isolation ns"]
+        )
+    profile = spec.profile
+    arguments = [
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+        *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "paddock"),
+        *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch),
+    ]
+    for device in DEVICES:
+        arguments += ("--dev-bind", device, device)
+    for place, target in _LINKS.items():
+        arguments += ("--symlink", target, place)
+    for mount in (_interpreter(spec.runtime.interpreter), *profile.mounts):
+        arguments += ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+    return (program, *arguments, "--remount-ro", "/", "--chdir", "/", "--")
+
+
+def _interpreter(path: Path) -> Mount:
+    return Mount(os.fspath(path), os.fspath(path))

@@ -1,0 +1,299 @@
+"""Make the file system that a worker sees: what its profile names, at its own place, and nothing else.
+
+Two halves. `open_trees` takes hold of every source while the old root is still there; `enter` builds a new root of them
+and leaves the old one. Between the two, root's trees can be given another owner. Sources and targets are walked without
+following links: the host resolved them, and whatever has become a link since was swapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.syscalls import call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# From <linux/mount.h> and <linux/fcntl.h>.
+_AT_FDCWD: Final = -100
+_AT_EMPTY_PATH: Final = 0x1000
+_AT_RECURSIVE: Final = 0x8000
+_OPEN_TREE_CLONE: Final = 1
+_MOVE_EMPTY_PATHS: Final = 0x04 | 0x40
+_FSOPEN_CLOEXEC: Final = 1
+_FSMOUNT_CLOEXEC: Final = 1
+_FSCONFIG_SET_STRING: Final = 1
+_FSCONFIG_CREATE: Final = 6
+_RDONLY: Final = 0x01
+_NOSUID: Final = 0x02
+_NODEV: Final = 0x04
+_NOEXEC: Final = 0x08
+_IDMAP: Final = 0x0010_0000
+_MS_REC: Final = 0x4000
+_MS_PRIVATE: Final = 1 << 18
+_MNT_DETACH: Final = 2
+_RESOLVE_NO_SYMLINKS: Final = 0x04
+_RESOLVE_IN_ROOT: Final = 0x10
+
+DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_LINKS: Final = {"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
+SHARED_FOLDERS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - where programs look for them, in the private folder
+_SCRATCH_INODES: Final = 65536  # a file of no bytes takes kernel memory too
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = (
+        ("set", ctypes.c_uint64),
+        ("clear", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("user_namespace", ctypes.c_uint64),
+    )
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class MountError(OSError):
+    """Raised for a path that cannot be made visible; `step` says what was tried, with the path."""
+
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(error.errno, f"{step}: {error.strerror}")
+        self.step = step
+
+
+def open_trees(profile: SandboxProfile) -> list[int]:
+    """Return a descriptor of a detached copy of each device and each source of the profile, in that order.
+
+    Takes the right to mount in the caller's namespace.
+
+    Raises:
+        MountError: A source is missing, or a link by now; nothing stays open.
+    """
+    trees: list[int] = []
+    try:
+        for source in (*DEVICES, *(mount.source for mount in profile.mounts)):
+            with _naming(f"open {source}"):
+                trees.append(_detached_copy(source))
+    except BaseException:
+        for tree in trees:
+            os.close(tree)
+        raise
+    return trees
+
+
+def give_to(trees: Sequence[int], profile: SandboxProfile, user_namespaces: OwnerMaps) -> None:
+    """Have the owner of each source's root appear as the worker's own id below it; takes root.
+
+    Raises:
+        MountError: A granted path lies on a file system that cannot do this. Of a path that code is loaded from it is
+            not needed: what everybody may read stays readable.
+    """
+    for tree, mount in zip(trees[len(DEVICES) :], profile.mounts, strict=True):
+        with _naming(f"map the owner of {mount.source}"):
+            try:
+                owner = os.fstat(tree).st_uid
+                _set_attributes(tree, _IDMAP, user_namespace=user_namespaces.of_owner(owner))
+            except OSError as error:
+                if error.errno != errno.EINVAL or not mount.mappable:
+                    raise
+
+
+class OwnerMaps:
+    """User namespaces that show one owner's files as the worker's; `own` is the worker's, which shows root's so."""
+
+    def __init__(self, own: int, outer: int) -> None:
+        self._outer = outer
+        self._by_owner = {0: own}
+
+    def of_owner(self, owner: int) -> int:
+        """Return the descriptor for an owner; `close` releases all."""
+        if owner not in self._by_owner:
+            from paddock_sandbox.namespaces import user_namespace
+
+            self._by_owner[owner] = user_namespace(owner, self._outer)
+        return self._by_owner[owner]
+
+    def close(self) -> None:
+        """Release every descriptor."""
+        while self._by_owner:
+            os.close(self._by_owner.popitem()[1])
+
+
+def enter(profile: SandboxProfile, trees: Sequence[int]) -> tuple[str, ...]:
+    """Make the new root, leave the old one for good, and close the trees; return what could not be had.
+
+    The only thing that may be missing is `/proc`, which a container whose own is masked does not get.
+
+    Raises:
+        MountError: A part could not be made; the process is of no use any more.
+    """
+    with _naming("detach mounts from the host's"):
+        call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    with _naming("new root"):
+        root = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
+        _attach(root, os.open("/", os.O_PATH | os.O_CLOEXEC))
+        os.fchdir(root)
+    new = _NewRoot(root)
+    new.write_account_files()
+    missing = new.attach_system()
+    new.attach_scratch(profile)
+    for device, tree in zip(DEVICES, trees, strict=False):
+        new.attach(tree, device, _NOSUID | _NOEXEC)
+    for mount, tree in zip(profile.mounts, trees[len(DEVICES) :], strict=True):
+        new.attach(tree, mount.target, _attributes_of(mount))
+    with _naming("seal the new root"):
+        _set_attributes(root, _RDONLY | _NOSUID | _NODEV | _NOEXEC, below=False)
+        os.close(root)
+    with _naming("pivot_root"):
+        call("pivot_root", b".", b".")
+        call("umount2", b".", _MNT_DETACH)
+        os.chdir("/")
+    return missing
+
+
+class _NewRoot:
+    """A root under construction, by its descriptor."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+
+    def write_account_files(self) -> None:
+        """Name the one user and group there are, for programs that ask."""
+        with _naming("write /etc"):
+            uid, gid = os.getuid(), os.getgid()
+            os.mkdir("etc", 0o755, dir_fd=self._root)
+            for name, text in {
+                "etc/passwd": f"module:x:{uid}:{gid}:module:/scratch:/bin/sh\n",
+                "etc/group": f"module:x:{gid}:\n",
+                "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+                "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+            }.items():
+                fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=self._root)
+                try:
+                    os.fchmod(fd, 0o644)
+                    os.write(fd, text.encode())
+                finally:
+                    os.close(fd)
+
+    def attach_system(self) -> tuple[str, ...]:
+        """Attach `/proc`, with nothing in it but the worker's own processes; return it when that is refused."""
+        with _naming("mount /proc"):
+            try:
+                proc = _file_system("proc", {"subset": "pid", "hidepid": "invisible"}, _NOSUID | _NODEV | _NOEXEC)
+            except OSError as error:
+                if error.errno != errno.EPERM:
+                    raise
+                return ("/proc",)
+            _attach(proc, self._place("/proc", stat.S_IFDIR))
+            os.close(proc)
+        with _naming("links in /dev"):
+            os.makedirs("dev", 0o755, exist_ok=True)
+            for name, target in _LINKS.items():
+                os.symlink(target, name[1:], dir_fd=self._root)
+        return ()
+
+    def attach_scratch(self, profile: SandboxProfile) -> None:
+        """Attach the private folder, and the folders that all programs may write to as parts of it."""
+        with _naming(f"mount {profile.scratch}"):
+            options = {"mode": "0700", "size": str(profile.tmp_bytes), "nr_inodes": str(_SCRATCH_INODES)}
+            scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | _NOEXEC)
+            _attach(scratch, self._place(profile.scratch, stat.S_IFDIR))
+            for shared in SHARED_FOLDERS:
+                name = "." + shared.replace("/", "-")
+                os.mkdir(name, 0o700, dir_fd=scratch)
+                part = call("open_tree", scratch, name.encode(), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+                _attach(part, self._place(shared, stat.S_IFDIR))
+                os.close(part)
+            os.close(scratch)
+
+    def attach(self, tree: int, target: str, attributes: int) -> None:
+        """Attach a detached tree and close its descriptor."""
+        with _naming(f"mount {target}"):
+            _set_attributes(tree, attributes)
+            _attach(tree, self._place(target, os.fstat(tree).st_mode))
+            os.close(tree)
+
+    def _place(self, target: str, mode: int) -> int:
+        """Return a descriptor of the place for a mount, made in the new root if it is not there."""
+        relative = target.strip("/")
+        try:
+            return self._find(relative)
+        except FileNotFoundError:
+            pass
+        parent = os.path.dirname(relative)
+        if parent:
+            os.makedirs(parent, 0o755, exist_ok=True)  # below the working directory, which is the new root
+        if stat.S_ISDIR(mode):
+            os.mkdir(relative, 0o755)
+        else:
+            os.close(os.open(relative, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return self._find(relative)
+
+    def _find(self, relative: str) -> int:
+        return _open(self._root, relative, os.O_PATH, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
+
+
+def _attributes_of(mount: Mount) -> int:
+    attributes = _NOSUID | _NODEV
+    if not mount.writable:
+        attributes |= _RDONLY
+    if not mount.mappable:
+        attributes |= _NOEXEC
+    return attributes
+
+
+def _detached_copy(source: str) -> int:
+    path = _open(_AT_FDCWD, source, os.O_PATH, _RESOLVE_NO_SYMLINKS)
+    try:
+        # With all that is mounted below it, as the kernel wants it of mounts made by another user namespace.
+        return call("open_tree", path, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
+    finally:
+        os.close(path)
+
+
+def _open(folder: int, path: str, flags: int, resolve: int) -> int:
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    return call("openat2", folder, os.fsencode(path), how, ctypes.sizeof(how))
+
+
+def _attach(tree: int, place: int) -> None:
+    try:
+        call("move_mount", tree, b"", place, b"", _MOVE_EMPTY_PATHS)
+    finally:
+        os.close(place)
+
+
+def _set_attributes(tree: int, attributes: int, *, user_namespace: int = 0, below: bool = True) -> None:
+    wanted = _MountAttributes(attributes, 0, 0, user_namespace)
+    reach = _AT_EMPTY_PATH | (_AT_RECURSIVE if below else 0)
+    call("mount_setattr", tree, b"", reach, wanted, ctypes.sizeof(wanted))
+
+
+def _file_system(kind: str, options: dict[str, str], attributes: int) -> int:
+    """Return a descriptor of a new, detached mount."""
+    context = call("fsopen", kind.encode(), _FSOPEN_CLOEXEC)
+    try:
+        for key, value in options.items():
+            call("fsconfig", context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0)
+        call("fsconfig", context, _FSCONFIG_CREATE, None, None, 0)
+        return call("fsmount", context, _FSMOUNT_CLOEXEC, attributes)
+    finally:
+        os.close(context)
+
+
+@contextmanager
+def _naming(step: str) -> Iterator[None]:
+    try:
+        yield
+    except MountError:
+        raise
+    except OSError as error:
+        raise MountError(step, error) from error

@@ -1,0 +1,126 @@
+"""Give a process namespaces of its own: users, processes, mounts, network, IPC, host name and cgroups.
+
+The new process starts with every capability over its own namespaces and none over anything else. Which user it is
+outside is decided by who maps it: an ordinary user's process can only be that user; root's is mapped by its parent to
+an id that nobody else has, because a process that stays root outside keeps root's files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from typing import Final
+
+from paddock_sandbox.syscalls import call
+
+_CLONE_NEWNS: Final = 0x00020000
+_CLONE_NEWCGROUP: Final = 0x02000000
+_CLONE_NEWUTS: Final = 0x04000000
+_CLONE_NEWIPC: Final = 0x08000000
+_CLONE_NEWUSER: Final = 0x10000000
+_CLONE_NEWPID: Final = 0x20000000
+_CLONE_NEWNET: Final = 0x40000000
+_CLONE_ALL: Final = (
+    _CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWUTS | _CLONE_NEWCGROUP
+)
+
+# The ids from 0x70000000 on are used by no distribution, container manager or systemd, up to the last 2**17 of 31 bits.
+_FIRST_ID: Final = 0x7000_0000
+_LAST_ID: Final = 0x7FFD_FFFF
+
+
+def fork_into_new() -> int:
+    """Fork a child into namespaces of its own, as process 1 of them; return its pid, and 0 in the child.
+
+    The child has no user id until it is mapped. Neither Python's nor the C library's fork handlers run: the caller has
+    one thread, and the child is to do little more than fork again.
+    """
+    return _clone(_CLONE_ALL)
+
+
+def fork_plainly() -> int:
+    """Fork a child in the same way, without any namespace of its own."""
+    return _clone(0)
+
+
+def _clone(namespaces: int) -> int:
+    return call("clone", namespaces | signal.SIGCHLD, 0, 0, 0, 0)
+
+
+def map_own_ids(uid: int, gid: int) -> None:
+    """Map the ids that the calling process had outside its new user namespace to themselves.
+
+    What an ordinary user may do without help; supplementary groups stay, unnamed.
+    """
+    _write("/proc/self/setgroups", "deny")  # or the kernel lets no ordinary user map a group
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def map_ids_of(pid: int, outer: int, inner: int = 0) -> None:
+    """Map id `inner` of a process in a new user namespace to `outer` here; takes root in the caller's namespace."""
+    for kind in ("uid", "gid"):
+        _write(f"/proc/{pid}/{kind}_map", f"{inner} {outer} 1")
+
+
+def become_mapped_root() -> None:
+    """Take the id that the parent mapped id 0 to, in place of the one the process was started with."""
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def unused_id() -> int:
+    """Return an id that, as far as can be known, no user and no other process has.
+
+    Raises:
+        OSError: The caller is itself in a namespace with too few ids.
+    """
+    with open("/proc/self/uid_map", encoding="ascii") as lines:
+        ranges = [(int(first), int(count)) for first, _, count in map(str.split, lines)]
+    for first, last in _candidates(ranges):
+        return first + secrets.randbelow(last - first + 1)
+    raise OSError(1, "this user namespace has no ids to spare for workers")
+
+
+def _candidates(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for first, count in ranges:
+        if first <= _FIRST_ID and first + count > _LAST_ID:
+            yield _FIRST_ID, _LAST_ID
+    for first, count in ranges:
+        # A container's: below its upper half are the users of the system in it.
+        if count > 2048:
+            yield first + count // 2, first + count - 2  # the last one is often `nobody`
+
+
+def user_namespace(inner: int, outer: int) -> int:
+    """Return a descriptor of a user namespace that maps id `inner` to `outer`, for idmapped mounts; takes root.
+
+    No process stays in it.
+    """
+    child = _clone(_CLONE_NEWUSER)
+    if child == 0:
+        while True:
+            signal.pause()
+    try:
+        map_ids_of(child, outer, inner)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass  # a caller that ignores SIGCHLD has the kernel reap it
+
+
+def _write(path: str, text: str) -> None:
+    # One write and no creation: the kernel takes each of these files as a whole, and once.
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode("ascii"))
+    except OSError as error:
+        raise OSError(error.errno, f"{path}: {os.strerror(error.errno or 0)}") from error
+    finally:
+        os.close(fd)

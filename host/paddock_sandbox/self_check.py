@@ -1,0 +1,153 @@
+"""Try, from inside, what a shut-in process must not be able to do, and say what came of each act.
+
+Run by a worker after its lockdown and before anything untrusted. The acts are chosen to do no harm where they succeed.
+Whoever reads the verdicts compares them with what the level promises: a lockdown that was taken step by step and does
+not hold is no lockdown.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from paddock_sandbox import prctl
+from paddock_sandbox.capabilities import held
+from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.syscalls import call
+
+SUCCEEDED: Final = "succeeded"
+
+_CLONE_NEWUSER: Final = 0x10000000
+_KEYCTL_GET_KEYRING_ID: Final = 0
+_NO_SUCH_CALL: Final = 999
+_DESCRIPTORS: Final = 1024  # as many are looked at; a worker starts with five
+_AF_NETLINK: Final = 16
+_AF_VSOCK: Final = 40
+_SECCOMP_FILTER: Final = 2
+_PTRACE_SEIZE: Final = 0x4206  # unlike attaching, it does not stop the parent should it succeed
+
+
+def run(*, parent: int, descriptors: Iterable[int]) -> dict[str, str]:
+    """Try every act and return its outcome by name: the name of an errno, or `succeeded`.
+
+    `parent` is the process that started this one, `descriptors` are those it is to have.
+    """
+    known = frozenset(descriptors)
+    acts: dict[str, Callable[[], object]] = {
+        **{name: partial(_read, path) for name, path in _OUTSIDE.items()},
+        **{f"socket {name}": partial(_socket, family) for name, family in _FAMILIES.items()},
+        "signal the parent": lambda: os.kill(parent, 0),
+        "change the parent's limits": lambda: call("prlimit64", parent, 7, None, None),
+        "list the keyring": lambda: call("keyctl", _KEYCTL_GET_KEYRING_ID, -3, 0, 0, 0),
+        "unshare": lambda: call("unshare", _CLONE_NEWUSER),
+        "clone3": lambda: call("clone3", None, 0),
+        "setns": lambda: call("setns", -1, 0),
+        "mount": lambda: call("mount", None, None, None, 0, None),
+        "ptrace": lambda: call("ptrace", _PTRACE_SEIZE, parent, 0, 0),
+        "process_vm_readv": lambda: call("process_vm_readv", parent, None, 0, None, 0, 0),
+        "io_uring": lambda: call("io_uring_setup", 0, None),
+        "bpf": lambda: call("bpf", 0, None, 0),
+        "perf_event_open": lambda: call("perf_event_open", None, 0, 0, -1, 0),
+        "userfaultfd": lambda: os.close(call("userfaultfd", 0)),
+        "open_by_handle_at": lambda: call("open_by_handle_at", -1, None, 0),
+        "memfd": lambda: os.close(call("memfd_create", b"", 0)),
+        "unknown call": lambda: call(_NO_SUCH_CALL),
+        "more privileges": _check_privileges,
+        "other descriptors": partial(_check_descriptors, known),
+    }
+    return {name: _outcome(act) for name, act in acts.items()}
+
+
+# What every system has and no module is granted.
+_OUTSIDE: Final[Mapping[str, str]] = {
+    "read the parent's environment": "/proc/1/environ",
+    "read the kernel's settings": "/proc/sys/kernel/hostname",
+    "list devices": "/sys/class",
+    "read the password file": "/etc/shadow",
+}
+_FAMILIES: Final[Mapping[str, int]] = {
+    "unix": socket.AF_UNIX,
+    "inet": socket.AF_INET,
+    "inet6": socket.AF_INET6,
+    "netlink": _AF_NETLINK,
+    "vsock": _AF_VSOCK,
+}
+_REFUSED: Final = frozenset({"EPERM", "EACCES", "ENOENT", "ESRCH", "ENOSYS"})
+
+
+def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the acts that were not refused, or not tried, and that the profile's level promises to refuse."""
+    if profile.level == "none":
+        return ()
+    granted = [mount.target for mount in profile.mounts]
+    promised = [
+        *(name for name, path in _OUTSIDE.items() if not _is_below_any(path, granted)),
+        *(f"socket {name}" for name in _FAMILIES),
+        *_ALWAYS_REFUSED,
+        *(_REFUSED_BESIDE_THE_HOST if profile.level == "landlock" else ()),
+    ]
+    return tuple(name for name in promised if verdicts.get(name) not in _REFUSED)
+
+
+_ALWAYS_REFUSED: Final = (
+    "signal the parent",
+    "list the keyring",
+    "unshare",
+    "clone3",
+    "setns",
+    "mount",
+    "ptrace",
+    "process_vm_readv",
+    "io_uring",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "open_by_handle_at",
+    "memfd",
+    "unknown call",
+    "more privileges",
+    "other descriptors",
+)
+# Elsewhere the parent is the worker's own init, and nothing of it matters but that it lives.
+_REFUSED_BESIDE_THE_HOST: Final = ("change the parent's limits",)
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _outcome(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, "unknown")
+    return SUCCEEDED
+
+
+def _read(path: str) -> None:
+    os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _socket(family: int) -> None:
+    socket.socket(family, socket.SOCK_RAW if family == _AF_NETLINK else socket.SOCK_STREAM).close()
+
+
+def _check_privileges() -> None:
+    """Refuse, as the kernel would, when nothing is there to be gained."""
+    if not held().effective and prctl.is_no_new_privs() and prctl.seccomp_mode() == _SECCOMP_FILTER:
+        raise PermissionError(errno.EPERM, "no privileges")
+
+
+def _check_descriptors(known: frozenset[int]) -> None:
+    for fd in range(_DESCRIPTORS):
+        if fd not in known:
+            try:
+                os.fstat(fd)
+            except OSError:
+                continue
+            return
+    raise FileNotFoundError(errno.ENOENT, "no other descriptors")
