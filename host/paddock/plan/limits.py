@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from .units import parse_count, parse_duration, parse_percentage, parse_size
+from paddock_sdk.protocol import MAX_FRAME_BYTES
+
+from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size
+
+_MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe what it mounts
 
 
 def _unless_absent(parse: Callable[[object], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else parse(value))
 
 
+def _parse_frame(value: object) -> int:
+    size = parse_size(value)
+    if not _MIN_FRAME_BYTES <= size <= MAX_FRAME_BYTES:
+        raise UnitError(f"`{value}` cannot be the size of a frame", "a frame has at least 64K and at most 16M")
+    return size
+
+
 _Size = Annotated[int | None, _unless_absent(parse_size)]
+_Frame = Annotated[int | None, _unless_absent(_parse_frame)]
 _Share = Annotated[float | None, _unless_absent(parse_percentage)]
 _Count = Annotated[int | None, _unless_absent(parse_count)]
 _Duration = Annotated[float | None, _unless_absent(parse_duration)]
 
 
 class Limits(BaseModel):
-    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU."""
+    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU.
+
+    `output_max` bounds what is captured of a module's output during one call, `frame_max` one message from it, and
+    `calls_max` how many of its requests may wait for an answer.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -34,3 +50,5 @@ class Limits(BaseModel):
     runtime_max: _Duration = None
     start_max: _Duration = None
     output_max: _Size = None
+    frame_max: _Frame = None
+    calls_max: _Count = None
