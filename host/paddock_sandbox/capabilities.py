@@ -51,40 +51,42 @@ def drop_all() -> None:
     Raises:
         OSError: The kernel refused a step, or something was left.
     """
-    may_decide = _SETPCAP in held().effective
+    effective, _, _ = _get()
     prctl.clear_ambient_set()
-    if may_decide:
-        for capability in _bounding():
-            prctl.drop_from_bounding_set(capability)
+    if _SETPCAP in effective:
+        _up_to_the_last(prctl.drop_from_bounding_set)
         prctl.set_securebits(prctl.securebits() & ~_KEEP_CAPS | _LOCKED)
     _set_none()
-    _check(held(), bounding_too=may_decide)
+    # Those the kernel keeps for an ordinary exec are among the others.
+    left = frozenset().union(*_get())
+    if left:
+        raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(left)))}")
 
 
 def held() -> CapabilitySets:
     """Return what the caller holds now."""
-    low_effective, low_permitted, low_inheritable, high_effective, high_permitted, high_inheritable = _get()
+    effective, permitted, inheritable = _get()
     return CapabilitySets(
-        effective=_numbers(low_effective, high_effective),
-        permitted=_numbers(low_permitted, high_permitted),
-        inheritable=_numbers(low_inheritable, high_inheritable),
-        ambient=_ambient(),
-        bounding=_bounding(),
+        effective,
+        permitted,
+        inheritable,
+        ambient=_members(prctl.in_ambient_set),
+        bounding=_members(prctl.in_bounding_set),
     )
 
 
-def _check(left: CapabilitySets, *, bounding_too: bool) -> None:
-    rest = left.effective | left.permitted | left.inheritable | left.ambient
-    if bounding_too:
-        rest |= left.bounding
-    if rest:
-        raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(rest)))}")
-
-
-def _get() -> tuple[int, ...]:
+def _get() -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
+    """Return the effective, the permitted and the inheritable set."""
     sets = ctypes.create_string_buffer(_HALVES.size)
     call("capget", ctypes.create_string_buffer(_HEADER, len(_HEADER)), sets)
-    return _HALVES.unpack(sets.raw)
+    low_effective, low_permitted, low_inheritable, high_effective, high_permitted, high_inheritable = _HALVES.unpack(
+        sets.raw
+    )
+    return (
+        _numbers(low_effective, high_effective),
+        _numbers(low_permitted, high_permitted),
+        _numbers(low_inheritable, high_inheritable),
+    )
 
 
 def _set_none() -> None:
@@ -96,22 +98,23 @@ def _numbers(low: int, high: int) -> frozenset[int]:
     return frozenset(number for number in range(_MOST) if word >> number & 1)
 
 
-def _bounding() -> frozenset[int]:
-    return _members(prctl.in_bounding_set)
-
-
-def _ambient() -> frozenset[int]:
-    return _members(prctl.in_ambient_set)
-
-
 def _members(contains: Callable[[int], bool]) -> frozenset[int]:
     found = set()
-    for number in range(_MOST):
-        try:
-            if contains(number):
-                found.add(number)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            break  # the kernel has no capability of this number, nor a higher one
+
+    def ask(capability: int) -> None:
+        if contains(capability):
+            found.add(capability)
+
+    _up_to_the_last(ask)
     return frozenset(found)
+
+
+def _up_to_the_last(act: Callable[[int], None]) -> None:
+    """Do this for every capability the running kernel has; how many it has, it tells by EINVAL."""
+    for capability in range(_MOST):
+        try:
+            act(capability)
+        except OSError as error:
+            if error.errno != errno.EINVAL or capability == 0:
+                raise
+            return
