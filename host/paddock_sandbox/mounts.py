@@ -1,8 +1,8 @@
 """Make the file system that a worker sees: what its profile names, at its own place, and nothing else.
 
-Two halves. `open_trees` takes hold of every source while the old root is still there; `enter` builds a new root of them
-and leaves the old one. Between the two, root's trees can be given another owner. Sources and targets are walked without
-following links: the host resolved them, and whatever has become a link since was swapped.
+`open_trees` takes hold of sources while the old root is still there; a `NewRoot` is built of them and entered, which
+leaves the old one for good. Between the two, root's trees can be given another owner. Sources and targets are walked
+without following links: the host resolved them, and whatever has become a link since was swapped.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.namespaces import user_namespace
+from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class MountError(OSError):
         self.step = step
 
 
-def open_trees(profile: SandboxProfile) -> list[int]:
-    """Return a descriptor of a detached copy of each device and each source of the profile, in that order.
+def open_trees(sources: Iterable[str]) -> list[int]:
+    """Return a descriptor of a detached copy of each source with all that is mounted below it, in order.
 
     Takes the right to mount in the caller's namespace.
 
@@ -79,7 +80,7 @@ def open_trees(profile: SandboxProfile) -> list[int]:
     """
     trees: list[int] = []
     try:
-        for source in (*DEVICES, *(mount.source for mount in profile.mounts)):
+        for source in sources:
             with _naming(f"open {source}"):
                 trees.append(_detached_copy(source))
     except BaseException:
@@ -89,18 +90,17 @@ def open_trees(profile: SandboxProfile) -> list[int]:
     return trees
 
 
-def give_to(trees: Sequence[int], profile: SandboxProfile, user_namespaces: OwnerMaps) -> None:
-    """Have the owner of each source's root appear as the worker's own id below it; takes root.
+def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerMaps) -> None:
+    """Have the owner of each tree's root appear as the worker's own id below it; takes root.
 
     Raises:
         MountError: A granted path lies on a file system that cannot do this. Of a path that code is loaded from it is
             not needed: what everybody may read stays readable.
     """
-    for tree, mount in zip(trees[len(DEVICES) :], profile.mounts, strict=True):
+    for tree, mount in zip(trees, mounts, strict=True):
         with _naming(f"map the owner of {mount.source}"):
             try:
-                owner = os.fstat(tree).st_uid
-                _set_attributes(tree, _IDMAP, user_namespace=user_namespaces.of_owner(owner))
+                _set_attributes(tree, _IDMAP, user_namespace=owners.of(os.fstat(tree).st_uid))
             except OSError as error:
                 if error.errno != errno.EINVAL or not mount.mappable:
                     raise
@@ -113,11 +113,9 @@ class OwnerMaps:
         self._outer = outer
         self._by_owner = {0: own}
 
-    def of_owner(self, owner: int) -> int:
+    def of(self, owner: int) -> int:
         """Return the descriptor for an owner; `close` releases all."""
         if owner not in self._by_owner:
-            from paddock_sandbox.namespaces import user_namespace
-
             self._by_owner[owner] = user_namespace(owner, self._outer)
         return self._by_owner[owner]
 
@@ -127,45 +125,57 @@ class OwnerMaps:
             os.close(self._by_owner.popitem()[1])
 
 
-def enter(profile: SandboxProfile, trees: Sequence[int]) -> tuple[str, ...]:
-    """Make the new root, leave the old one for good, and close the trees; return what could not be had.
+class NewRoot:
+    """A root under construction, over the old one; the process works in it and still sees the old one's paths.
 
-    The only thing that may be missing is `/proc`, which a container whose own is masked does not get.
+    `missing` is what could not be had: only ever `/proc`, which a container whose own is masked does not get.
 
     Raises:
-        MountError: A part could not be made; the process is of no use any more.
+        MountError: By everything here, when a part cannot be made; the process is of no use any more.
     """
-    with _naming("detach mounts from the host's"):
-        call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    with _naming("new root"):
-        root = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
-        _attach(root, os.open("/", os.O_PATH | os.O_CLOEXEC))
-        os.fchdir(root)
-    new = _NewRoot(root)
-    new.write_account_files()
-    missing = new.attach_system()
-    new.attach_scratch(profile)
-    for device, tree in zip(DEVICES, trees, strict=False):
-        new.attach(tree, device, _NOSUID | _NOEXEC)
-    for mount, tree in zip(profile.mounts, trees[len(DEVICES) :], strict=True):
-        new.attach(tree, mount.target, _attributes_of(mount))
-    with _naming("seal the new root"):
-        _set_attributes(root, _RDONLY | _NOSUID | _NODEV | _NOEXEC, below=False)
-        os.close(root)
-    with _naming("pivot_root"):
-        call("pivot_root", b".", b".")
-        call("umount2", b".", _MNT_DETACH)
-        os.chdir("/")
-    return missing
 
+    def __init__(self) -> None:
+        with _naming("detach mounts from the host's"):
+            call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+        with _naming("new root"):
+            self._root = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
+            _attach(self._root, os.open("/", os.O_PATH | os.O_CLOEXEC))
+            os.fchdir(self._root)
+        self._write_account_files()
+        self.missing = self._attach_system()
+        for device, tree in zip(DEVICES, open_trees(DEVICES), strict=True):
+            self._attach(tree, device, _NOSUID | _NOEXEC)
 
-class _NewRoot:
-    """A root under construction, by its descriptor."""
+    def attach(self, mounts: Iterable[Mount], trees: Iterable[int]) -> None:
+        """Attach each mount's tree at its target and close the trees."""
+        for mount, tree in zip(mounts, trees, strict=True):
+            self._attach(tree, mount.target, _attributes_of(mount))
 
-    def __init__(self, root: int) -> None:
-        self._root = root
+    def attach_scratch(self, place: str, size: int) -> None:
+        """Attach the private folder, and the folders that all programs may write to as parts of it."""
+        with _naming(f"mount {place}"):
+            options = {"mode": "0700", "size": str(size), "nr_inodes": str(_SCRATCH_INODES)}
+            scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | _NOEXEC)
+            _attach(scratch, self._place(place, stat.S_IFDIR))
+            for shared in SHARED_FOLDERS:
+                name = "." + shared.replace("/", "-")
+                os.mkdir(name, 0o700, dir_fd=scratch)
+                part = call("open_tree", scratch, name.encode(), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+                _attach(part, self._place(shared, stat.S_IFDIR))
+                os.close(part)
+            os.close(scratch)
 
-    def write_account_files(self) -> None:
+    def enter(self) -> None:
+        """Allow no more changes, and leave the old root: for this process and every other that has it."""
+        with _naming("seal the new root"):
+            _set_attributes(self._root, _RDONLY | _NOSUID | _NODEV | _NOEXEC, below=False)
+            os.close(self._root)
+        with _naming("pivot_root"):
+            call("pivot_root", b".", b".")
+            call("umount2", b".", _MNT_DETACH)
+            os.chdir("/")
+
+    def _write_account_files(self) -> None:
         """Name the one user and group there are, for programs that ask."""
         with _naming("write /etc"):
             uid, gid = os.getuid(), os.getgid()
@@ -183,7 +193,7 @@ class _NewRoot:
                 finally:
                     os.close(fd)
 
-    def attach_system(self) -> tuple[str, ...]:
+    def _attach_system(self) -> tuple[str, ...]:
         """Attach `/proc`, with nothing in it but the worker's own processes; return it when that is refused."""
         with _naming("mount /proc"):
             try:
@@ -200,21 +210,7 @@ class _NewRoot:
                 os.symlink(target, name[1:], dir_fd=self._root)
         return ()
 
-    def attach_scratch(self, profile: SandboxProfile) -> None:
-        """Attach the private folder, and the folders that all programs may write to as parts of it."""
-        with _naming(f"mount {profile.scratch}"):
-            options = {"mode": "0700", "size": str(profile.tmp_bytes), "nr_inodes": str(_SCRATCH_INODES)}
-            scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | _NOEXEC)
-            _attach(scratch, self._place(profile.scratch, stat.S_IFDIR))
-            for shared in SHARED_FOLDERS:
-                name = "." + shared.replace("/", "-")
-                os.mkdir(name, 0o700, dir_fd=scratch)
-                part = call("open_tree", scratch, name.encode(), _OPEN_TREE_CLONE | os.O_CLOEXEC)
-                _attach(part, self._place(shared, stat.S_IFDIR))
-                os.close(part)
-            os.close(scratch)
-
-    def attach(self, tree: int, target: str, attributes: int) -> None:
+    def _attach(self, tree: int, target: str, attributes: int) -> None:
         """Attach a detached tree and close its descriptor."""
         with _naming(f"mount {target}"):
             _set_attributes(tree, attributes)

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock_sandbox.profile import Mount
+
 _BOOTSTRAP = "import sys; sys.path.insert(0, sys.argv[1]); from paddock_sdk.worker.boot import main; main()"
 
 _PACKAGES = (
@@ -47,10 +49,14 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_":
 
 @dataclass(frozen=True, slots=True)
 class WorkerRuntime:
-    """The interpreter, the importable packages with the directory each is found in, and the entry a worker runs."""
+    """The interpreter, the importable packages with the directory each is found in, and the entry a worker runs.
+
+    `mounts` are what a worker with a root of its own has to see of all that.
+    """
 
     interpreter: Path
     packages: tuple[tuple[str, Path], ...]
+    mounts: tuple[Mount, ...] = ()
     preload: tuple[str, ...] = _PRELOAD
     entry: str = "paddock_sdk.worker.main:serve"
 

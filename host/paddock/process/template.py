@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import astuple
 from functools import partial
 
 import anyio
@@ -35,7 +36,12 @@ class Template:
         self._stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._sending = asyncio.Lock()
         try:
-            settings = {"control": theirs.fileno(), "preload": runtime.preload, "host": os.getpid()}
+            settings = {
+                "control": theirs.fileno(),
+                "preload": runtime.preload,
+                "host": os.getpid(),
+                "shared": [astuple(mount) for mount in runtime.mounts],
+            }
             self._reaper = Reaper(runtime.spawn(settings, (theirs.fileno(),), stderr))
         except BaseException:
             self._release()

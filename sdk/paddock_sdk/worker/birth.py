@@ -1,44 +1,54 @@
-"""Bring the init of one worker into the world, in namespaces of its own where its profile asks for them.
+"""Bring the init of one worker into the world, in namespaces of its own.
 
-Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. An init can be
-made before it is known what for: it then waits, holding nothing but one end of a socket, and ends when the other does.
-What goes wrong is reported over the lifeline of the request that it happened to, and leaves no process behind.
+Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. An init is
+made before it is known what for: it makes a root of what all workers see, forks the worker, and both wait until they
+are told. They end when the socket they are to be told over closes. What goes wrong is reported over the lifeline of
+the request that it happened to, and leaves no process behind.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 import msgpack
 
 from paddock_sandbox import mounts, namespaces
 from paddock_sandbox.descriptors import close_all_but
-from paddock_sandbox.profile import SandboxProfile
-from paddock_sdk.worker import init
+from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sdk.worker import entrance, init
+from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, report_failure
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
 class Unborn:
-    """The init of a worker to be, alone in its namespaces and waiting to be told which."""
+    """The init of a worker to be, in its namespaces, with a root that has `shared` in it, waiting to be told the rest.
 
-    def __init__(self) -> None:
+    Raises:
+        OSError: It cannot be made; it has been ended.
+    """
+
+    def __init__(self, shared: Sequence[Mount]) -> None:
+        self.shared = tuple(shared)
+        self._outer = namespaces.unused_id() if os.getuid() == 0 else None
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _wait_to_be_born(theirs)
+                _grow(theirs, self.shared)
         except BaseException:
             self._line.close()
             raise
         finally:
             theirs.close()
+        self._or_abandon(self._nourish)
 
     def become(self, request: dict[str, Any], fds: Sequence[int]) -> None:
         """Hand it the request and the worker's descriptors; it answers over the lifeline from then on.
@@ -46,14 +56,8 @@ class Unborn:
         Raises:
             OSError: It cannot be; it has been ended.
         """
-        try:
-            if os.getuid() == 0:
-                self._become_mapped(request, fds)
-            else:
-                self._tell({**request, "ids": [os.getuid(), os.getgid()]}, fds)
-        except BaseException:
-            self.abandon()
-            raise
+        own = SandboxProfile.from_dict(request["profile"]).mounts[len(self.shared) :]
+        self._or_abandon(lambda: self._tell(request, own, fds))
         self._line.close()
 
     def abandon(self) -> None:
@@ -61,42 +65,116 @@ class Unborn:
         self._line.close()
         os.kill(self._pid, signal.SIGKILL)
 
-    def _become_mapped(self, request: dict[str, Any], fds: Sequence[int]) -> None:
-        """Do for it what only root outside can: give it an id of its own, and that id what is granted."""
-        profile = SandboxProfile.from_dict(request["profile"])
-        outer = namespaces.unused_id()
-        namespaces.map_ids_of(self._pid, outer)
-        trees = mounts.open_trees(profile)
+    def _nourish(self) -> None:
+        if self._outer is not None:
+            namespaces.map_ids_of(self._pid, self._outer)
+        self._tell(None if self._outer is not None else [os.getuid(), os.getgid()], self.shared)
+
+    def _tell(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
+        """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""
+        if len(fds) + len(sources) > _MOST_FDS:
+            raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
+        trees = [] if self._outer is None else self._trees_of(sources, self._outer)
         try:
-            own = os.open(f"/proc/{self._pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-            owners = mounts.OwnerMaps(own, outer)
-            try:
-                mounts.give_to(trees, profile, owners)
-            finally:
-                owners.close()
-            self._tell(request, [*fds, *trees])
+            socket.send_fds(self._line, [msgpack.packb(message)], [*fds, *trees])
         finally:
             for tree in trees:
                 os.close(tree)
 
-    def _tell(self, request: dict[str, Any], fds: Sequence[int]) -> None:
-        if len(fds) > _MOST_FDS:
-            raise OSError(7, f"{len(fds) - _WORKER_FDS} paths to make visible are more than {_MOST_FDS - _WORKER_FDS}")
-        socket.send_fds(self._line, [msgpack.packb(request)], list(fds))
+    def _trees_of(self, sources: Sequence[Mount], outer: int) -> list[int]:
+        trees = mounts.open_trees(mount.source for mount in sources)
+        own = os.open(f"/proc/{self._pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        owners = mounts.OwnerMaps(own, outer)
+        try:
+            mounts.give_to_worker(trees, sources, owners)
+        except BaseException:
+            for tree in trees:
+                os.close(tree)
+            raise
+        finally:
+            owners.close()
+        return trees
+
+    def _or_abandon(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException:
+            self.abandon()
+            raise
 
 
-def _wait_to_be_born(line: socket.socket) -> NoReturn:
+def _grow(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
+    """Be the init: prepare what all workers share, wait to be told which this one is, and be that."""
     # First of all: a copy of another unborn's line, or of the host's socket, would keep it from ever closing.
     close_all_but(0, 1, 2, line.fileno())
     try:
-        data, fds = receive(line, _MOST_FDS)
+        ids, trees = _told(line)
+        root: mounts.NewRoot | OSError
+        try:
+            root = _root_with(ids, shared, trees)
+        except OSError as error:
+            root = error  # there is nobody to report it to yet
+        to_worker, from_init = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        init.prepare_for_children()
+        worker = os.fork()
+        if worker == 0:
+            _wait_to_cross(from_init)
+        from_init.close()
+        request, (rpc, stdout, stderr, lifeline, *trees) = _told(line)
     except BaseException:
-        os._exit(init.FAILED_BEFORE_ENTRY)
+        os._exit(FAILED_BEFORE_ENTRY)
+    try:
+        if isinstance(root, OSError):
+            raise root
+        profile = SandboxProfile.from_dict(request["profile"])
+        _finish(root, profile, profile.mounts[len(shared) :], trees if ids is None else None)
+        socket.send_fds(to_worker, [msgpack.packb([request, root.missing])], [rpc, stdout, stderr, lifeline])
+        init.give_up_powers()
+        init.see_to_the_end(worker, lifeline)
+    except BaseException as error:
+        init.give_up(lifeline, error)
+
+
+def _root_with(ids: tuple[int, int] | None, shared: Sequence[Mount], trees: Sequence[int]) -> mounts.NewRoot:
+    """Return a root with what all workers see. Without `ids` somebody else has mapped us and opened the trees."""
+    if ids is None:
+        namespaces.become_mapped_root()
+    else:
+        namespaces.map_own_ids(*ids)
+        trees = mounts.open_trees(mount.source for mount in shared)
+    socket.sethostname("paddock")
+    root = mounts.NewRoot()
+    root.attach(shared, trees)
+    return root
+
+
+def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount], trees: Sequence[int] | None) -> None:
+    """Attach what only this worker sees, and enter; the trees are opened here unless somebody else has."""
+    opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
+    root.attach_scratch(profile.scratch, profile.tmp_bytes)
+    root.attach(own, opened)
+    root.enter()
+
+
+def _wait_to_cross(line: socket.socket) -> NoReturn:
+    """Be the worker: get ready, wait for the request, and enter."""
+    close_all_but(0, 1, 2, line.fileno())
+    try:
+        entrance.warm_up()
+        (request, missing), (rpc, stdout, stderr, lifeline) = _told(line)
+        line.close()
+    except BaseException:
+        os._exit(FAILED_BEFORE_ENTRY)
+    entrance.cross(
+        request, init=os.getppid(), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline, missing=missing
+    )
+
+
+def _told(line: socket.socket) -> tuple[Any, list[int]]:
+    data, fds = receive(line, _MOST_FDS)
     if not data:
-        os._exit(0)
-    line.close()
-    rpc, stdout, stderr, lifeline, *trees = fds
-    init.run(msgpack.unpackb(data), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline, trees=trees)
+        os._exit(0)  # there will be no request
+    return msgpack.unpackb(data), fds
 
 
 def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
@@ -105,17 +183,17 @@ def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
     The request is the lifeline's first message.
     """
     init.prepare_process()
-    data = os.read(lifeline, init.REQUEST_BYTES)
+    data = os.read(lifeline, REQUEST_BYTES)
     if not data:
         os._exit(0)
     request = msgpack.unpackb(data)
     if request["profile"]["level"] != "ns":
         init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
     try:
-        Unborn().become(request, (rpc, stdout, stderr, lifeline))
+        Unborn(()).become(request, (rpc, stdout, stderr, lifeline))
     except BaseException as error:
-        init.report_failure(lifeline, "namespaces", error)
-        os._exit(init.FAILED_BEFORE_ENTRY)
+        report_failure(lifeline, "namespaces", error)
+        os._exit(FAILED_BEFORE_ENTRY)
     os._exit(0)
 
 
@@ -123,7 +201,7 @@ def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:
     """Return the next message with its descriptors; nothing at the end."""
     fds = array("i")
     space = socket.CMSG_SPACE(most_fds * fds.itemsize)
-    data, ancillary, _, _ = line.recvmsg(init.REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, _, _ = line.recvmsg(REQUEST_BYTES, space, socket.MSG_CMSG_CLOEXEC)
     for level, kind, payload in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])

@@ -25,7 +25,7 @@ def main() -> NoReturn:
     if "control" in settings:
         from paddock_sdk.worker.template import serve
 
-        serve(settings["control"], settings["preload"], settings["host"])
+        serve(settings["control"], settings["preload"], settings["host"], settings["shared"])
     else:
         from paddock_sdk.worker.birth import start_alone
 

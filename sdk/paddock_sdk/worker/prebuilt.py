@@ -1,13 +1,15 @@
 """Do once what every worker would do first, so that every process forked from here finds it done.
 
-The contract's models put off building their validators until first use, and a logging handler
-compiles its format. Imported in the template, this does both for all workers.
+The contract's models put off building their validators until first use, a logging handler compiles its format, and
+the filter of system calls is one of a few programs. Imported in the template, this does it all for all workers.
 """
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
+from paddock_sandbox.lockdown import filter_of
+from paddock_sandbox.profile import ANY_PROGRAM, ISOLATION_LEVELS, SandboxProfile
 from paddock_sdk.contract import interfaces, message_models, models
 from paddock_sdk.worker.main import set_up_logging
 
@@ -17,3 +19,10 @@ for _source in (models, message_models, interfaces):
             _model.model_rebuild()
 
 set_up_logging()
+
+for _level in ISOLATION_LEVELS:
+    for _programs in ((), (ANY_PROGRAM,)):
+        try:
+            filter_of(SandboxProfile(level=_level, programs=_programs))
+        except NotImplementedError:
+            pass  # on such a machine a lockdown fails, and says so

@@ -1,9 +1,10 @@
 """Wait, with everything a worker needs already imported, and fork one worker's init for every request.
 
-One process per host, started with an empty environment. It must have one thread whenever it forks, which is checked
-each time, and it holds nothing of the host but the control socket. What goes wrong for one request is reported over
-that request's lifeline and forgotten; the end of the control socket ends the process. Never reaps: the kernel does,
-and each init answers for its own tree.
+When nobody asks for a moment, the next one is forked ahead, as far as it is the same for all. One process per host,
+started with an empty environment. It must have one thread whenever it forks, which is checked each time, and it holds
+nothing of the host but the control socket. What goes wrong for one request is reported over that request's lifeline
+and forgotten; the end of the control socket ends the process. Never reaps: the kernel does, and each init answers for
+its own tree.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ import gc
 import importlib
 import os
 import pkgutil
+import select
 import signal
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import msgpack
 
 from paddock_sandbox import namespaces, prctl
+from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import birth, init
+from paddock_sdk.worker.lifeline import report, report_failure
 
 _FDS = 4  # rpc, stdout, stderr, lifeline
+_QUIET_MS = 3  # a worker that has just been started has the processor to itself
 
 
-def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
-    """Import what is to be shared, then fork an init for each request until the host closes the control socket."""
+def serve(control_fd: int, preload: Iterable[str], host: int, shared: Iterable[Sequence[Any]]) -> NoReturn:
+    """Import what is to be shared, then fork an init for each request until the host closes the control socket.
+
+    `shared` are the mounts that all workers' roots have in common.
+    """
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
         os._exit(0)
@@ -43,32 +51,68 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     gc.disable()
     gc.collect()
     gc.freeze()
-    while (received := _receive(control)) is not None:
+    nursery = _Nursery([Mount(*mount) for mount in shared])
+    quiet = select.poll()
+    quiet.register(control, select.POLLIN)
+    while True:
+        if not quiet.poll(_QUIET_MS):
+            nursery.refill()
+        received = _receive(control)
+        if received is None:
+            os._exit(0)
         request, fds = received
         try:
-            _fork_init(control, request, fds)
+            _fork_init(nursery, control, request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
-    os._exit(0)
 
 
-def _fork_init(control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+class _Nursery:
+    """Where the next worker grows before it is asked for."""
+
+    def __init__(self, shared: Sequence[Mount]) -> None:
+        self._shared = tuple(shared)
+        self._next: birth.Unborn | None = None
+        self._is_wanted = False
+
+    def take(self, mounts: Sequence[Mount]) -> birth.Unborn:
+        """Return an unborn whose root has nothing but the first of these mounts.
+
+        Raises:
+            OSError: None could be made.
+        """
+        if tuple(mounts[: len(self._shared)]) != self._shared:
+            return birth.Unborn(())
+        ready, self._next = self._next, None
+        unborn = ready or birth.Unborn(self._shared)
+        self._is_wanted = True
+        return unborn
+
+    def refill(self) -> None:
+        """Have one ready, if any was ever asked for."""
+        if self._is_wanted and self._next is None:
+            try:
+                self._next = birth.Unborn(self._shared)
+            except OSError:
+                self._is_wanted = False  # whoever asks is told why
+
+
+def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
     rpc, stdout, stderr, lifeline = fds
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
-        init.report(
-            lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}}
-        )
+        report(lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}})
         return
+    profile = SandboxProfile.from_dict(request["profile"])
     try:
-        if request["profile"]["level"] == "ns":
-            birth.Unborn().become(request, fds)
+        if profile.level == "ns":
+            nursery.take(profile.mounts).become(request, fds)
         elif namespaces.fork_plainly() == 0:
             control.detach()
             init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
     except OSError as error:
-        init.report_failure(lifeline, "fork", error)
+        report_failure(lifeline, "namespaces", error)
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

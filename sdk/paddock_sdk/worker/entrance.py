@@ -1,0 +1,157 @@
+"""Bring a worker from its fork to its entry: the last trusted steps before a module's code can run in it.
+
+Everything here happens in the worker, in order, and each step has a name. One that fails is reported over the lifeline
+and ends the process; the entry is reached only when all of them held.
+"""
+
+from __future__ import annotations
+
+# What `signal` wraps. Between two forks every page touched is copied, and the wrapper's enums touch a hundred of them.
+import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
+import asyncio
+import atexit
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from paddock_sandbox import lockdown, self_check
+from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.profile import SandboxProfile
+from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, report_failure, say_ready
+
+
+def warm_up() -> None:
+    """Touch, while there is time, the memory that every worker touches: it is shared until then, and copied at once."""
+    asyncio.run(asyncio.sleep(0))
+
+
+def cross(
+    request: dict[str, Any],
+    *,
+    init: int,
+    rpc: int,
+    stdout: int,
+    stderr: int,
+    lifeline: int,
+    missing: Sequence[str] = (),
+) -> NoReturn:
+    """Take every step up to the entry, say `ready`, run the entry and end the process.
+
+    `init` is the parent; `missing` is what the file system it made lacks.
+    """
+    step = "entry"
+    try:
+        profile = SandboxProfile.from_dict(request["profile"])
+        steps: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("new session", os.setsid),
+            ("signals", _take_signals),
+            ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
+            ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
+            ("environment", lambda: _take_environment(request["environ"])),
+        )
+        for name, take in steps:
+            step = name
+            take()
+        # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
+        # stopped or killed; so the host has both before any code of the module runs.
+        step = "pidfds"
+        pidfds = [os.pidfd_open(init), os.pidfd_open(os.getpid())]
+        step = "lockdown"
+        locked = lockdown.apply(profile, parent=init)
+        step = "self-check"
+        verdicts = self_check.run(parent=init, descriptors=(0, 1, 2, rpc, lifeline, *pidfds))
+        step = "working directory"
+        working_dir = _enter(request["working_dir"], request["environ"])
+        step = "runtime"
+        entry = _load(request["entry"])
+        gc.enable()
+        step = "ready"
+        ready = {"lockdown": locked.as_dict(), "verdicts": verdicts, "missing": missing, "working_dir": working_dir}
+        say_ready(lifeline, ready, pidfds)
+    except BaseException as error:  # whatever it is, the entry must not run
+        report_failure(lifeline, step, error)
+        os._exit(FAILED_BEFORE_ENTRY)
+    code = 1
+    try:
+        code = _run_entry(entry, rpc, request["name"])
+    finally:
+        # The frames below belong to the init and the template; nothing may return or raise into them.
+        os._exit(code)
+
+
+def _take_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+
+
+def _take_standard_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for source, standard in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(source, standard)
+
+
+def _take_environment(environ: dict[str, str]) -> None:
+    for name, value in environ.items():
+        os.environ[name] = value
+    if "TZ" in environ:
+        time.tzset()
+
+
+def _enter(working_dir: str, environ: dict[str, str]) -> str:
+    """Change to the working directory, or home where the worker may not read it; return which it is."""
+    for folder in (working_dir, environ.get("HOME", "/")):
+        try:
+            # Opened and not just entered: without namespaces, entering is not refused.
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        try:
+            os.fchdir(fd)
+            return folder
+        finally:
+            os.close(fd)
+    os.chdir("/")
+    return "/"
+
+
+def _load(entry: str) -> Callable[[socket.socket, str], None]:
+    module, _, function = entry.partition(":")
+    loaded: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str) -> int:
+    """Run the entry, then what a Python program does at its end, short of taking the interpreter apart."""
+    code = 0
+    try:
+        entry(socket.socket(fileno=rpc), name)
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except BaseException:  # this is the top of the process
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    # As an interpreter does: wait for threads that are not daemons, then run what was registered for the end.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # a closed or broken stream loses its last bytes, not the exit code
+    return code
+
+
+def _exit_code(status: object) -> int:
+    if status is None:
+        return 0
+    if isinstance(status, int):
+        return status & 0xFF
+    print(status, file=sys.stderr)  # noqa: T201 - what Python does with `sys.exit("text")`
+    return 1

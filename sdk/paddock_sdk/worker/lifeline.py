@@ -1,0 +1,39 @@
+"""The end of the lifeline in a worker's tree: a SOCK_SEQPACKET socket that ties the tree's life to the host's.
+
+The worker says `ready` on it, or the step that failed, and lets go of it before any code of the module can run; the
+init keeps it, hears commands on it and says at the end how the worker ended. That the host is gone is no error here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import msgpack
+
+FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
+REQUEST_BYTES = 1 << 18  # a name, paths, an environment, a profile; the host refuses longer ones before sending
+_DETAIL_CHARS = 2000
+
+
+def report(lifeline: int, message: dict[str, object]) -> None:
+    """Send one message to the host."""
+    try:
+        os.write(lifeline, msgpack.packb(message))
+    except OSError:
+        pass  # the host is gone, which is seen elsewhere
+
+
+def report_failure(lifeline: int, step: str, error: BaseException) -> None:
+    """Tell the host which step failed before the entry was reached, with the error number where there is one."""
+    number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
+    detail = f"{type(error).__name__}: {error}"[:_DETAIL_CHARS]
+    report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
+
+
+def say_ready(lifeline: int, ready: dict[str, object], pidfds: list[int]) -> None:
+    """Tell the host what became of the worker's start, and let go of the lifeline and the descriptors passed on."""
+    with socket.socket(fileno=lifeline) as line:
+        socket.send_fds(line, [msgpack.packb({"ready": ready})], pidfds)
+    for pidfd in pidfds:
+        os.close(pidfd)
