@@ -1,6 +1,6 @@
 """The number of every system call, by name, for the architectures that a filter can be made for.
 
-Taken from the kernel's own headers (`asm/unistd_64.h` and `asm-generic/unistd.h`) up to Linux 6.17. Numbers are never
+Taken from the kernel's own headers (`asm/unistd_64.h` and `asm-generic/unistd.h`) up to Linux 6.18. Numbers are never
 used again, so the tables only grow. A machine of another architecture has no table, and so no filter.
 """
 
@@ -50,7 +50,7 @@ _X86_64: Final = (
             "open_by_handle_at clock_adjtime syncfs sendmmsg setns getcpu process_vm_readv process_vm_writev kcmp "
             "finit_module sched_setattr sched_getattr renameat2 seccomp getrandom memfd_create kexec_file_load "
             "bpf execveat userfaultfd membarrier mlock2 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc "
-            "pkey_free statx io_pgetevents rseq"
+            "pkey_free statx io_pgetevents rseq uretprobe uprobe"
         ),
     ),
 )

@@ -1,0 +1,256 @@
+"""Decide which system calls a sandboxed process may make, and have the kernel hold it to that.
+
+`compile_filter` turns a policy into a program for the kernel: pure, the same bytes each time, for any known
+architecture. `install` binds the calling process to one for good, with all its threads and descendants.
+
+A call is refused when it reaches past the sandbox, or when it widens the kernel's attack surface and no ordinary
+program needs it. A number that the tables lack is answered as if the kernel lacked it too, so that a call newer than
+they are is never let through. Refusals are errors, which Python raises as OSError; only a call by another
+architecture's convention, where the same numbers mean other calls, kills the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from paddock_sandbox.bpf import INSTRUCTION_BYTES, Branch, Load, Mask, Program, Return, Test, assemble, choose
+from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
+from paddock_sandbox.syscalls import call
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPolicy:
+    """What the filter depends on.
+
+    Without `may_execute` no other program can be started. `shares_host` says that no namespaces stand between the
+    process and the machine's own files and processes, so that the filter has to refuse what they would have hidden.
+    """
+
+    may_execute: bool
+    shares_host: bool
+
+
+# From <linux/seccomp.h>.
+_SET_MODE_FILTER: Final = 1
+_FLAG_TSYNC: Final = 1
+_ALLOW: Final = Return(0x7FFF_0000)
+_KILL: Final = Return(0x8000_0000)  # the process, not only the thread
+_ERRNO: Final = 0x0005_0000
+
+_FORBIDDEN: Final = Return(_ERRNO | errno.EPERM)
+_NO_ACCESS: Final = Return(_ERRNO | errno.EACCES)
+_UNKNOWN: Final = Return(_ERRNO | errno.ENOSYS)
+_UNSUPPORTED: Final = Return(_ERRNO | errno.ENOTSUP)
+
+# struct seccomp_data: the call's number, its architecture, the caller's address, and six arguments of two words each.
+_NUMBER: Final = 0
+_ARCHITECTURE: Final = 4
+_ARGUMENTS: Final = 16
+
+# AUDIT_ARCH_*. Both are little-endian: of an argument's two words the lower one comes first.
+_ARCHITECTURES: Final[Mapping[str, int]] = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+_X32: Final = 0x4000_0000  # set in the number of a call by x86_64's second convention, which has no value of its own
+
+# Refused whatever the arguments.
+_NEVER: Final = (
+    # Other processes: their memory, their descriptors, what they do.
+    "ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd migrate_pages "
+    "move_pages perf_event_open lookup_dcookie "
+    # The tree of files. Listing mounts is refused as well: their sources name folders of the host.
+    "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick "
+    "mount_setattr statmount listmount "
+    "unshare setns "
+    # Files by another way than their path. What is made in memory could be executed whatever paths may be.
+    "name_to_handle_at open_by_handle_at fanotify_init fanotify_mark memfd_create memfd_secret "
+    # The kernel makes the calls of a ring itself, past every filter.
+    "io_uring_setup io_uring_enter io_uring_register "
+    "add_key request_key keyctl "
+    # The kernel's own code, and parts of it that ordinary programs never touch.
+    "kexec_load kexec_file_load init_module finit_module delete_module create_module query_module get_kernel_syms "
+    "bpf userfaultfd lsm_set_self_attr modify_ldt uselib nfsservctl _sysctl "
+    # The machine.
+    "reboot swapon swapoff settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname syslog acct "
+    "quotactl quotactl_fd iopl ioperm vhangup"
+)
+
+# Answered as if the kernel lacked them, upon which callers take `clone` and `openat`: what would have to be judged
+# lies in memory that another thread can change after the look at it.
+_ABSENT: Final = "clone3 openat2"
+
+# What only namespaces keep from the host's objects: Landlock judges access to the contents of files, little else.
+_NEVER_ON_THE_HOST: Final = (
+    # Memory, queues and semaphores that everyone finds by number or name.
+    "shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop mq_open mq_unlink "
+    # The attributes of files. By descriptor too: one that was opened for reading is enough to change them.
+    "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat setxattr lsetxattr fsetxattr "
+    "setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr "
+    # A watch tells the name of all that is touched in any folder the user may read.
+    "inotify_add_watch"
+)
+# These read, by path, what was attached to any file. Programs know the answer: a file system without attributes.
+_UNSUPPORTED_ON_THE_HOST: Final = "getxattr lgetxattr getxattrat listxattr llistxattr listxattrat"
+
+
+@cache
+def compile_filter(policy: FilterPolicy, machine: str) -> bytes:
+    """Return the filter for this policy and architecture, as the kernel takes it.
+
+    Raises:
+        NotImplementedError: There is no table of system calls for the architecture.
+    """
+    if machine not in _ARCHITECTURES:
+        raise NotImplementedError(f"no filter of system calls for the architecture {machine}")
+    by_number = choose(list(_ranges(machine, _answers(policy))))
+    return assemble(
+        Load(_ARCHITECTURE, Branch(Test.EQUAL, _ARCHITECTURES[machine], yes=Load(_NUMBER, by_number), no=_KILL))
+    )
+
+
+def install(program: bytes) -> None:
+    """Bind every thread of the calling process to a filter; it must have given up new privileges before.
+
+    Raises:
+        OSError: The kernel refused, or one thread has a filter that the others lack. Then no thread is bound.
+    """
+    instructions = ctypes.create_string_buffer(program, len(program))
+    described = _FilterProgram(len(program) // INSTRUCTION_BYTES, ctypes.addressof(instructions))
+    diverging_thread = call("seccomp", _SET_MODE_FILTER, _FLAG_TSYNC, described)
+    if diverging_thread != 0:
+        raise OSError(errno.EBUSY, f"seccomp: thread {diverging_thread} has a filter of its own")
+
+
+class _FilterProgram(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def _ranges(machine: str, answers: Mapping[str, Program]) -> Iterator[tuple[int, Program]]:
+    """Give every number its answer: where each stretch that has the same one begins, and the answer."""
+    known = {number: answers.get(name, _ALLOW) for name, number in SYSCALL_NUMBERS[machine].items()}
+    current: Program | None = None
+    for number in range(max(known) + 2):
+        answer = known.get(number, _UNKNOWN)
+        if answer is not current:
+            yield number, answer
+        current = answer
+    if machine == "x86_64":
+        yield _X32, _KILL
+        yield 2 * _X32, _UNKNOWN
+
+
+def _answers(policy: FilterPolicy) -> dict[str, Program]:
+    """Return the answer to each call that is not simply allowed."""
+    answers: dict[str, Program] = dict.fromkeys(_NEVER.split(), _FORBIDDEN)
+    answers |= dict.fromkeys(_ABSENT.split(), _UNKNOWN)
+    answers |= _by_argument()
+    answers |= _execution(policy)
+    if policy.shares_host:
+        answers |= dict.fromkeys(_NEVER_ON_THE_HOST.split(), _FORBIDDEN)
+        answers |= dict.fromkeys(_UNSUPPORTED_ON_THE_HOST.split(), _UNSUPPORTED)
+        answers |= _by_argument_on_the_host()
+    return answers
+
+
+# Arguments. Numbers among them are 32 bits wide to the kernel, which drops the upper word: a filter that looked at it
+# too would take 0x1_0000_5412 for harmless, and the kernel would do 0x5412.
+_NEW_NAMESPACES: Final = 0x7E02_0000  # CLONE_NEW*, less CLONE_NEWTIME: its bit is part of the child's signal here
+_TERMINAL_ATTACKS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI TIOCLINUX TIOCCONS TIOCSETD
+_REQUEST_TYPE: Final = 0xFF00
+_TERMINAL_REQUESTS: Final = 0x5400  # what descriptors of every kind answer: a terminal or not, bytes to read, blocking
+_LEASES: Final = (1024, 1040)  # F_SETLEASE F_SETDELEG
+_DECEPTIONS: Final = (4, 35, 62)  # PR_SET_DUMPABLE PR_SET_MM PR_SCHED_CORE
+_PLAIN_PERSONALITIES: Final = (0, 0xFFFF_FFFF)  # PER_LINUX, and asking which one it is
+_UNIX: Final = 1
+_SOCKET_TYPE: Final = 0xF  # the rest of that word is flags
+_CONNECTED_TYPES: Final = (1, 5)  # SOCK_STREAM SOCK_SEQPACKET
+_CREATES_FILE: Final = 0o20_000_100  # O_CREAT and __O_TMPFILE: without them the mode may be anything
+_SET_ID: Final = 0o6000  # S_ISUID and S_ISGID
+_AT_EMPTY_PATH: Final = 0x1000
+_PRIO_PROCESS: Final = 0
+_IOPRIO_WHO_PROCESS: Final = 1
+
+
+def _by_argument() -> dict[str, Program]:
+    return {
+        "clone": _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=_ALLOW)),
+        "ioctl": _argument(1, _among(_TERMINAL_ATTACKS, yes=_FORBIDDEN, no=_ALLOW)),
+        # Whoever opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time.
+        "fcntl": _argument(1, _among(_LEASES, yes=_FORBIDDEN, no=_ALLOW)),
+        # The first two change what the host may read of the process, and what it reads there; the third keeps
+        # everyone else off the processor that shares the process's core.
+        "prctl": _argument(0, _among(_DECEPTIONS, yes=_FORBIDDEN, no=_ALLOW)),
+        "personality": _argument(0, _among(_PLAIN_PERSONALITIES, yes=_ALLOW, no=_FORBIDDEN)),
+        "socket": _NO_ACCESS,
+        "socketpair": _socket_pairs(),
+        # A set-user-ID program in a granted folder would lend its owner's rights to everyone outside.
+        "open": _argument(1, Branch(Test.ANY_BIT, _CREATES_FILE, yes=_without_set_id(2), no=_ALLOW)),
+        "openat": _argument(2, Branch(Test.ANY_BIT, _CREATES_FILE, yes=_without_set_id(3), no=_ALLOW)),
+        **dict.fromkeys(("creat", "mknod", "chmod", "fchmod"), _without_set_id(1)),
+        **dict.fromkeys(("mknodat", "fchmodat", "fchmodat2"), _without_set_id(2)),
+    }
+
+
+def _socket_pairs() -> Program:
+    # The ends of these are connected to each other for good. A datagram socket, connected or not, sends to any path.
+    connected = Mask(_SOCKET_TYPE, _among(_CONNECTED_TYPES, yes=_ALLOW, no=_NO_ACCESS))
+    return _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, connected), no=_NO_ACCESS))
+
+
+def _without_set_id(mode: int) -> Program:
+    return _argument(mode, Branch(Test.ANY_BIT, _SET_ID, yes=_FORBIDDEN, no=_ALLOW))
+
+
+def _execution(policy: FilterPolicy) -> dict[str, Program]:
+    if not policy.may_execute:
+        return {"execve": _FORBIDDEN, "execveat": _FORBIDDEN}
+    # Which programs may be executed is decided by path, so there must be one.
+    return {"execveat": _argument(4, Branch(Test.ANY_BIT, _AT_EMPTY_PATH, yes=_FORBIDDEN, no=_ALLOW))}
+
+
+def _by_argument_on_the_host() -> dict[str, Program]:
+    # File systems have requests that change a file, or the folder around it, through a descriptor for reading.
+    terminal_requests = Mask(_REQUEST_TYPE, Branch(Test.EQUAL, _TERMINAL_REQUESTS, yes=_ALLOW, no=_FORBIDDEN))
+    myself_only = _argument(0, _unless_zero(_FORBIDDEN))
+    # Not a group's nor a user's: those are others too.
+    named_by_second = _argument(1, _unless_zero(_FORBIDDEN))
+    return {
+        "ioctl": _argument(1, _among(_TERMINAL_ATTACKS, yes=_FORBIDDEN, no=terminal_requests)),
+        "setpriority": _argument(0, Branch(Test.EQUAL, _PRIO_PROCESS, yes=named_by_second, no=_FORBIDDEN)),
+        "ioprio_set": _argument(0, Branch(Test.EQUAL, _IOPRIO_WHO_PROCESS, yes=named_by_second, no=_FORBIDDEN)),
+        **dict.fromkeys(
+            ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"), myself_only
+        ),
+        "utimensat": _times_of_a_descriptor(),
+    }
+
+
+def _times_of_a_descriptor() -> Program:
+    # Without a path it is about a descriptor: what `touch` asks for. A pointer is null when both its words are.
+    without_flags = _argument(3, _unless_zero(_FORBIDDEN))
+    upper_word = _upper_argument(1, _unless_zero(_FORBIDDEN, zero=without_flags))
+    return _argument(1, _unless_zero(_FORBIDDEN, zero=upper_word))
+
+
+def _argument(index: int, then: Program) -> Load:
+    """Go on with the lower word of an argument."""
+    return Load(_ARGUMENTS + 8 * index, then)
+
+
+def _upper_argument(index: int, then: Program) -> Load:
+    return Load(_ARGUMENTS + 8 * index + 4, then)
+
+
+def _among(values: tuple[int, ...], *, yes: Program, no: Program) -> Program:
+    for value in reversed(values):
+        no = Branch(Test.EQUAL, value, yes=yes, no=no)
+    return no
+
+
+def _unless_zero(otherwise: Program, *, zero: Program = _ALLOW) -> Branch:
+    return Branch(Test.EQUAL, 0, yes=zero, no=otherwise)

@@ -1,0 +1,189 @@
+"""The filter's answer to every call there is, on both architectures, run as the kernel would run it."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+
+from paddock_sandbox.seccomp import FilterPolicy, compile_filter
+from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
+from sandbox.bpf_emulator import ARCHITECTURES, Outcome, check, decide
+from sandbox.filter_table import ALLOW, CASES, EXECUTION, KILL, SUBJECTS
+from sandbox.libseccomp import Library, filter_of_libseccomp
+
+MACHINES = sorted(SYSCALL_NUMBERS)
+POLICIES = [FilterPolicy(may_execute=e, shares_host=h) for e in (False, True) for h in (False, True)]
+_NAMES = {
+    f"{'executes' if p.may_execute else 'no-exec'}-{'on-host' if p.shares_host else 'apart'}": p for p in POLICIES
+}
+
+every_machine = pytest.mark.parametrize("machine", MACHINES)
+every_policy = pytest.mark.parametrize("policy", _NAMES.values(), ids=_NAMES)
+
+
+def meaning(answer: int) -> str:
+    """Say in a word what the kernel makes of a filter's answer."""
+    if answer >> 16 == 0x0005:
+        return errno.errorcode[answer & 0xFFFF].replace("EOPNOTSUPP", "ENOTSUP")
+    return {0x7FFF_0000: ALLOW, 0x8000_0000: KILL}[answer]
+
+
+def answered(policy: FilterPolicy, machine: str, number: int, arguments: tuple[int, ...] = ()) -> str:
+    return meaning(decide(compile_filter(policy, machine), machine, number, arguments).answer)
+
+
+def expected_without_arguments(policy: FilterPolicy, machine: str) -> dict[int, str]:
+    expected = {}
+    for name, number in SYSCALL_NUMBERS[machine].items():
+        if name in EXECUTION:
+            expected[number] = ALLOW if policy.may_execute else "EPERM"
+        else:
+            (subject,) = (subject for subject in SUBJECTS if name in subject.names)
+            expected[number] = subject.on_the_host if policy.shares_host else subject.apart
+    return expected
+
+
+def test_every_call_belongs_to_one_subject() -> None:
+    known = {name for numbers in SYSCALL_NUMBERS.values() for name in numbers}
+    placed = [name for subject in SUBJECTS for name in subject.names] + [*EXECUTION]
+    assert sorted(placed) == sorted(known)
+
+
+@every_machine
+@every_policy
+def test_every_number_has_the_answer_of_its_subject(policy: FilterPolicy, machine: str) -> None:
+    expected = expected_without_arguments(policy, machine)
+    numbers = range(max(expected) + 11)
+    assert {number: answered(policy, machine, number) for number in numbers} == {
+        number: expected.get(number, "ENOSYS") for number in numbers
+    }
+
+
+@every_machine
+@every_policy
+def test_arguments_are_judged_where_they_matter(policy: FilterPolicy, machine: str) -> None:
+    numbers = SYSCALL_NUMBERS[machine]
+    wrong = [
+        (case, got)
+        for case in CASES
+        if case.name in numbers
+        and case.may_execute in (None, policy.may_execute)
+        and case.shares_host in (None, policy.shares_host)
+        and (got := answered(policy, machine, numbers[case.name], case.arguments)) != case.answer
+    ]
+    assert wrong == []
+
+
+@every_machine
+@every_policy
+def test_arguments_make_no_difference_to_any_other_call(policy: FilterPolicy, machine: str) -> None:
+    judged = {case.name for case in CASES}
+    chance = random.Random(0)
+    expected = expected_without_arguments(policy, machine)
+    for name, number in SYSCALL_NUMBERS[machine].items():
+        if name in judged:
+            continue
+        for _ in range(8):
+            arguments = tuple(chance.getrandbits(chance.choice([1, 8, 16, 32, 64])) for _ in range(6))
+            assert answered(policy, machine, number, arguments) == expected[number], (name, arguments)
+
+
+@every_machine
+@every_policy
+def test_numbers_beyond_the_tables_are_unknown(policy: FilterPolicy, machine: str) -> None:
+    for number in (512, 547, 999, 1023, 4096, 0x3FFF_FFFF, 0x8000_0000, 0xC000_0000, 0xFFFF_FFFE, -1):
+        assert answered(policy, machine, number) == "ENOSYS"
+
+
+@every_policy
+def test_the_second_convention_of_x86_64_kills(policy: FilterPolicy) -> None:
+    for number in (*range(548), 999, 0x3FFF_FFFF):
+        assert answered(policy, "x86_64", 0x4000_0000 | number) == KILL
+    for number in (0, 1, 220, 512):
+        assert answered(policy, "aarch64", 0x4000_0000 | number) == "ENOSYS"
+
+
+@every_machine
+@every_policy
+def test_a_call_of_any_other_architecture_kills(policy: FilterPolicy, machine: str) -> None:
+    program = compile_filter(policy, machine)
+    for other in ARCHITECTURES:
+        if other != machine:
+            assert {meaning(decide(program, other, number).answer) for number in range(600)} == {KILL}
+
+
+@every_machine
+@every_policy
+def test_the_kernel_would_take_the_filter_and_it_is_short(policy: FilterPolicy, machine: str) -> None:
+    assert check(compile_filter(policy, machine)) < 256
+
+
+@every_machine
+@every_policy
+def test_what_a_program_does_most_is_decided_at_once_and_by_its_number(policy: FilterPolicy, machine: str) -> None:
+    """Of a call that is allowed whatever its arguments, the kernel remembers the answer and asks no filter again."""
+    program = compile_filter(policy, machine)
+    judged = {case.name for case in CASES}
+    for name, number in SYSCALL_NUMBERS[machine].items():
+        outcome: Outcome = decide(program, machine, number)
+        if name not in judged:
+            assert outcome.looked_at == (4, 0), f"{name} is decided by more than its architecture and number"
+        if name in ("read", "write", "epoll_wait", "epoll_pwait", "futex", "mmap", "munmap", "clock_gettime", "close"):
+            assert outcome.steps <= 12
+
+
+@pytest.mark.parametrize("machine", ["i686", "riscv64", "aarch64_be", "armv7l", ""])
+def test_no_filter_is_made_for_an_architecture_without_a_table(machine: str) -> None:
+    with pytest.raises(NotImplementedError, match="no filter of system calls for the architecture"):
+        compile_filter(POLICIES[0], machine)
+
+
+@every_machine
+def test_the_same_policy_is_always_the_same_filter_and_another_is_another(machine: str) -> None:
+    again = compile_filter.__wrapped__
+    assert [again(policy, machine) for policy in POLICIES] == [compile_filter(policy, machine) for policy in POLICIES]
+    assert len({compile_filter(policy, machine) for policy in POLICIES}) == len(POLICIES)
+
+
+@every_machine
+def test_nothing_is_allowed_on_the_host_or_without_execution_that_is_refused_otherwise(machine: str) -> None:
+    numbers = SYSCALL_NUMBERS[machine]
+    calls = [(number, ()) for number in range(max(numbers.values()) + 11)]
+    calls += [(numbers[case.name], case.arguments) for case in CASES if case.name in numbers]
+    for number, arguments in calls:
+        for policy in POLICIES:
+            if answered(policy, machine, number, arguments) == ALLOW:
+                wider = FilterPolicy(may_execute=True, shares_host=False)
+                assert answered(wider, machine, number, arguments) == ALLOW
+
+
+@every_machine
+@every_policy
+def test_a_library_of_other_authors_compiles_the_same_policy_to_the_same_answers(
+    policy: FilterPolicy, machine: str
+) -> None:
+    try:
+        library = Library()
+    except OSError as error:
+        pytest.skip(f"libseccomp cannot be loaded: {error}")
+    expected = expected_without_arguments(policy, machine)
+    numbers = {name: number for name, number in SYSCALL_NUMBERS[machine].items() if library.knows(name, machine)}
+    assert len(numbers) > 300
+    theirs = filter_of_libseccomp(
+        library, policy, machine, {name: expected[number] for name, number in numbers.items()}
+    )
+    ours = compile_filter(policy, machine)
+    check(theirs)
+    judged = {case.name for case in CASES}
+    chance = random.Random(1)
+    calls = [(numbers[case.name], case.arguments) for case in CASES if case.name in numbers]
+    for name, number in numbers.items():
+        calls += [
+            (number, tuple(chance.getrandbits(chance.choice([0, 1, 4, 8, 13, 32, 64])) for _ in range(6)))
+            for _ in range(100 if name in judged else 1)
+        ]
+    for number, arguments in calls:
+        mine, other = (meaning(decide(program, machine, number, arguments).answer) for program in (ours, theirs))
+        assert mine == other, (number, arguments)
