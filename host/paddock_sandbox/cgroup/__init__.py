@@ -1,0 +1,21 @@
+"""Limit what a worker and all it starts may use, by the kernel's control groups, where this process may make them.
+
+`CgroupHome.find` learns by doing where that is, on either version of control groups, as root and as an ordinary user;
+the groups it then makes are limited, read, emptied and removed by plain files. Every error is an OSError that names the
+file. Everything here waits for the kernel, bounded in time: not for the thread of an event loop.
+"""
+
+from paddock_sandbox.cgroup.group import Cgroup, CgroupReadings
+from paddock_sandbox.cgroup.home import CgroupHome
+from paddock_sandbox.cgroup.place import CONTROLLERS, Advice, CgroupPlace, CgroupProblem, Controller
+
+__all__ = [
+    "CONTROLLERS",
+    "Advice",
+    "Cgroup",
+    "CgroupHome",
+    "CgroupPlace",
+    "CgroupProblem",
+    "CgroupReadings",
+    "Controller",
+]

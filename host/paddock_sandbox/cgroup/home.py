@@ -1,0 +1,146 @@
+"""Where this process may make groups for its workers.
+
+Found out by doing it, because neither permissions nor what is written in the hierarchy tell reliably.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddock_sandbox.cgroup.group import Cgroup
+from paddock_sandbox.cgroup.hierarchy import hierarchies
+from paddock_sandbox.cgroup.place import CONTROLLERS, CgroupPlace, CgroupProblem, Controller
+from paddock_sandbox.cgroup.search import search
+from paddock_sandbox.cgroup.trial import Trial
+
+# Whose group it is: a process number, and the namespace in which it is one.
+_OURS = re.compile(r"paddock-(?P<pid>[1-9][0-9]*)-(?P<namespace>[0-9]+)-")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The host that groups are made for: its number, and the namespace of processes in which it has that."""
+
+    pid: int
+    namespace: int
+
+    @classmethod
+    def here(cls) -> Owner:
+        """Return the calling process."""
+        return cls(os.getpid(), _pid_namespace())
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its groups begin."""
+        return f"paddock-{self.pid}-{self.namespace}-"
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupHome:
+    """The groups in which others can be made, one in each hierarchy of use, and why a controller is missing."""
+
+    places: tuple[CgroupPlace, ...] = ()
+    problems: tuple[CgroupProblem, ...] = ()
+    owner: Owner = field(default_factory=Owner.here)
+
+    @classmethod
+    def find(cls) -> CgroupHome:
+        """Try where groups can be made for children of this process; never raises.
+
+        Starts and ends an idle process where one is needed to try with, and leaves nothing behind, with one exception:
+        a process that is alone with its children in a group of version 2 moves them and itself into a group below,
+        because that is the only way to have limits there. Takes some 30 ms.
+        """
+        owner = Owner.here()
+        wanted = frozenset(CONTROLLERS)
+        found, problems = hierarchies(wanted)
+        places: list[CgroupPlace] = []
+        with Trial(owner.prefix) as trial:
+            for hierarchy in found:
+                outcome = search(hierarchy, trial, owner.prefix)
+                places += [outcome.place] if outcome.place is not None else []
+                problems += outcome.problems
+        return cls(tuple(places), tuple(sorted(problems, key=lambda problem: problem.controller)), owner)
+
+    @property
+    def controllers(self) -> frozenset[Controller]:
+        """What groups made here can limit."""
+        return frozenset(name for place in self.places for name in place.controllers)
+
+    def create(self, name: str) -> Cgroup:
+        """Make a group, without limits; its folder's name begins `paddock-<pid>-` with the finder's, and is unique.
+
+        Raises:
+            OSError: It could not be made; then none of its folders is left.
+            ValueError: The name could not be part of a folder's.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be part of a control group's name")
+        return Cgroup.make(self.places, f"{self.owner.prefix}{name}-{os.urandom(4).hex()}")
+
+    def remove_stale(self) -> int:
+        """Remove the empty groups of hosts that are dead; return how many folders were removed.
+
+        A host of another namespace of processes cannot be known to be dead, so its groups stay, as do those whose
+        host's number was given to another process, until that ends.
+        """
+        return sum(_is_removed(directory) for place in self.places for directory in self._stale_in(place))
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the home as plain data."""
+        return {
+            "places": [place.as_list() for place in self.places],
+            "problems": [
+                [problem.controller, problem.tried, problem.error, problem.advice] for problem in self.problems
+            ],
+            "owner": [self.owner.pid, self.owner.namespace],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> CgroupHome:
+        """Rebuild a home from plain data; the groups made there are still those of who found it."""
+        return cls(
+            tuple(map(CgroupPlace.from_list, data["places"])),
+            tuple(CgroupProblem(*problem) for problem in data["problems"]),
+            Owner(*data["owner"]),
+        )
+
+    def _stale_in(self, place: CgroupPlace) -> Iterator[str]:
+        try:
+            names = os.listdir(place.directory)
+        except OSError:
+            return
+        for name in names:
+            match = _OURS.match(name)
+            if match is not None and int(match["namespace"]) == self.owner.namespace and not _lives(int(match["pid"])):
+                yield os.path.join(place.directory, name)
+
+
+def _pid_namespace() -> int:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass  # another user's; no number of ours
+    return True
+
+
+def _is_removed(directory: str) -> bool:
+    try:
+        os.rmdir(directory)
+    except OSError:
+        return False  # still in use, or another host was quicker
+    return True

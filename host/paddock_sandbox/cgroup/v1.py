@@ -1,0 +1,50 @@
+"""The files of a group of version 1: one hierarchy for each controller, or for several that were mounted together."""
+
+from __future__ import annotations
+
+import errno
+
+from paddock_sandbox.cgroup import files
+from paddock_sandbox.cgroup.quota import period_and_quota
+
+
+def limit_memory(directory: str, most_bytes: int) -> None:
+    """Limit memory, and swap along with it; called once, on a group without limits."""
+    files.write(directory, "memory.limit_in_bytes", most_bytes)
+    # Memory and swap together: so none is left for swap. Absent where the kernel was started without `swapaccount=1`.
+    if files.exists(directory, "memory.memsw.limit_in_bytes"):
+        files.write(directory, "memory.memsw.limit_in_bytes", most_bytes)
+    else:
+        files.write(directory, "memory.swappiness", 0)
+
+
+def limit_cpu(directory: str, share: float) -> None:
+    """Limit processor time to a share of one processor."""
+    period, quota = period_and_quota(share)
+    files.write(directory, "cpu.cfs_period_us", period)
+    try:
+        files.write(directory, "cpu.cfs_quota_us", quota)
+    except OSError as error:
+        # With numbers in range it means that a group around this one is allowed less already; the kernel keeps that.
+        if error.errno != errno.EINVAL:
+            raise
+
+
+def memory_peak(directory: str) -> int | None:
+    """Return the most memory that was ever used, the page cache included."""
+    return files.number(directory, "memory.max_usage_in_bytes")
+
+
+def memory_kills(directory: str) -> int:
+    """Return how many processes the kernel killed because the group was at its limit."""
+    kills = files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
+    # The counter also counts what was killed because the whole machine was out of memory. Not told apart by `failcnt`,
+    # which some kernels leave at zero: a group killed at its limit has been close to it.
+    limit = files.number(directory, "memory.limit_in_bytes")
+    peak = files.number(directory, "memory.max_usage_in_bytes")
+    return kills if peak >= limit - limit // 16 else 0
+
+
+def cpu_throttled_seconds(directory: str) -> float:
+    """Return for how long the group had to wait, having used its share."""
+    return files.table(directory, "cpu.stat")["throttled_time"] / 1e9
