@@ -6,8 +6,10 @@ force, or raises naming the step and the path. The caller gave up new privileges
 would stay free. Mounting is impossible afterwards.
 
 Never covered, and so left to other layers: what was opened before; looking at names and metadata (`stat`, `access`,
-`chdir`) and changing it (`chmod`, `chown`, `utime`, `setxattr`); and, before ABI 9, connecting to a socket that lies
-in the file system.
+`chdir`) and changing them (`chmod`, `chown`, `utime`, `setxattr`); listening at a TCP port that the kernel picks;
+reading the environment and the memory map of another process, by /proc, where CAP_PERFMON or CAP_SYS_ADMIN is still
+held; and, before ABI 9, connecting to a socket that lies in the file system. Who may run the loader of programs may
+have it run whatever may be read.
 """
 
 from __future__ import annotations
@@ -163,7 +165,11 @@ class Handled(NamedTuple):
 
 
 def abi() -> int:
-    """Return the version of Landlock in the running kernel; 0 when it has none or has it switched off."""
+    """Return the version of Landlock in the running kernel; 0 when it has none or has it switched off.
+
+    Raises:
+        OSError: The question itself was refused, as a container's filter may do.
+    """
     try:
         return call("landlock_create_ruleset", None, 0, _CREATE_RULESET_VERSION)
     except OSError as error:

@@ -76,10 +76,12 @@ def in_a_child(act):
     if code:
         raise OSError(code, os.strerror(code) if code > 0 else "killed")
 
+nowhere = os.open("/dev/null", os.O_WRONLY)  # now, while it can be opened
+
 def output_of(*command):
     "What a program prints; OSError when it cannot be started, or when it fails."
     reading, writing = os.pipe()
-    actions = [(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)]
+    actions = [(os.POSIX_SPAWN_DUP2, writing, 1), (os.POSIX_SPAWN_DUP2, nowhere, 2)]
     try:
         child = os.posix_spawn(command[0], command, {{}}, file_actions=actions)
         os.close(writing)
@@ -102,8 +104,7 @@ def tell(value):
 
 def run(program: str, given: object = None, *, user: str = USERS[0]) -> Any:
     """Run a program and return what it tells; `given` is what it finds under that name."""
-    if user not in USERS:
-        pytest.skip(f"these tests run as {USERS[0]} and cannot become {user}")
+    _need(user)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _PRELUDE + program, json.dumps([user, given])],
         stdin=subprocess.DEVNULL,
@@ -118,6 +119,7 @@ def run(program: str, given: object = None, *, user: str = USERS[0]) -> Any:
 @contextmanager
 def ground(user: str) -> Iterator[Path]:
     """A folder that belongs to the user and that the user can reach, which those of pytest are not."""
+    _need(user)
     folder = Path(tempfile.mkdtemp(prefix="paddock-test-")).resolve()
     try:
         if user == "ordinary" and os.geteuid() == 0:
@@ -125,3 +127,8 @@ def ground(user: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def _need(user: str) -> None:
+    if user not in USERS:
+        pytest.skip(f"these tests run as {USERS[0]} and cannot become {user}")
