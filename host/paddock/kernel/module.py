@@ -24,13 +24,14 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.registrations import Registrations
 from paddock.plan.models import ModuleEntry
+from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.module_process import ModuleProcess
 from paddock.process.supervisor import Supervisor
 from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.channel import FOREVER, Channel
+from paddock.rpc.channel import Channel
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
@@ -38,19 +39,16 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS
 from paddock_sdk.protocol import (
-    MAX_FRAME_BYTES,
     PROTOCOL_VERSION,
     Connection,
     LocalProtocolError,
+    OverBudgetError,
     RemoteProtocolError,
     Role,
 )
 from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
-_RUNTIME_MAX: Final = {"tool": 120.0, "hook": 30.0, "context": 60.0, "provider": 600.0, "orchestrator": FOREVER}
-_START_MAX: Final = 60.0  # seconds from launch to mounted; importing a vendor's SDK on a busy machine takes ten
-_FRAME_MAX: Final = {"tool": 4 * 1024 * 1024, "hook": 4 * 1024 * 1024}
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
 _DENIALS_KEPT: Final = 100
 
@@ -76,6 +74,7 @@ class HostedModule:
         router: Router,
         mirrors: Mirrors,
         config: dict[str, Any],
+        limits: ResourceLimits,
     ) -> None:
         self.entry = entry
         self.resolution = resolution
@@ -83,13 +82,11 @@ class HostedModule:
         self.authority = Authority(entry)
         self.denials: list[Denial] = []
         self.allowance = Allowance()
-        self.runtime_max = _RUNTIME_MAX[entry.kind] if entry.limits.runtime_max is None else entry.limits.runtime_max
+        self.limits = limits
         self.wants_session_ready = False
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
-        self._frame_max = _FRAME_MAX.get(entry.kind, MAX_FRAME_BYTES)
-        self._start_max = _START_MAX if entry.limits.start_max is None else entry.limits.start_max
         self._router = router
         self._mirrors = mirrors
         self._config = config
@@ -146,19 +143,21 @@ class HostedModule:
             is_restart = self._was_mounted
             process = await self.supervisor.start()
             self._level = process.ready.lockdown.level
-            peer = Peer(self.name, self.kind, self._router, self.authority, self.runtime_max)
-            peer.channel = Channel(Connection(Role.HOST, receive_limit=self._frame_max), peer)
+            peer = Peer(
+                self.name, self.kind, self._router, self.authority, self.limits.runtime_max, self.limits.calls_max
+            )
+            peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life()
             self.allowance = Allowance()
             try:
-                with anyio.fail_after(self._start_max):
+                with anyio.fail_after(self.limits.start_max):
                     await self._bring_up(process, peer, is_restart)
             except TimeoutError as exc:
-                limit = LimitHit("start_max", f"{self._start_max:g} s", "", "host timer")
+                limit = LimitHit("start_max", f"{self.limits.start_max:g} s", "", "host timer")
                 self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
-                said = f"it was not mounted within {self._start_max:g} s"
+                said = f"it was not mounted within {self.limits.start_max:g} s"
                 raise ModuleLoadError(self.name, "start", said, report=await self._death()) from exc
             except LocalProtocolError as exc:
                 self._abandon(peer, ExitReason.START, detail=str(exc))
@@ -212,7 +211,7 @@ class HostedModule:
             raise ModuleLoadError(
                 self.name, "handshake", f"it speaks protocol {spoken!r}; this host speaks {PROTOCOL_VERSION}"
             )
-        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self._frame_max})
+        welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
 
     async def _mount(self, peer: Peer) -> None:
@@ -266,7 +265,7 @@ class HostedModule:
         Raises:
             TimeoutError: it has not taken note within the time it has to start.
         """
-        with anyio.fail_after(self._start_max):
+        with anyio.fail_after(self.limits.start_max):
             await self._ask_ready()
 
     async def _ask_ready(self) -> None:
@@ -297,12 +296,15 @@ class HostedModule:
     def on_violation(self, error: RemoteProtocolError) -> None:
         """The module broke the protocol; it is ended for that."""
         _log.warning("module `%s` broke the protocol: %s", self.name, error)
-        self.supervisor.end(ExitReason.PROTOCOL, detail=str(error))
+        limit = None
+        if isinstance(error, OverBudgetError):
+            limit = LimitHit(error.limit, str(error.allowed), str(error.observed), "protocol")
+        self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
 
     def on_overdue(self, call: RoutedCall, method: str) -> None:
         """A call has run longer than it may; the module is ended for that."""
         self.supervisor.call_in_flight = method
-        limit = LimitHit("runtime_max", f"{self.runtime_max:g} s", "", "host timer")
+        limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:

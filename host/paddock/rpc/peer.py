@@ -71,9 +71,18 @@ class Peer:
         authority: what it may do beyond its own objects.
         router: what this worker's requests are handed to.
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
+        calls_max: how many of its own requests may wait for an answer.
     """
 
-    def __init__(self, name: str, kind: str, router: Switchboard, authority: Authority, runtime_max: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        router: Switchboard,
+        authority: Authority,
+        runtime_max: float,
+        calls_max: int,
+    ) -> None:
         self.name = name
         self.kind = kind
         self.authority = authority
@@ -81,6 +90,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
+        self.calls_max = calls_max
         self.channel: Channel
         self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, IncomingCall] = {}

@@ -20,12 +20,19 @@ from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
-from paddock_sdk.protocol import Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol import (
+    Flag,
+    Frame,
+    HandleEntry,
+    Kind,
+    LocalProtocolError,
+    OverBudgetError,
+    RemoteProtocolError,
+)
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
-_MAX_OPEN: Final = 2048  # requests of one worker that wait for an answer; a busy orchestrator has tens
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
@@ -90,8 +97,9 @@ class Router:
 
     def on_request(self, peer: Peer, request: Frame) -> None:
         """Route one request; the answer goes back by itself."""
-        if len(peer.incoming) >= _MAX_OPEN:
-            raise RemoteProtocolError(f"more than {_MAX_OPEN} requests that wait for their answers")
+        if len(peer.incoming) >= peer.calls_max:
+            message = f"more than {peer.calls_max} requests that wait for their answers"
+            raise OverBudgetError("calls_max", allowed=peer.calls_max, observed=peer.calls_max + 1, message=message)
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]

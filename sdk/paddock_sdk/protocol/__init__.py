@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from paddock_sdk.protocol.connection import Connection, Role
 from paddock_sdk.protocol.decoder import FrameDecoder
-from paddock_sdk.protocol.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.errors import LocalProtocolError, OverBudgetError, ProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -43,6 +43,7 @@ __all__ = [
     "ProtocolError",
     "LocalProtocolError",
     "RemoteProtocolError",
+    "OverBudgetError",
     "Frame",
     "Kind",
     "Flag",

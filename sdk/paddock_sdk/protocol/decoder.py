@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock_sdk.protocol.errors import RemoteProtocolError
+from paddock_sdk.protocol.errors import OverBudgetError, RemoteProtocolError
 from paddock_sdk.protocol.frames import HEADER_BYTES, LENGTH, MAX_FRAME_BYTES, Frame, decode_frame
 
 _RESIDENT_BYTES: Final = 64 * 1024
@@ -58,7 +58,8 @@ class FrameDecoder:
             if size < HEADER_BYTES:
                 raise RemoteProtocolError(f"a frame of {size} bytes is shorter than its header")
             if size > self._max:
-                raise RemoteProtocolError(f"a frame of {size} bytes is over the limit of {self._max}")
+                message = f"a frame of {size} bytes is over the limit of {self._max}"
+                raise OverBudgetError("frame_max", allowed=self._max, observed=size, message=message)
             if end - start < size:
                 if size > _RESIDENT_BYTES:
                     self._start_large(size, start, end)

@@ -18,3 +18,13 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """Raised when the peer sent bytes that the protocol does not allow; the connection is then unusable."""
+
+
+class OverBudgetError(RemoteProtocolError):
+    """Raised when the peer sent more than it may: `limit` names the budget, `allowed` and `observed` are its numbers."""
+
+    def __init__(self, limit: str, *, allowed: int, observed: int, message: str) -> None:
+        self.limit = limit
+        self.allowed = allowed
+        self.observed = observed
+        super().__init__(message)

@@ -31,6 +31,8 @@ _MOST_FDS: Final = 250  # the kernel passes 253 at once
 class Unborn:
     """The init of a worker to be, in its namespaces, with a root that has `shared` in it, waiting to be told the rest.
 
+    The request's profile has to have those mounts too, under none of its others.
+
     Raises:
         OSError: It cannot be made; it has been ended.
     """
@@ -56,7 +58,7 @@ class Unborn:
         Raises:
             OSError: It cannot be; it has been ended.
         """
-        own = SandboxProfile.from_dict(request["profile"]).mounts[len(self.shared) :]
+        own = _without(self.shared, request)
         self._or_abandon(lambda: self._tell(request, own, fds))
         self._line.close()
 
@@ -126,8 +128,8 @@ def _grow(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
     try:
         if isinstance(root, OSError):
             raise root
-        profile = SandboxProfile.from_dict(request["profile"])
-        _finish(root, profile, profile.mounts[len(shared) :], trees if ids is None else None)
+        own = _without(shared, request)
+        _finish(root, SandboxProfile.from_dict(request["profile"]), own, trees if ids is None else None)
         socket.send_fds(to_worker, [msgpack.packb([request, root.missing])], [rpc, stdout, stderr, lifeline])
         init.give_up_powers()
         init.see_to_the_end(worker, lifeline)
@@ -154,6 +156,11 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
     root.attach_scratch(profile.scratch, profile.tmp_bytes)
     root.attach(own, opened)
     root.enter()
+
+
+def _without(shared: Sequence[Mount], request: dict[str, Any]) -> list[Mount]:
+    """Return the mounts of a request that are not made yet, in their order."""
+    return [mount for mount in SandboxProfile.from_dict(request["profile"]).mounts if mount not in shared]
 
 
 def _wait_to_cross(line: socket.socket) -> NoReturn:

@@ -77,17 +77,16 @@ class _Nursery:
         self._is_wanted = False
 
     def take(self, mounts: Sequence[Mount]) -> birth.Unborn:
-        """Return an unborn whose root has nothing but the first of these mounts.
+        """Return an unborn whose root has some of these mounts already, and none that others are to lie over.
 
         Raises:
             OSError: None could be made.
         """
-        if tuple(mounts[: len(self._shared)]) != self._shared:
+        if not _can_be_first(self._shared, mounts):
             return birth.Unborn(())
-        ready, self._next = self._next, None
-        unborn = ready or birth.Unborn(self._shared)
         self._is_wanted = True
-        return unborn
+        ready, self._next = self._next, None
+        return ready or birth.Unborn(self._shared)
 
     def refill(self) -> None:
         """Have one ready, if any was ever asked for."""
@@ -96,6 +95,14 @@ class _Nursery:
                 self._next = birth.Unborn(self._shared)
             except OSError:
                 self._is_wanted = False  # whoever asks is told why
+
+
+def _can_be_first(first: Sequence[Mount], mounts: Sequence[Mount]) -> bool:
+    """Return whether `mounts` comes to the same when `first` of them are made before the others."""
+    others = set(mounts).difference(first)
+    return len(others) == len(set(mounts)) - len(first) and not any(
+        mount.target.startswith(other.target.rstrip("/") + "/") for other in others for mount in first
+    )
 
 
 def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:

@@ -20,6 +20,7 @@ from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
 from paddock.kernel.service import HostService
 from paddock.plan.models import EntryPlace, ModuleEntry
+from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
@@ -132,7 +133,7 @@ class Hosted:
             import_root=Path("/nowhere"), package="nothing", attribute="mount", package_dir=Path("/nowhere/nothing")
         )
         supervisor = ScriptedSupervisor(self._stack)
-        hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {})  # type: ignore[arg-type]
+        hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {}, ResourceLimits.of(read))  # type: ignore[arg-type]
         self.modules.add(hosted)
         return hosted
 

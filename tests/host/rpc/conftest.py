@@ -123,7 +123,7 @@ class Network:
         ours.setblocking(False)
         worker = ScriptedWorker(theirs)
         self._stack.callback(worker.close)
-        peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max)
+        peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max, calls_max=2048)
         peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
