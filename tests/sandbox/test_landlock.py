@@ -657,6 +657,25 @@ def test_a_container_that_forbids_the_question_is_an_error(monkeypatch: pytest.M
         landlock.abi()
 
 
+@pytest.mark.parametrize(("version", "flags"), [(1, 0), (6, 0), (7, 0b101), (10, 0b101)])
+def test_refusals_stay_out_of_the_machines_log_where_the_kernel_can_be_told_so(
+    version: int, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def accept(name: str, *arguments: object) -> int:
+        if name == "landlock_create_ruleset":
+            return os.open(os.devnull, os.O_RDONLY)
+        assert name == "landlock_restrict_self"
+        asked.append(arguments[1])
+        return 0
+
+    monkeypatch.setattr(landlock, "abi", lambda: version)
+    monkeypatch.setattr(landlock, "call", accept)
+    landlock.restrict([])
+    assert asked == [flags]
+
+
 def _refusing(number: int) -> Callable[..., int]:
     def refuse(name: str, *arguments: object) -> int:
         raise OSError(number, f"{name}: {os.strerror(number)}")
