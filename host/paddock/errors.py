@@ -8,7 +8,8 @@ written for the contracts catches it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, Protocol
@@ -260,6 +261,69 @@ class LimitNotEnforcedError(PaddockError):
         )
 
 
+class UnenforcedLimitError(PlanError):
+    """Raised for limits that a person wrote and that nothing enforces at isolation level `level`."""
+
+    def __init__(self, problems: Iterable[PlanProblem], *, level: str) -> None:
+        self.level = level
+        super().__init__(problems)
+
+
+class GrantError(PlanError):
+    """Raised for grants that cannot be given as they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFailure:
+    """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), what would help."""
+
+    step: str
+    errno: int
+    reason: str
+    fix: str = ""
+
+    def describe(self) -> str:
+        """Return it as one line of text."""
+        name = errno.errorcode.get(self.errno, "")
+        return f"{self.step}: {self.reason}{f' ({name})' if name and name not in self.reason else ''}"
+
+
+class IsolationUnavailableError(PaddockError):
+    """Raised when none of the isolation levels `wanted`, at `place` in the plan, can be had; `failures` say why."""
+
+    exit_code = 1
+
+    def __init__(
+        self, wanted: Iterable[str], *, place: str, failures: Mapping[str, LevelFailure], hints: Iterable[str] = ()
+    ) -> None:
+        self.wanted = tuple(wanted)
+        self.place = place
+        self.failures = dict(failures)
+        names = " nor ".join(f"`{level}`" for level in self.wanted)
+        either = "neither " if len(self.wanted) > 1 else ""
+        super().__init__(
+            _at(place, f"{either}isolation level {names} {'can' if either else 'cannot'} be had on this machine"),
+            detail=[f"{level}: {failure.describe()}" for level, failure in self.failures.items()],
+            hints=_unique([*(failure.fix for failure in self.failures.values() if failure.fix), *hints]),
+        )
+
+
+class IsolationRefusedError(PaddockError):
+    """Raised for a level below those of `minimum` that a plan asks for and nobody accepted."""
+
+    exit_code = 4
+
+    def __init__(self, level: str, *, place: str, minimum: Iterable[str], missing: Iterable[str]) -> None:
+        self.level = level
+        self.place = place
+        self.minimum = tuple(minimum)
+        super().__init__(
+            _at(place, f"isolation level `{level}` is weaker than {' and '.join(f'`{one}`' for one in self.minimum)}"),
+            detail=[f"not given: {sentence}" for sentence in missing],
+            hints=[f"`--trust-plan` accepts what the plan says, `--isolation {level}` this level alone"],
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Denial:
     """A refused act: `caller` wanted to do `operation` to `target`; `grant` is the line that allows it, if one can."""
@@ -307,6 +371,10 @@ def _last_lines(traceback: str) -> list[str]:
     if len(lines) > _MAX_TRACEBACK_LINES:
         return [f"… {len(lines) - _MAX_TRACEBACK_LINES} lines left out", *lines[-_MAX_TRACEBACK_LINES:]]
     return lines
+
+
+def _at(place: str, text: str) -> str:
+    return f"{place}: {text}" if place else text
 
 
 def _unique(lines: Iterable[str]) -> list[str]:

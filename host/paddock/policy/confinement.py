@@ -1,0 +1,190 @@
+"""What one module is shut into: the profile that its process applies to itself, compiled from what its entry grants.
+
+Decides and starts nothing. Every path is followed here, once; none in a profile is a link. All that is wrong with an
+entry's grants is one error, which names each place in the plan and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from paddock.plan.models import ModuleEntry
+from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.rlimits import ResourceLimit
+from paddock_sources import Resolution
+
+from .enforcement import LEVELS_WITH_NAMESPACES
+from .fixed_paths import FixedPaths
+from .granted_path import GrantedPath
+from .grants import Grants
+from .guarded_paths import GuardedPaths
+from .limits import ResourceLimits
+from .mount_table import MountTable
+from .owner import Owner
+from .programs import show_system
+from .runtime_paths import RuntimePaths
+from .watchlist import Watchlist
+
+# Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and 240 can be had.
+_MAX_PROTECTED: Final = 40
+_MAX_SHOWN: Final = 5
+_TASKS_OF_OURS: Final = 2  # its init, and the worker itself
+_THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a stack and an arena of the allocator
+_LOCKED_BYTES: Final = 64 << 10
+_MAX_RLIMIT: Final = 2**63 - 1
+# Programs ask who runs them. With a root of its own, a worker has files of its own in their place.
+_ACCOUNTS: Final = tuple(map(Path, ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf")))
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A profile, and what went into it: `grants`, the guarded paths in them, and which of these are `protected`.
+
+    `folder` is where the module starts: the working directory if it may see any of it, else its private folder.
+    """
+
+    profile: SandboxProfile
+    folder: Path
+    grants: Grants = field(default_factory=Grants)
+    guarded: tuple[GuardedPaths, ...] = ()
+    protected: tuple[Path, ...] = ()
+    home: Path = Path("/")
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what is granted, and what is left out of it, as a person is shown it."""
+        return (*self.grants.lines(), *(f"not write {path}" for path in self.protected), *self._notes())
+
+    def watchlist(self) -> Watchlist:
+        """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
+        return Watchlist.take(self.guarded, self.home, {*self.protected, *self._granted()})
+
+    def _granted(self) -> set[Path]:
+        return {path.path for path in self.grants.writes}
+
+    def _notes(self) -> Iterator[str]:
+        kept = {*self.protected, *self._granted()}
+        exposed = [path for one in self.guarded for path in one.existing if path not in kept]
+        for path in exposed[:_MAX_SHOWN]:
+            yield f"note: other programs run {path}, and nothing keeps it from being written"
+        if len(exposed) > _MAX_SHOWN:
+            yield f"note: so it is with {len(exposed) - _MAX_SHOWN} more"
+        for one in self.guarded:
+            if not one.is_complete:
+                yield f"note: {one.folder} holds too much to look for every repository in it"
+
+
+def confine(
+    entry: ModuleEntry,
+    *,
+    level: IsolationLevel,
+    resolution: Resolution,
+    working_dir: Path,
+    runtime: RuntimePaths,
+    limits: ResourceLimits,
+    owner: Owner,
+    scratch: Path,
+    modules: Iterable[Resolution] = (),
+    kept: Iterable[Path] = (),
+) -> Confinement:
+    """Return what a plan entry's module is shut into at `level`.
+
+    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it. No
+    module of a session may change the code of one of its `modules`, nor the files and folders that are to be `kept`.
+
+    Raises:
+        GrantError: Something cannot be granted as it is written.
+    """
+    by_mounts = level in LEVELS_WITH_NAMESPACES
+    fixed = FixedPaths.of(resolution, modules, runtime.installation, kept)
+
+    def check_write(granted: GrantedPath) -> None:
+        if level != "none":
+            fixed.refuse(granted, by_mounts=by_mounts)
+
+    grants = Grants.of(entry, working_dir, owner, check_write)
+    if level == "none":
+        return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
+
+    guarded = tuple(GuardedPaths.find(path.path, owner.home) for path in grants.writes if path.is_directory)
+    protected = _to_protect(guarded, grants) if by_mounts else ()
+    table = MountTable()
+    _show_runtime(table, runtime, grants, by_mounts=by_mounts)
+    for path in grants.paths:
+        table.grant(path.path, writable=path in grants.writes)
+    for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
+        table.fix(folder)
+    table.fix(fixed.codes[0].root, mappable=True)
+    if by_mounts:
+        _show_spellings(table, grants)
+    profile = SandboxProfile(
+        level=level,
+        mounts=table.mounts() if by_mounts else _by_source(table.mounts()),
+        programs=grants.executable(),
+        rlimits=_rlimits(limits, level),
+        scratch=str(scratch),
+        tmp_bytes=limits.tmp_max,
+    )
+    folder = working_dir if _sees_any_of(working_dir, grants) else scratch
+    return Confinement(profile, folder, grants, guarded, protected, owner.home)
+
+
+def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
+    seen = [path.path for path in grants.paths]
+    if grants.may_run:
+        show_system(table, grants.programs)
+        seen.append(Path("/usr"))
+        if not by_mounts:
+            for path in _ACCOUNTS:
+                if path.exists():
+                    table.grant(path.resolve())
+    runtime.show(table, by_mounts=by_mounts, seen=seen)
+
+
+def _show_spellings(table: MountTable, grants: Grants) -> None:
+    """Have granted paths be seen under the names they were granted by, where no link that is seen leads there.
+
+    Once everything else is in the table, outer names first: nothing can be mounted by way of a link.
+    """
+    for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
+        if ".." not in path.spelled.parts and not table.is_seen(path.spelled):
+            table.grant(path.path, path.spelled, writable=path in grants.writes)
+
+
+def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants) -> tuple[Path, ...]:
+    granted = {path.path for path in grants.writes}
+    found = dict.fromkeys(path for one in guarded for path in one.to_protect(granted))
+    return tuple(found)[:_MAX_PROTECTED]
+
+
+def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Return each place once, under the name it has for everybody; what may be done with it adds up."""
+    places: dict[str, Mount] = {}
+    for mount in mounts:
+        other = places.get(mount.source, mount)
+        writable, mappable = mount.writable or other.writable, mount.mappable or other.mappable
+        places[mount.source] = Mount(mount.source, mount.source, writable, mappable)
+    return tuple(places.values())
+
+
+def _sees_any_of(folder: Path, grants: Grants) -> bool:
+    return any(folder.is_relative_to(path.path) or path.path.is_relative_to(folder) for path in grants.paths)
+
+
+def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLimit, ...]:
+    # Far more addresses than memory: libraries reserve what they never touch. Stops only what is beyond all reason, on
+    # machines where nothing counts memory at once.
+    addresses = 4 * limits.memory_max + (1 << 30) + limits.tasks_max * _THREAD_BYTES
+    values = {
+        "NOFILE": limits.open_files_max,
+        "FSIZE": limits.file_size_max,
+        "AS": addresses,
+        "CORE": 0,
+        "MEMLOCK": _LOCKED_BYTES,
+        "MSGQUEUE": 0,
+    }
+    if level in LEVELS_WITH_NAMESPACES:
+        values["NPROC"] = limits.tasks_max + _TASKS_OF_OURS
+    return tuple(ResourceLimit(name, min(value, _MAX_RLIMIT)) for name, value in values.items())

@@ -1,0 +1,29 @@
+"""The environment variables of a worker: a few that every program expects, and what was granted by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paddock.plan.permissions import Permissions
+
+from .presets import grants_of
+from .programs import SEARCH_PATH
+
+_PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone tell nothing that is not seen in any answer
+
+
+def environment_of(permissions: Permissions, host: Mapping[str, str], scratch: str) -> dict[str, str]:
+    """Return the whole environment of a worker whose private folder is `scratch`.
+
+    A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours.
+    """
+    environ = {name: host[name] for name in _PASSED_ON if name in host}
+    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": scratch, "TMPDIR": scratch}
+    for grant in grants_of(permissions).env:
+        name, is_set, value = grant.partition("=")
+        if is_set:
+            environ[name] = value
+        elif name in host:
+            environ[name] = host[name]
+    return environ

@@ -1,0 +1,102 @@
+"""What an entry's grants of files and programs come to on this machine, or all that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TypeVar
+
+from paddock.errors import GrantError, PlanProblem
+from paddock.plan.models import ModuleEntry
+from paddock.plan.problems import NotAcceptedError, path_text
+from paddock_sandbox.profile import ANY_PROGRAM
+
+from .granted_path import GrantedPath
+from .owner import Owner
+from .presets import grants_of
+from .programs import Program
+
+_Granted = TypeVar("_Granted")
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The paths that may be read, those that may be written to as well, and the programs; None: all programs."""
+
+    reads: tuple[GrantedPath, ...] = ()
+    writes: tuple[GrantedPath, ...] = ()
+    programs: tuple[Program, ...] | None = ()
+
+    @classmethod
+    def of(
+        cls, entry: ModuleEntry, working_dir: Path, owner: Owner, check_write: Callable[[GrantedPath], None]
+    ) -> Self:
+        """Find what a plan entry grants; `check_write` raises `NotAcceptedError` for what may not be written to.
+
+        Raises:
+            GrantError: with everything that cannot be granted, its place in the plan, and what to do.
+        """
+        written = grants_of(entry.permissions)
+        collector = _Collector(entry)
+
+        def writable(path: str) -> GrantedPath:
+            granted = GrantedPath.resolve(path, working_dir, owner)
+            granted.refuse_writing_to_the_system()
+            check_write(granted)
+            return granted
+
+        reads = collector.collect("read", written.read, lambda path: GrantedPath.resolve(path, working_dir, owner))
+        writes = collector.collect("write", written.write, writable)
+        all_programs = ANY_PROGRAM in written.run
+        programs = collector.collect("run", () if all_programs else written.run, Program.find)
+        if collector.problems:
+            raise GrantError(collector.problems)
+        return cls(reads, writes, None if all_programs else programs)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether any program may be executed."""
+        return self.programs is None or bool(self.programs)
+
+    @property
+    def paths(self) -> tuple[GrantedPath, ...]:
+        """All paths, whatever may be done with them."""
+        return (*self.reads, *self.writes)
+
+    def executable(self) -> tuple[str, ...]:
+        """Return the files that may be executed, as a profile has them."""
+        if self.programs is None:
+            return (ANY_PROGRAM,)
+        return tuple(sorted({str(file) for program in self.programs for file in program.files}))
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is granted as a person is shown it, a line for each grant, with links followed."""
+        yield from (f"read {path.describe()}" for path in self.reads)
+        yield from (f"write {path.describe()}" for path in self.writes)
+        if self.programs is None:
+            yield "run every program of the system"
+        else:
+            yield from (f"run {program.describe()}" for program in self.programs)
+
+
+class _Collector:
+    """Finds grants one after the other and keeps what is wrong with each, under its place in the plan."""
+
+    def __init__(self, entry: ModuleEntry) -> None:
+        self.problems: list[PlanProblem] = []
+        self._entry = entry
+
+    def collect(self, family: str, written: Sequence[str], find: Callable[[str], _Granted]) -> tuple[_Granted, ...]:
+        found: list[_Granted] = []
+        for number, grant in enumerate(written):
+            try:
+                found.append(find(grant))
+            except NotAcceptedError as error:
+                self.problems.append(PlanProblem(self._place(family, number), error.problem, error.accepted))
+        return tuple(found)
+
+    def _place(self, family: str, number: int) -> str:
+        if self._entry.permissions.preset is not None:
+            return path_text(self._entry.path, "permissions")
+        return path_text(self._entry.path, "permissions", family, number)

@@ -1,0 +1,153 @@
+"""What another program of the user runs by itself, inside a folder that a module may write to.
+
+A hook in `.git`, a line in `.bashrc`, a task of an editor: writing one of these is a way to run code outside, later and
+with the user's rights. Those that exist are to stay as they are unless they were granted themselves. Looks in fixed
+places, and for repositories at most three folders deep, and says when there was more than it looks at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_MAX_DEPTH: Final = 3  # folders below the granted one in which repositories are looked for
+_MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
+_MAX_LINK_BYTES: Final = 4096
+_NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
+
+# In the user's home, and at the top of whatever is granted, which may be a copy or a part of it.
+_AT_HOME: Final = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".kshrc", ".mkshrc"),
+    *(".zshrc", ".zprofile", ".zshenv", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".config/fish"),
+    *(".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".pam_environment", ".config/environment.d"),
+    *(".config/autostart", ".config/systemd/user", ".local/share/systemd/user", ".local/bin"),
+    *(".ssh", ".gitconfig", ".config/git", ".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf"),
+)
+# At the top of whatever is granted, and of each repository in it.
+_AT_PROJECT: Final = (
+    *(".git", ".envrc", ".husky", ".githooks", ".pre-commit-config.yaml"),
+    *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml"),
+)
+# In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
+_IN_GIT: Final = ("hooks", "config", "config.worktree", "commondir")
+_GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
+_GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPaths:
+    """What is guarded in `folder`, as far as it exists.
+
+    `is_complete` is false where the folder holds more than is looked at.
+    """
+
+    folder: Path
+    existing: tuple[Path, ...]
+    is_complete: bool
+
+    @classmethod
+    def find(cls, folder: Path, home: Path) -> GuardedPaths:
+        """Look for what is guarded in a folder, for a user whose home is `home`."""
+        search = _Search(folder)
+        search.run()
+        places = dict.fromkeys(
+            [
+                *(base / name for base in (folder, home) for name in _AT_HOME),
+                *(base / name for base in (folder, *search.projects) for name in _AT_PROJECT),
+                *(base / name for base in search.git_folders for name in _IN_GIT),
+                *search.git_files,
+            ]
+        )
+        # A folder `.git` is guarded by what is in it: git itself has to write there.
+        existing = (
+            place
+            for place in places
+            if place.is_relative_to(folder) and place not in search.git_folders and os.path.lexists(place)
+        )
+        return cls(folder, tuple(existing), search.is_complete)
+
+    def to_protect(self, granted: Collection[Path]) -> tuple[Path, ...]:
+        """Return what is to be kept as it is, unless it is among the paths `granted` by themselves.
+
+        Of a link that is what it leads to, where that is in the folder: nothing keeps a link from being replaced.
+        """
+        real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.existing if path not in granted)
+        return tuple(
+            path
+            for path in real
+            if path.is_relative_to(self.folder) and path != self.folder and path not in granted and path.exists()
+        )
+
+
+class _Search:
+    """A look through a folder, nearest folders first, that stops after a bounded number of names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.projects: list[Path] = []
+        self.git_folders: dict[Path, None] = {}
+        self.git_files: list[Path] = []
+        self.is_complete = True
+        self._folder = folder
+        self._left = _MAX_ENTRIES
+        self._pending: deque[tuple[Path, int]] = deque([(folder, 0)])
+
+    def run(self) -> None:
+        while self._pending:
+            if self._left <= 0:
+                self.is_complete = False
+                return
+            self._look_into(*self._pending.popleft())
+
+    def _look_into(self, folder: Path, depth: int) -> None:
+        folders: list[str] = []
+        names: set[str] = set()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._left -= 1
+                    if self._left < 0:
+                        self.is_complete = False
+                        break
+                    names.add(entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.name)
+        except OSError:
+            return  # what cannot be listed by us cannot be entered by a module that runs as us
+        if _GIT_FOLDER <= names or _GIT_WORKTREE <= names:
+            self._note_git_folder(folder, folders)
+            return
+        if ".git" in folders:
+            self.projects.append(folder)
+            self._pending.appendleft((folder / ".git", depth))
+        elif ".git" in names:
+            self.projects.append(folder)
+            self._note_git_file(folder / ".git")
+        if depth < _MAX_DEPTH:
+            below = (name for name in folders if name != ".git" and name not in _NOT_SEARCHED)
+            self._pending.extend((folder / name, depth + 1) for name in below)
+
+    def _note_git_folder(self, folder: Path, folders: list[str]) -> None:
+        self.git_folders[folder] = None
+        # Submodules and worktrees have their own; a submodule's name may have slashes in it.
+        for name in ("modules", "worktrees"):
+            if name in folders:
+                self._pending.append((folder / name, _MAX_DEPTH - 2))
+
+    def _note_git_file(self, file: Path) -> None:
+        """Guard a `.git` that says where the real one is, and that one where it is inside."""
+        self.git_files.append(file)
+        try:
+            fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(fd, "rb") as opened:
+                text = os.fsdecode(opened.read(_MAX_LINK_BYTES))
+        except OSError:
+            return
+        key, _, place = text.strip().partition(":")
+        if key == "gitdir" and "\0" not in place:
+            real = Path(os.path.realpath(file.parent / place.strip()))
+            if real.is_relative_to(self._folder) and real.is_dir():
+                self.git_folders[real] = None

@@ -1,0 +1,98 @@
+"""How strongly a module is shut in: the level chosen for it, and what the weaker ones leave open.
+
+The strongest level that can be had, and none below the floor unless somebody answered for it. A level that a plan names
+is had exactly, or the module does not start. No isolation at all is never chosen for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LevelFailure
+from paddock.plan.models import ModuleEntry
+from paddock.plan.problems import path_text
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+FLOOR: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap")
+"""The levels that need nobody's leave."""
+
+_BY_STRENGTH: Final = tuple(level for level in ISOLATION_LEVELS if level != "none")
+
+
+def choose_level(
+    entry: ModuleEntry,
+    *,
+    reachable: Collection[IsolationLevel],
+    failures: Mapping[IsolationLevel, LevelFailure],
+    trusted: bool,
+    floor: Collection[IsolationLevel] = FLOOR,
+) -> IsolationLevel:
+    """Return the level to run a plan entry's module at.
+
+    `trusted` says that the operator accepted the plan, or named the level; only then may it be below the floor.
+
+    Raises:
+        IsolationUnavailableError: No level that would do can be had, with the steps that failed.
+        IsolationRefusedError: The plan asks for less than the floor and nobody accepted that.
+    """
+    wanted = entry.isolation
+    if wanted is not None and wanted not in floor and not trusted:
+        raise IsolationRefusedError(
+            wanted,
+            place=path_text(entry.path, "isolation"),
+            minimum=[level for level in ISOLATION_LEVELS if level in floor],
+            missing=guarantees_missing(wanted),
+        )
+    if wanted == "none":
+        return wanted
+    acceptable = _acceptable(wanted, floor, trusted)
+    for level in acceptable:
+        if level in reachable:
+            return level
+    weaker = [level for level in _BY_STRENGTH if wanted is None and level in reachable and level not in acceptable]
+    raise IsolationUnavailableError(
+        acceptable,
+        place=path_text(entry.path, "isolation") if wanted is not None else entry.path,
+        failures={level: failures[level] for level in acceptable if level in failures},
+        hints=[
+            "`paddock doctor` says what is missing, and what would help",
+            *(f"`--isolation {level}`, or `--trust-plan`, accepts the weaker level `{level}`" for level in weaker),
+        ],
+    )
+
+
+def _acceptable(
+    wanted: IsolationLevel | None, floor: Collection[IsolationLevel], trusted: bool
+) -> list[IsolationLevel]:
+    if wanted is not None:
+        return [wanted]
+    return [level for level in _BY_STRENGTH if level in floor or trusted]
+
+
+def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:
+    """Return what a level does not give that `ns` does, as sentences for people."""
+    return _MISSING[level]
+
+
+_WITHOUT_NAMESPACES: Final = (
+    "names, sizes and dates of files outside the grants can be seen, though not what is in them",
+    "what may be written holds files that other programs run by themselves, and these may be written as well",
+    "the size of the private folder is not bounded (tmp_max)",
+    "processes are not hidden, where a grant reaches /proc; they can be neither signalled nor traced",
+    "there is no network of its own behind the filter that refuses sockets",
+    "granted folders are not noexec: a program's code may be mapped into memory from them",
+    "what a module starts is ended by its host, not by the kernel with its first process",
+)
+_MISSING: Final[Mapping[IsolationLevel, tuple[str, ...]]] = {
+    "ns": (),
+    "bwrap": (
+        "granted folders are not noexec: a program's code may be mapped into memory from them",
+        "there is no /proc, which some programs want",
+    ),
+    "landlock": _WITHOUT_NAMESPACES,
+    "none": (
+        "nothing is refused: a module can do all that the user who runs it can do",
+        "of its limits only those are kept that the host watches from outside",
+    ),
+}

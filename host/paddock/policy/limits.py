@@ -1,0 +1,62 @@
+"""The limits that one module runs under: what its plan entry says, and a default for all that it does not say.
+
+Every limit has a number, whatever can enforce it; see `enforcement` for what does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.plan.models import Kind, ModuleEntry
+from paddock_sdk.protocol import MAX_FRAME_BYTES
+
+from .presets import grants_of
+
+_MIB: Final = 1 << 20
+
+_MEMORY_MAX: Final = 256 * _MIB
+_MEMORY_MAX_WITH_PROGRAMS: Final = 1024 * _MIB  # a compiler, a test run or a large repository
+_RUNTIME_MAX: Final[dict[Kind, float]] = {
+    "tool": 120.0,
+    "hook": 30.0,
+    "context": 60.0,
+    "provider": 600.0,
+    "orchestrator": math.inf,  # its call is the turn
+}
+_SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLimits:
+    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU; `output_max` None: as much as it prints.
+
+    `written` names those that a person chose.
+    """
+
+    memory_max: int = _MEMORY_MAX
+    cpu_quota: float = 1.0
+    tasks_max: int = 32
+    open_files_max: int = 256
+    # A file of this size is a runaway log more often than a result. Where the private folder cannot be bounded, this
+    # is all that bounds it.
+    file_size_max: int = 1024 * _MIB
+    tmp_max: int = 64 * _MIB
+    runtime_max: float = math.inf
+    start_max: float = 60.0  # from launch to mounted; importing a vendor's SDK on a busy machine takes ten
+    output_max: int | None = None
+    frame_max: int = MAX_FRAME_BYTES
+    calls_max: int = 2048  # a busy orchestrator has tens of requests open
+    written: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, entry: ModuleEntry) -> ResourceLimits:
+        """Return the limits of the module of a plan entry."""
+        defaults: dict[str, Any] = {"runtime_max": _RUNTIME_MAX[entry.kind]}
+        if grants_of(entry.permissions).run:
+            defaults["memory_max"] = _MEMORY_MAX_WITH_PROGRAMS
+        if entry.kind in ("tool", "hook"):
+            defaults["frame_max"] = _SMALL_FRAME_MAX
+        written = {name: value for name, value in entry.limits if value is not None}
+        return cls(**{**defaults, **written}, written=frozenset(written))

@@ -1,0 +1,101 @@
+"""What a worker sees, put together from many wishes: each place once, outer places first, and nothing superfluous.
+
+Wishes are of two sorts. What is granted adds up: of two grants of one place, and of a grant inside another, the greater
+counts. What is fixed - code, and what is to stay as it is - is as it says, whatever is granted around it.
+
+A fixed place inside a folder that may be written to needs more than a read-only mount over it: the folder it is in
+could be renamed, with the mount, and another put in its place. A mount cannot be renamed, so each folder on the way
+becomes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from paddock_sandbox.profile import Mount
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    source: Path
+    target: Path
+    writable: bool
+    mappable: bool
+    fixed: bool
+
+    @property
+    def mount(self) -> Mount:
+        return Mount(str(self.source), str(self.target), self.writable, self.mappable)
+
+    def shows(self, path: Path) -> Path:
+        """Return what is seen at a path in this place."""
+        return self.source / path.relative_to(self.target)
+
+
+class MountTable:
+    """The places a worker sees, under construction."""
+
+    def __init__(self) -> None:
+        self._wishes: dict[Path, _Wish] = {}
+
+    def grant(
+        self, source: Path, target: Path | None = None, *, writable: bool = False, mappable: bool = False
+    ) -> None:
+        """Let a place be seen; also given to it is whatever is granted around it."""
+        self._add(_Wish(source, target or source, writable, mappable, fixed=False))
+
+    def fix(self, source: Path, target: Path | None = None, *, mappable: bool = False) -> None:
+        """Have a place be seen, and never written to."""
+        self._add(_Wish(source, target or source, False, mappable, fixed=True))
+
+    def is_seen(self, path: Path) -> bool:
+        """Return whether a path is at or below one of the places so far."""
+        return any(place in self._wishes for place in (path, *path.parents))
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """Return the mounts in the order in which they are made."""
+        kept = list(self._kept())
+        pinned = {pin.target: pin for wish, around in kept for pin in _pins(wish, around)}
+        wishes = {wish.target: wish for wish, _ in kept}
+        return tuple(wish.mount for _, wish in sorted({**pinned, **wishes}.items(), key=lambda item: item[0].parts))
+
+    def _add(self, wish: _Wish) -> None:
+        other = self._wishes.get(wish.target)
+        if other is not None and other.fixed != wish.fixed:
+            wish = wish if wish.fixed else other
+        elif other is not None:
+            writable, mappable = wish.writable or other.writable, wish.mappable or other.mappable
+            wish = replace(wish, writable=writable, mappable=mappable)
+        self._wishes[wish.target] = wish
+
+    def _kept(self) -> Iterator[tuple[_Wish, _Wish | None]]:
+        """Yield each wish that adds something, with the one that it is in."""
+        around: list[_Wish] = []
+        for target in sorted(self._wishes, key=lambda path: path.parts):
+            wish = self._wishes[target]
+            while around and not target.is_relative_to(around[-1].target):
+                around.pop()
+            outer = around[-1] if around else None
+            if outer is None or not _is_superfluous(wish, outer):
+                yield wish, outer
+                around.append(wish)
+
+
+def _is_superfluous(wish: _Wish, outer: _Wish) -> bool:
+    if outer.shows(wish.target) != wish.source:
+        return False
+    if wish.fixed:
+        return (wish.writable, wish.mappable) == (outer.writable, outer.mappable)
+    return wish.writable <= outer.writable and wish.mappable <= outer.mappable
+
+
+def _pins(wish: _Wish, outer: _Wish | None) -> Iterator[_Wish]:
+    """Yield the folders between a place and the writable one it is in, to be made mounts of their own."""
+    if outer is None or not outer.writable or wish.writable or outer.shows(wish.target) != wish.source:
+        return
+    for folder in wish.target.parents:
+        if folder == outer.target:
+            return
+        yield replace(outer, source=outer.shows(folder), target=folder)

@@ -1,0 +1,78 @@
+"""The user on whose behalf the host runs, and whom else a path depends on.
+
+A grant is good for as long as its path means the same thing. It does while nobody but this user and root can put
+something else in the place of any part of it.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+
+def is_private_group(uid: int, gid: int) -> bool:
+    """Return whether a group is that of one user alone, as distributions make one for each: same name, no members."""
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The user `uid` with the home folder `home`; `has_alone` tells whether a user, by uid, has a group to himself."""
+
+    uid: int
+    home: Path
+    has_alone: Callable[[int, int], bool] = is_private_group
+
+    @classmethod
+    def current(cls, environ: Mapping[str, str]) -> Self:
+        """Return the user of this process, whose home folder `environ` may name."""
+        uid = os.geteuid()
+        home = environ.get("HOME", "")
+        if not os.path.isabs(home):
+            try:
+                home = pwd.getpwuid(uid).pw_dir
+            except KeyError:
+                home = "/"
+        return cls(uid, Path(home))
+
+    def stranger_at(self, folder: os.stat_result, entry: os.stat_result) -> str | None:
+        """Return who else can put something in the place of `entry`, which is in `folder`; None: nobody.
+
+        Whoever owns the folder can, and whoever may write to it; with the sticky bit, of the latter only the entry's
+        owner. An access list shows in the group's bits, so that it counts as the group.
+        """
+        trusted = (0, self.uid)
+        if folder.st_uid not in trusted:
+            return f"it belongs to {_user_text(folder.st_uid)}"
+        writers = ""
+        if folder.st_mode & stat.S_IWOTH:
+            writers = "everybody may write to it"
+        elif folder.st_mode & stat.S_IWGRP and not self.has_alone(folder.st_uid, folder.st_gid):
+            writers = f"the group {_group_text(folder.st_gid)} may write to it"
+        if writers and not (folder.st_mode & stat.S_ISVTX and entry.st_uid in trusted):
+            return writers
+        return None
+
+
+def _user_text(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _group_text(gid: int) -> str:
+    try:
+        return f"{grp.getgrgid(gid).gr_name} (gid {gid})"
+    except KeyError:
+        return f"gid {gid}"

@@ -1,0 +1,166 @@
+"""The files behind the names of programs that a plan grants, and all that the kernel needs to start them.
+
+A name is looked up in a fixed list of folders, never in that of whoever runs the host. With any program granted, the
+system's own folders can be seen, since no program works without its data; but only the files found here may be
+executed: the program, the loader or interpreters that the kernel starts with it, and the folder of helpers that is its
+own by name, as `/usr/lib/git-core` is git's. An interpreter that may run can be told to run anything it can read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from paddock.plan.problems import NotAcceptedError
+
+from .executable import loader_of, script_line_of
+from .mount_table import MountTable
+
+SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+
+_SYSTEM_FOLDERS: Final = (
+    *("/usr", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"),
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+)
+_MAX_SCRIPTS: Final = 4  # scripts that name scripts: one fewer than the kernel follows
+_HELPER_FOLDERS: Final = ("lib", "libexec")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A granted program: the file its name leads to, and `needs`, the files and folders executed along with it."""
+
+    name: str
+    path: Path
+    needs: tuple[Path, ...] = ()
+
+    @classmethod
+    def find(cls, name: str, search: Iterable[str] = SEARCH_PATH) -> Program:
+        """Find a program by its name.
+
+        Raises:
+            NotAcceptedError: There is none, or what it needs to be started is missing.
+        """
+        folders = tuple(search)
+        path = _look_up(name, folders)
+        if path is None:
+            close = get_close_matches(name, _names_in(folders), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "install it, or leave it out"
+            raise NotAcceptedError(f"no program `{name}` in {', '.join(folders)}", hint)
+        needs = dict.fromkeys([*_started_with(name, path, folders), *_helpers_of(name, path)])
+        return cls(name, path, tuple(needs))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that may be executed because of this grant."""
+        return (self.path, *self.needs)
+
+    @property
+    def home(self) -> Path:
+        """What has to be seen for it to start, where that is not among the system's folders: most keep to one file."""
+        parts = self.path.parts
+        return Path(*parts[:3]) if parts[1] == "opt" and len(parts) > 3 else self.path
+
+    def describe(self) -> str:
+        """Return the program as a person is shown it."""
+        text = str(self.path) if self.path.name == self.name else f"{self.name}, which is {self.path}"
+        return f"{text} (with {', '.join(map(str, self.needs))})" if self.needs else text
+
+
+def _look_up(name: str, folders: Iterable[str]) -> Path | None:
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return Path(os.path.realpath(path))
+    return None
+
+
+def _names_in(folders: Iterable[str]) -> list[str]:
+    names: set[str] = set()
+    for folder in folders:
+        try:
+            names.update(os.listdir(folder))
+        except OSError:
+            continue
+    return sorted(names)
+
+
+def _started_with(name: str, path: Path, folders: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the interpreters of a script, one after the other, and the loader of the binary at the end."""
+    for _ in range(_MAX_SCRIPTS):
+        try:
+            line, loader = script_line_of(path), loader_of(path)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise NotAcceptedError(f"program `{name}` cannot be read: `{path}`: {reason.lower()}") from error
+        if loader is not None:
+            yield _existing(name, loader)
+        if not line:
+            return
+        path = _existing(name, line[0])
+        yield path
+        asked_for = _asked_of_env(line) if os.path.basename(line[0]) == "env" else None
+        if asked_for is not None:
+            if (loader := loader_of(path)) is not None:
+                yield _existing(name, loader)
+            found = _look_up(asked_for, folders)
+            if found is None:
+                raise NotAcceptedError(f"program `{name}` is a script for `{asked_for}`, which is not there")
+            path = found
+            yield path
+    raise NotAcceptedError(f"program `{name}` is a script whose interpreter is a script, and so on without end")
+
+
+def _asked_of_env(line: tuple[str, ...]) -> str | None:
+    """Return the program that `#!/usr/bin/env …` is to find, past its options and variables."""
+    words = (word for word in line[1:] if not word.startswith("-") and "=" not in word)
+    return next(words, None)
+
+
+def _existing(name: str, path: str) -> Path:
+    if not (os.path.isabs(path) and os.path.isfile(path)):
+        raise NotAcceptedError(f"program `{name}` is started by `{path}`, which is not there", "install it again")
+    return Path(os.path.realpath(path))
+
+
+def _helpers_of(name: str, path: Path) -> Iterator[Path]:
+    prefix = path.parent.parent
+    for folder in _HELPER_FOLDERS:
+        for own in (name, f"{name}-core"):
+            helpers = prefix / folder / own
+            if helpers.is_dir() and not helpers.is_symlink():
+                yield Path(os.path.realpath(helpers))
+
+
+def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
+    """Have a worker see the system's folders of programs and what these need; executed are `programs`, None: all.
+
+    Only libraries and what may be executed can be mapped into memory as code, so that a loader cannot be told to start
+    something else.
+    """
+    for link in _SYSTEM_FOLDERS:
+        folder = Path(os.path.realpath(link))
+        if folder.is_dir():
+            is_library = folder.name.startswith("lib")
+            for spelling in {Path(link), folder}:
+                table.grant(folder, spelling, mappable=programs is None or is_library)
+    table_of_links = Path("/etc/alternatives")
+    if table_of_links.is_dir():
+        table.grant(table_of_links)
+    for program in programs or ():
+        table.grant(program.home, mappable=True)
+        for file in program.files:
+            for spelling in _spellings(file):
+                table.grant(file, spelling, mappable=True)
+
+
+def _spellings(file: Path) -> Iterator[Path]:
+    """Yield the names of a file by way of the links in the root folder: `/usr/bin/dash` is `/bin/dash` as well."""
+    yield file
+    for link in map(Path, _SYSTEM_FOLDERS):
+        if link.is_symlink() and file.is_relative_to(real := Path(os.path.realpath(link))):
+            yield link / file.relative_to(real)
