@@ -1,0 +1,125 @@
+"""Attack the isolation of this machine for real, and show what became of each attack, as a table or for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import anyio
+
+from paddock.errors import PaddockError
+from paddock.selftest import LEVELS, Campaign, Result, Trial, Verdict
+from paddock.text import escape
+from paddock_sandbox.profile import IsolationLevel
+
+from . import INTERRUPTED, failure
+from .interruption import Interruption
+from .json_output import print_json
+from .log_lines import LogLines
+from .progress import Progress
+from .render import Screen
+
+_FAILED: Final = 3  # isolation is ours: an attack that got through is a defect
+_UNREACHABLE: Final = 1
+_MAX_CELL: Final = 160  # characters; the whole of it is in the JSON
+_NOWHERE: Final = "not possible here"
+
+
+def run_selftest(levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
+    """Run every attack at `levels`, by default at all that this machine reaches, and return the exit code.
+
+    0: whatever could be attacked held. 3: something did not. Otherwise that of the error because of which a level that
+    was asked for, or any at all, could not be had.
+    """
+    screen = Screen(sys.stderr)
+    # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
+    with LogLines(screen, level=logging.ERROR):
+        try:
+            result = asyncio.run(_run(levels or LEVELS, screen))
+        except KeyboardInterrupt:
+            result = None
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+            screen.text(failure.text(error))
+            if as_json:
+                print_json({"ok": False, "error": failure.as_dict(error)})
+            return failure.exit_code(error)
+    if result is None:
+        if as_json:
+            print_json({"ok": False, "error": failure.INTERRUPTION})
+        return INTERRUPTED
+    missing = _missing(result, levels)
+    if as_json:
+        print_json(_as_dict(result, is_fine=not (result.problems or missing)))
+    else:
+        _show(result, Screen(sys.stdout))
+    for problem in result.problems:
+        screen.text(f"error: {problem}")
+    for why in missing:
+        screen.text(failure.text(why))
+    if result.problems:
+        return _FAILED
+    return missing[0].exit_code if missing else 0
+
+
+async def _run(levels: Sequence[IsolationLevel], screen: Screen) -> Result | None:
+    """Return the result, None when the attacks were interrupted."""
+    doing = ["preparing"]
+    campaign = Campaign(levels, told=lambda what: doing.__setitem__(0, what))
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
+        Progress(screen, lambda: doing[0]),
+    ):
+        return await campaign.run()
+    return None
+
+
+def _missing(result: Result, asked: Sequence[IsolationLevel]) -> tuple[PaddockError, ...]:
+    """Return why a level that was asked for, or every level, was not to be had."""
+    if asked or not result.levels:
+        return tuple(result.unreachable.values())
+    return ()
+
+
+def _as_dict(result: Result, *, is_fine: bool) -> dict[str, object]:
+    return {
+        "ok": is_fine,
+        "user": os.geteuid(),
+        "levels": list(result.levels),
+        "unreachable": {level: failure.as_dict(error) for level, error in result.unreachable.items()},
+        "attacks": [trial.as_dict() for trial in result.trials],
+        "problems": list(result.problems),
+    }
+
+
+def _show(result: Result, screen: Screen) -> None:
+    titles = ("attack", "what it does", "outside", *(f"at level {level}" for level in result.levels))
+    screen.table(titles, [tuple(_cells(trial, result.levels)) for trial in result.trials])
+    for level, error in result.unreachable.items():
+        screen.text(f"level {level} is not to be had here: {escape(error.summary)}")
+    counts = [f"{_count(result, verdict)} {verdict.value}" for verdict in Verdict if _count(result, verdict)]
+    who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    screen.text(f"{len(result.trials)} attacks as {who}: {', '.join(counts) or 'none could be tried'}")
+
+
+def _cells(trial: Trial, levels: Sequence[IsolationLevel]) -> Iterator[str]:
+    yield trial.attack.name
+    yield trial.attack.tries
+    yield "works" if trial.control.proves_something else _NOWHERE
+    for level in levels:
+        outcome = trial.outcomes.get(level)
+        yield "-" if outcome is None else _clipped(f"{outcome.verdict.value}: {outcome.by}")
+
+
+def _count(result: Result, verdict: Verdict) -> int:
+    return sum(outcome.verdict is verdict for trial in result.trials for outcome in trial.outcomes.values())
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}…"

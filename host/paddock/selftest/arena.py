@@ -1,0 +1,195 @@
+"""One session at one level of isolation, with the attacker in it as often as the attacks need it.
+
+Attacks that want the same grants and limits share one process, unless they are to end it. What the level cannot grant
+or limit is left out, and told for each attack that wanted it. Leaving ends everything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+
+from paddock.errors import PaddockError, PlanError
+from paddock.kernel.session import ModuleStatus, Session
+from paddock_sandbox.profile import IsolationLevel
+
+from .attack import Attack
+from .outcome import Evidence, Outcome, Verdict, judge
+from .responsiveness import Responsiveness
+from .stage import Stage
+
+_RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
+_GONE_SECONDS: Final = 1.0  # from the end of a module to the end of all that it started
+_LOOK_SECONDS: Final = 0.02
+_TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
+
+
+# FIXME: until the session takes it
+_TRUSTED: Any = {"trust_plan": True} if "trust_plan" in inspect.signature(Session.__init__).parameters else {}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An entry of the plan, and the attacks that its process performs."""
+
+    grants: dict[str, list[str]]
+    limits: dict[str, str | int]
+    takes_more: bool
+    attacks: list[Attack] = field(default_factory=list)
+
+
+class Arena:
+    """The attacker behind one level of isolation, ready for `attacks`."""
+
+    def __init__(self, level: IsolationLevel, stage: Stage, attacks: Iterable[Attack]) -> None:
+        self._level = level
+        self._stage = stage
+        self._entries: list[_Entry] = []
+        self._refused: dict[str, str] = {}
+        for attack in attacks:
+            self._place(attack)
+
+    async def __aenter__(self) -> Self:
+        """Start the attackers.
+
+        Raises:
+            IsolationUnavailableError: the level is not to be had here.
+            PaddockError: something else is wrong, and not with what one attack asks for.
+        """
+        self._stage.renew()
+        async with AsyncExitStack() as stack:
+            self._session = await self._opened(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+        self._stage.renew()
+
+    async def perform(self, attack: Attack) -> Outcome:
+        """Have the attack performed inside and return what became of it; the stage is as before afterwards."""
+        if attack.name in self._refused:
+            return Outcome(Verdict.UNTRIED, self._refused[attack.name])
+        index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
+        before = self._status(index)
+        if before.problem is not None:
+            return Outcome(Verdict.UNTRIED, before.problem.summary)
+        with Responsiveness() as responsiveness:
+            answer, error = await self._call(index, attack)
+        after = self._status(index)
+        ended = after.exit_reports[len(before.exit_reports) :]
+        evidence = Evidence(
+            answer,
+            error,
+            ended[-1] if ended else None,
+            self._stage.marks(),
+            responsiveness.lag,
+            after.printed_bytes - before.printed_bytes,
+            after.kept_bytes,
+        )
+        if evidence.marks:
+            self._stage.renew()
+        return judge(attack, self._level, evidence)
+
+    # -- in a session ----------------------------------------------------------------------
+
+    def _place(self, attack: Attack) -> None:
+        grants = {family: list(values) for family, values in attack.grants(self._stage).items()}
+        limits = {"runtime_max": _RUNTIME_MAX, **attack.limits}
+        for entry in self._entries:
+            if not attack.ends and entry.takes_more and (entry.grants, entry.limits) == (grants, limits):
+                entry.attacks.append(attack)
+                return
+        self._entries.append(_Entry(grants, limits, takes_more=not attack.ends, attacks=[attack]))
+
+    async def _opened(self, stack: AsyncExitStack) -> Session:
+        """Return the session, without the entries that the level cannot have."""
+        while True:
+            try:
+                session = Session(
+                    self._plan(),
+                    working_dir=self._stage.files.workspace,
+                    environ={**os.environ, **self._stage.environ},
+                    **_TRUSTED,
+                )
+                return await stack.enter_async_context(session)
+            except PlanError as error:
+                if not self._leave_out(error):
+                    raise
+
+    def _leave_out(self, error: PlanError) -> bool:
+        problems: dict[int, str] = {}
+        for problem in error.problems:
+            place = _TOOLS.match(problem.path)
+            if place is None:
+                return False
+            problems.setdefault(int(place["index"]), problem.message)
+        for index in sorted(problems, reverse=True):
+            for attack in self._entries.pop(index).attacks:
+                self._refused[attack.name] = problems[index]
+        return bool(problems)
+
+    def _plan(self) -> dict[str, Any]:
+        level = {"isolation": self._level}
+        return {
+            "session": {
+                "orchestrator": {"module": "loop-basic", **level},
+                "context": {"module": "context-simple", **level},
+            },
+            "tools": [
+                {
+                    "module": "tool-attacker",
+                    "source": os.fspath(self._stage.files.module),
+                    "config": {"name": _tool(index)},
+                    "permissions": entry.grants,
+                    "limits": entry.limits,
+                    **level,
+                }
+                for index, entry in enumerate(self._entries)
+            ],
+        }
+
+    def _status(self, index: int) -> ModuleStatus:
+        return [status for status in self._session.modules if status.kind == "tool"][index]
+
+    async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
+        """Return what the attacker answered, or what the host said in its place."""
+        order = {"name": attack.act, "arguments": dict(attack.arguments(self._stage))}
+        tool = self._session.coordinator.get("tools")[_tool(index)]
+        try:
+            result = await tool.execute(order)
+        except PaddockError as error:
+            return None, error.summary
+        if result.success:
+            return result.output, ""
+        return None, str((result.error or {}).get("message", "the call failed"))
+
+
+async def perform_to_the_end(attack: Attack, level: IsolationLevel, stage: Stage) -> Outcome:
+    """Have an attack performed in a session of its own, and see what is left of it when that has ended.
+
+    Raises:
+        PaddockError: the level is not to be had.
+    """
+    async with Arena(level, stage, [attack]) as arena:
+        outcome = await arena.perform(attack)
+    lives_on = stage.is_lock_held()
+    with anyio.move_on_after(_GONE_SECONDS):
+        while lives_on:
+            await anyio.sleep(_LOOK_SECONDS)
+            lives_on = stage.is_lock_held()
+    return judge(attack, level, replace(outcome.evidence, lives_on=lives_on))
+
+
+def _tool(index: int) -> str:
+    return f"attack_{index}"

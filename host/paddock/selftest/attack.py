@@ -1,0 +1,89 @@
+"""What one attack is: what it tries, with what, where it has to be refused, and how one sees whether it was.
+
+A value. The act itself is a function of the attacking module, by the name `body`; it is performed outside, with
+nothing in its way, and inside, as a module at some level of isolation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Literal
+
+from paddock.process.exit_report import ExitReason
+from paddock_sandbox.profile import IsolationLevel
+
+from .excuses import CONFINED, Excuse
+from .stage import Stage
+
+Family = Literal["files", "processes", "kernel", "programs", "network", "resources", "endings", "messages"]
+Arguments = Callable[[Stage], Mapping[str, Any]]
+Grants = Callable[[Stage], Mapping[str, list[str]]]
+
+REFUSALS: Final = frozenset(("EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSYS", "EXDEV", "EAFNOSUPPORT"))
+"""How a kernel says no: forbidden, not to be written to, not there at all. Other words mean that it was listened to."""
+
+
+class Sign(Enum):
+    """By what one sees that an attack has succeeded."""
+
+    WAYS = "one of its ways worked"
+    MARKS = "the stage bears a mark"  # where the attacker itself cannot tell
+    KEPT = "the host kept what it was flooded with"
+    LIFE = "something of it lives on"
+
+
+class Outside(Enum):
+    """What shows, outside, that the act is possible."""
+
+    ANSWERS = "each of its ways works"
+    ANSWERS_ONCE = "one of its ways works"
+    RUNS_ON = "it has no end"
+    LIVES_ON = "something of it lives on"
+
+
+def _nothing(stage: Stage) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_grants(stage: Stage) -> Mapping[str, list[str]]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack.
+
+    `tries` says in the third person what the module does. `arguments` are what the body is given inside,
+    `outside_arguments` what it is given outside where that must be less, lest the machine is harmed. `refusals` are the
+    words that count as a refusal, `ends` the reasons for which the module may be ended instead. `known` names the
+    levels that do not refuse it, each with the reason that is documented for that; `only_at` those at which it means
+    anything, where not all do. `marks`: outside, the stage must bear a mark of it, so that one is known to be noticed.
+    """
+
+    name: str
+    family: Family
+    tries: str
+    body: str = ""
+    arguments: Arguments = _nothing
+    outside_arguments: Arguments | None = None
+    grants: Grants = _no_grants
+    limits: Mapping[str, str | int] = field(default_factory=dict)
+    sign: Sign = Sign.WAYS
+    outside: Outside = Outside.ANSWERS
+    refusals: frozenset[str] = REFUSALS
+    ends: frozenset[ExitReason] = frozenset()
+    excuses: tuple[Excuse, ...] = ()
+    known: Mapping[IsolationLevel, str] = field(default_factory=dict)
+    only_at: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
+    marks: bool = False
+
+    @property
+    def act(self) -> str:
+        """The name of the function that performs it."""
+        return self.body or self.name
+
+    def excuse_for(self, word: str) -> str:
+        """Return why this machine may refuse the act by `word` to everybody; empty if it may not."""
+        return next((one.reason for one in (*self.excuses, CONFINED) if one.covers(word)), "")

@@ -1,0 +1,151 @@
+"""Files whose every change is noticed.
+
+Plants a home with keys in it, a file nobody was granted, one that may be read, a folder that may be written to with
+places in it that may not, and a copy of a module. All of it can be read by every user of the machine, so that what
+keeps an attacker out is never the files' own permissions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_HOOK: Final = "#!/bin/sh\nexit 0\n"
+_CONFIGURATION: Final = "[core]\n\tbare = false\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a file or folder was like; of a folder neither size nor time, which its content changes."""
+
+    mode: int
+    owner: tuple[int, int]
+    modified: int
+    content: str
+    attributes: tuple[str, ...]
+
+    def differences(self, other: _Seen) -> str:
+        names = ("mode", "owner", "modified", "content", "attributes")
+        return ", ".join(name for name in names if getattr(self, name) != getattr(other, name))
+
+
+class Canaries:
+    """What is planted below one folder."""
+
+    def __init__(self, folder: Path, secret: str, module: Path) -> None:
+        self.home = folder / "home"
+        self.key = self.home / ".ssh" / "id_ed25519"
+        self.outside = folder / "outside"
+        self.notes = self.outside / "notes.txt"
+        self.reading = folder / "reading"
+        self.document = self.reading / "document.txt"
+        self.workspace = folder / "workspace"
+        self.module = folder / module.name
+        self._folder = folder
+        self._texts = {
+            self.key: f"-----BEGIN OPENSSH PRIVATE KEY-----\n{secret}\n-----END OPENSSH PRIVATE KEY-----\n",
+            self.home / ".aws" / "credentials": f"[default]\naws_secret_access_key = {secret}\n",
+            self.home / ".config" / "app" / "token": f"{secret}\n",
+            self.notes: f"not granted: {secret}\n",
+            self.document: "may be read\n",
+            self.workspace / "notes.txt": "may be read and written\n",
+            self.workspace / ".bashrc": "# nothing yet\n",
+            self.workspace / ".git" / "config": _CONFIGURATION,
+            self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
+        }
+        # What may be written to is not watched, but for the places in it that may not.
+        self._watched = (
+            self.home,
+            self.outside,
+            self.reading,
+            self.module,
+            self.workspace / ".git",
+            self.workspace / ".bashrc",
+        )
+        shutil.copytree(module, self.module, ignore=shutil.ignore_patterns("__pycache__"))
+        self._texts |= {path: path.read_text(encoding="utf-8") for path in self.module.rglob("*") if path.is_file()}
+        for path in self._texts:
+            self._plant(path)
+        self._open_to_all()
+        self._as_planted = dict(self._look())
+
+    def changes(self) -> tuple[str, ...]:
+        """Return what is not as it was planted."""
+        found = dict(self._look())
+        changes = [f"{self._name(path)} appeared" for path in found.keys() - self._as_planted.keys()]
+        for path, planted in self._as_planted.items():
+            if path not in found:
+                changes.append(f"{self._name(path)} is gone")
+            elif differences := planted.differences(found[path]):
+                changes.append(f"{self._name(path)} was changed: {differences}")
+        return tuple(sorted(changes))
+
+    def restore(self) -> None:
+        """Put everything back into its place, in the very files where they are still there."""
+        for path in self.workspace.iterdir():
+            if path.name not in (".git", ".bashrc", "notes.txt") and not path.is_socket():
+                _remove(path)
+        if not self.changes():
+            return
+        for path in sorted(dict(self._look()).keys() - self._as_planted.keys()):
+            _remove(path)
+        for path in self._texts:
+            self._plant(path)
+        self._open_to_all()
+        self._as_planted = dict(self._look())
+
+    def _plant(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.chmod(0o644)
+            for name in _attributes(path):
+                os.removexattr(path, name)
+        path.write_text(self._texts[path], encoding="utf-8")
+
+    def _open_to_all(self) -> None:
+        for path in (self._folder, *self._folder.rglob("*")):
+            if path.is_dir():
+                path.chmod(0o755)
+            elif path in self._texts:
+                path.chmod(0o755 if self._texts[path].startswith("#!") else 0o644)
+
+    def _look(self) -> Iterator[tuple[Path, _Seen]]:
+        for top in self._watched:
+            for path in (top, *top.rglob("*")):
+                if path.is_symlink() or (path.exists() and not path.is_socket()):
+                    yield path, _seen(path)
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._folder))
+
+
+def _seen(path: Path) -> _Seen:
+    status = path.lstat()
+    is_file = stat.S_ISREG(status.st_mode)
+    return _Seen(
+        mode=status.st_mode,
+        owner=(status.st_uid, status.st_gid),
+        modified=status.st_mtime_ns if is_file else 0,
+        content=hashlib.sha256(path.read_bytes()).hexdigest() if is_file else "",
+        attributes=_attributes(path),
+    )
+
+
+def _attributes(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(name for name in os.listxattr(path, follow_symlinks=False) if name.startswith("user."))
+    except OSError:
+        return ()  # a file system without any
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

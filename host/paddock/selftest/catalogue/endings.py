@@ -1,0 +1,29 @@
+"""Attacks on the end of a module: what it leaves behind, and whether it ends at all."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..attack import Attack, Outside, Sign
+from .grants import workspace
+
+ENDINGS: Final = (
+    Attack(
+        "leave_a_daemon",
+        "endings",
+        "leaves a process behind that outlives it",
+        arguments=lambda stage: {"lock": str(stage.lock)},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+    Attack(
+        "refuse_to_end",
+        "endings",
+        "ignores signals and hangs wherever an end can be held up",
+        arguments=lambda stage: {"lock": str(stage.lock)},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+)

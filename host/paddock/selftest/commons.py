@@ -1,0 +1,79 @@
+"""What processes share by a number or a name alone: segments, queues and semaphores of the whole machine.
+
+Every kind is tried; a machine that lacks one says so in `lacking`, and the attack on it shows nothing there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from paddock_sandbox import syscalls
+
+_CREATE: Final = 0o1000  # IPC_CREAT
+_EXCLUSIVE: Final = 0o2000  # IPC_EXCL
+_REMOVE: Final = 0  # IPC_RMID
+_OWNERS: Final = 0o600
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is what others share that is wanted
+
+
+class Commons:
+    """One of each kind, holding a secret where it can hold anything, under names that hold `mark`."""
+
+    def __init__(self, mark: str, secret: str) -> None:
+        self.key = secrets.randbelow(0x7FFFFFFF - 1) + 1
+        self.queue = f"paddock-{mark}"
+        self.file = _SHARED_MEMORY / f"paddock-{mark}"
+        self.lacking: list[str] = []
+        self._stack = contextlib.ExitStack()
+        kinds: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("shared memory", lambda: self._make_segment(secret)),
+            ("message queue", lambda: self._make("msg", self.key, _CREATE | _EXCLUSIVE | _OWNERS)),
+            ("semaphores", lambda: self._make("sem", self.key, 1, _CREATE | _EXCLUSIVE | _OWNERS)),
+            ("POSIX message queue", self._make_queue),
+            ("file in shared memory", lambda: self._make_file(secret)),
+        )
+        for name, make in kinds:
+            try:
+                make()
+            except OSError as error:
+                self.lacking.append(f"{name}: {error.strerror}")
+
+    def close(self) -> None:
+        """Remove all of them."""
+        self._stack.close()
+
+    def _make_segment(self, secret: str) -> None:
+        number = self._make("shm", self.key, 4096, _CREATE | _EXCLUSIVE | _OWNERS)
+        address = _libc.shmat(number, None, 0)
+        ctypes.memmove(address, secret.encode() + b"\0", len(secret) + 1)
+        _libc.shmdt(ctypes.c_void_p(address))
+
+    def _make(self, kind: str, *arguments: int) -> int:
+        number: int = getattr(_libc, f"{kind}get")(*arguments)
+        if number < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        control = getattr(_libc, f"{kind}ctl")
+        removal = (number, 0, _REMOVE) if kind == "sem" else (number, _REMOVE, None)
+        self._stack.callback(control, *removal)
+        return number
+
+    def _make_queue(self) -> None:
+        name = self.queue.encode()
+        os.close(syscalls.call("mq_open", name, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNERS, None))
+        self._stack.callback(syscalls.call, "mq_unlink", name)
+
+    def _make_file(self, secret: str) -> None:
+        descriptor = os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        self._stack.callback(self.file.unlink, missing_ok=True)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secret)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p

@@ -1,0 +1,181 @@
+"""Perform an attack outside, in a process with nothing in its way, to show that the act is possible at all.
+
+Only then does a refusal inside mean anything: it is the isolation's, and not that of a missing program, a closed port
+or a defect of the attack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .attack import Attack, Outside
+from .stage import Stage
+
+_CODE: Final = (
+    "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n"
+    "from amplifier_module_tool_attacker.outside import main; main()"
+)
+_ANSWER_SECONDS: Final = 20.0  # for one attack; hit only by a hang
+_ENDLESS_SECONDS: Final = 0.4  # what has not ended by then is taken not to end
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one way of an attack: it `worked`, was `refused` by `word`, or is `broken`."""
+
+    way: str
+    outcome: str
+    word: str
+    how: str
+
+    @classmethod
+    def all_of(cls, answer: Mapping[str, Any]) -> tuple[Attempt, ...]:
+        """Return those that an attacker told of; it is one of our own, outside, and nobody's inside.
+
+        Raises:
+            ValueError: this is not what an attacker answers.
+        """
+        try:
+            return tuple(cls(*(str(way[name]) for name in ("way", "outcome", "word", "how"))) for way in answer["ways"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no answer of an attack: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What an attack came to outside.
+
+    `shown` says in words what worked, empty if nothing did. `excuses` are the reasons for which some of it, or all,
+    could not be shown on this machine; `problem` is why it should have worked and did not.
+    """
+
+    shown: str
+    excuses: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def proves_something(self) -> bool:
+        """Whether a refusal inside means anything."""
+        return bool(self.shown) and not self.problem
+
+
+def perform_outside(attack: Attack, stage: Stage) -> Control:
+    """Perform the attack on a stage, and leave the stage as it was; takes as long as the act."""
+    stage.renew()
+    try:
+        match attack.outside:
+            case Outside.RUNS_ON:
+                control = _run_on(attack, stage)
+            case Outside.LIVES_ON:
+                control = _live_on(attack, stage)
+            case _:
+                control = _answer(attack, stage)
+        if attack.marks and control.proves_something and not stage.marks():
+            return Control("", problem="it left no mark on the stage, so none would be noticed inside")
+        return control
+    finally:
+        stage.renew()
+
+
+def _answer(attack: Attack, stage: Stage) -> Control:
+    with _attacker(attack, stage) as process:
+        try:
+            said, _ = process.communicate(_order(attack, stage), timeout=_ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            return Control("", problem=f"it gave no answer within {_ANSWER_SECONDS:g} s")
+    return _judged(attack, said)
+
+
+def _judged(attack: Attack, said: str) -> Control:
+    try:
+        attempts = Attempt.all_of(json.loads(said))
+    except ValueError as error:
+        return Control("", problem=f"its answer is none: {error}")
+    worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
+    failed = [attempt for attempt in attempts if attempt.outcome != "worked"]
+    unexcused = [attempt for attempt in failed if not attack.excuse_for(attempt.word)]
+    excuses = tuple(dict.fromkeys(filter(None, (attack.excuse_for(attempt.word) for attempt in failed))))
+    told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
+    is_enough = not unexcused or (worked and attack.outside is Outside.ANSWERS_ONCE)
+    return Control(", ".join(attempt.way for attempt in worked), excuses, "" if is_enough else f"outside too, {told}")
+
+
+def _run_on(attack: Attack, stage: Stage) -> Control:
+    with _attacker(attack, stage) as process:
+        try:
+            said, _ = process.communicate(_order(attack, stage), timeout=_ENDLESS_SECONDS)
+        except subprocess.TimeoutExpired:
+            return Control(f"still at it after {_ENDLESS_SECONDS:g} s")
+    return Control("", problem=f"it ended by itself: {said}")
+
+
+def _live_on(attack: Attack, stage: Stage) -> Control:
+    """Let the attacker come to its end, and see what is left of it; then end that as well."""
+    with _attacker(attack, stage) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(_order(attack, stage, and_end=True))
+        process.stdin.close()
+        said = process.stdout.readline()
+        daemon = said.partition("daemon ")[2].partition('"')[0]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDLESS_SECONDS)
+        process.terminate()
+        time.sleep(_ENDLESS_SECONDS / 4)  # for the signal to be of no use
+        lives = stage.is_lock_held()
+        if daemon.isdigit():
+            os.kill(int(daemon), signal.SIGKILL)
+    return Control("lives on after its end") if lives else Control("", problem=f"nothing of it lives on: {said}")
+
+
+@contextlib.contextmanager
+def _attacker(attack: Attack, stage: Stage) -> Iterator[subprocess.Popen[str]]:
+    """Start one with what a careless host would leave it: its environment, its descriptors, and a connection."""
+    own, others = socket.socketpair()
+    with own, others:
+        reader = threading.Thread(target=_drain, args=(own,))
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
+            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module)],
+            env={**os.environ, **stage.environ, "TMPDIR": os.fspath(stage.scratch)},
+            pass_fds=(*stage.descriptors, others.fileno()),
+            cwd=stage.files.workspace,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        others.close()
+        reader.start()
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            own.shutdown(socket.SHUT_RDWR)
+            reader.join()
+
+
+def _drain(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while connection.recv(_CHUNK):
+            pass
+
+
+def _order(attack: Attack, stage: Stage, *, and_end: bool = False) -> str:
+    arguments = (attack.outside_arguments or attack.arguments)(stage)
+    return json.dumps({"name": attack.act, "arguments": dict(arguments), "and_end": and_end}) + "\n"

@@ -1,0 +1,109 @@
+"""Sockets that listen on the machine and should never hear of an attacker.
+
+A connection waits in a listener's queue, and a datagram in its buffer, until somebody looks: nothing has to run to
+notice them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_QUEUE: Final = 16
+_DOCUMENTATION: Final = ("198.51.100.1", 9)  # an address that belongs to nobody; connecting a datagram sends nothing
+
+
+class Doors:
+    """Listeners on ports, in the file system below given folders, and under abstract names that hold `mark`."""
+
+    def __init__(self, mark: str, outside: Path, workspace: Path) -> None:
+        self._mark = mark
+        self._stack = contextlib.ExitStack()
+        self._sockets: dict[str, socket.socket] = {}
+        self.agent, self.log = outside / "agent.sock", outside / "log.sock"
+        self.granted_agent, self.granted_log = workspace / "agent.sock", workspace / "log.sock"
+        self.abstract_agent, self.abstract_log = f"paddock-agent-{mark}", f"paddock-log-{mark}"
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def ports(self) -> Mapping[str, tuple[str, int]]:
+        """Where the ports are, by what they are called: a host and a number, the same for TCP and UDP."""
+        return {
+            name.removeprefix("TCP on "): one.getsockname()[:2]
+            for name, one in self._sockets.items()
+            if name.startswith("TCP on ")
+        }
+
+    @property
+    def listener(self) -> int:
+        """The descriptor of one that listens."""
+        return self._sockets["TCP on the loopback address"].fileno()
+
+    def knocks(self) -> tuple[str, ...]:
+        """Return where somebody came to, and forget it."""
+        return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if _was_reached(one))
+
+    def close(self) -> None:
+        """Close all of them."""
+        self._stack.close()
+
+    def _open(self) -> None:
+        for name, host in _addresses().items():
+            self._open_ports(name, host)
+        for name, stream, datagram in (
+            ("an agent's socket", self.agent, self.log),
+            ("a socket in a granted folder", self.granted_agent, self.granted_log),
+            ("an abstract socket", f"\0{self.abstract_agent}", f"\0{self.abstract_log}"),
+        ):
+            for kind, address in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
+                one = self._keep(f"{name} ({kind.name})", socket.socket(socket.AF_UNIX, kind))
+                one.bind(os.fspath(address))
+                if isinstance(address, Path):
+                    address.chmod(0o777)
+        for one in self._sockets.values():
+            if one.type == socket.SOCK_STREAM:
+                one.listen(_QUEUE)
+
+    def _open_ports(self, name: str, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            with socket.socket(family) as probe:
+                probe.bind((host, 0))
+        except OSError:
+            return  # a machine without addresses of this family
+        listener = self._keep(f"TCP on {name}", socket.socket(family))
+        listener.bind((host, 0))
+        receiver = self._keep(f"UDP on {name}", socket.socket(family, socket.SOCK_DGRAM))
+        receiver.bind((host, listener.getsockname()[1]))
+
+    def _keep(self, name: str, one: socket.socket) -> socket.socket:
+        self._sockets[name] = self._stack.enter_context(one)
+        one.setblocking(False)
+        return one
+
+
+def _addresses() -> dict[str, str]:
+    addresses = {"the loopback address": "127.0.0.1", "the loopback address of IPv6": "::1"}
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.connect(_DOCUMENTATION)
+        addresses["the machine's own address"] = asker.getsockname()[0]
+    return addresses
+
+
+def _was_reached(one: socket.socket) -> bool:
+    try:
+        if one.type == socket.SOCK_STREAM:
+            one.accept()[0].close()
+        else:
+            one.recv(100)
+    except BlockingIOError:
+        return False
+    return True

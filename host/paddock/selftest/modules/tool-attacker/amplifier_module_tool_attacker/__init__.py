@@ -1,0 +1,20 @@
+"""Mount a tool that performs one attack a call, in its own process, and says what came of each way it tried.
+
+The attacks are functions of the standard library alone, one file for each family, so that the same code can be run
+outside of any module as well (`outside.py`): what is refused here must be possible there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["mount"]
+__amplifier_module_type__ = "tool"
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
+    """Mount the tool under the name in the setting `name`, `attack` by default."""
+    from .tool import Attack  # here, since what the attacks share must not need `amplifier_core`
+
+    await coordinator.mount("tools", Attack(str((config or {}).get("name", "attack"))))

@@ -1,0 +1,74 @@
+"""Do something in a child process: because it may be the end of whoever does it, or because it needs a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+from .way import RefusedError
+
+__all__ = ["executed", "in_a_child"]
+
+_FINE = 0
+
+
+def in_a_child(act: Callable[[], object]) -> str:
+    """Return what `act` obtained in a forked child.
+
+    Raises:
+        OSError: what it raised there, or that there is no child to be had.
+        RefusedError: a signal ended it; the signal's name is the word.
+    """
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(tell, json.dumps([True, str(act())]).encode())
+        except OSError as error:
+            os.write(tell, json.dumps([False, error.errno]).encode())
+        finally:
+            os._exit(_FINE)
+    os.close(tell)
+    with os.fdopen(told, "rb") as pipe:
+        answer = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        raise RefusedError(signal.Signals(-code).name, "ended the process that tried")
+    if not answer:
+        raise RuntimeError(f"the child ended with code {code} and no answer")
+    worked, value = json.loads(answer)
+    if not worked:
+        raise OSError(value, os.strerror(value))
+    return str(value)
+
+
+def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., object] = os.execve) -> tuple[int, str]:
+    """Run a program, a path or a descriptor, in an empty environment; return its exit code and what it printed.
+
+    Raises:
+        OSError: it was not run.
+        RefusedError: a signal ended it.
+    """
+    told, tell = os.pipe()
+    printed, printing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(printing, 1)
+            by(program, list(argv), {})
+        except OSError as error:
+            os.write(tell, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    for end in (tell, printing):
+        os.close(end)
+    with os.fdopen(told, "rb") as refusal, os.fdopen(printed, "rb") as output:
+        number, text = refusal.read(), output.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if number:
+        raise OSError(int(number), os.strerror(int(number)))
+    if code < 0:
+        raise RefusedError(signal.Signals(-code).name, "ended the program")
+    return code, text.decode(errors="replace")

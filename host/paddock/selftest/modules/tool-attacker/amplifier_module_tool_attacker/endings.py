@@ -1,0 +1,80 @@
+"""Attacks on the end: what will not end, and what is to go on after it.
+
+Whatever lives on holds a lock on a file, which the kernel gives up with the last process that has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+from .way import Way
+
+__all__ = ["leave_a_daemon", "refuse_to_end"]
+
+
+def leave_a_daemon(lock: str) -> Iterator[Way]:
+    """Leave a process behind that belongs to nobody: forked twice, in a session of its own."""
+    yield "fork twice", lambda: _leave(lock)
+
+
+def refuse_to_end(lock: str) -> Iterator[Way]:
+    """Stand in the way of every gentle end at once."""
+    yield "in every way", lambda: _refuse(lock)
+
+
+class _Lingering:
+    def __del__(self) -> None:
+        _linger()
+
+
+_lingering = []
+
+
+def _refuse(lock: str) -> str:
+    _hold(lock)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    atexit.register(_linger)
+    threading.Thread(target=_linger).start()  # no daemon: an interpreter waits for it
+    _lingering.append(_Lingering())
+    return "ignores signals, and hangs in a thread, at exit and in __del__"
+
+
+def _leave(lock: str) -> str:
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() == 0:
+            _hold(lock)
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            os.write(tell, b"%d" % os.getpid())
+            os.closerange(0, 3)
+            os.close(tell)
+            _linger()
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(tell)
+    with os.fdopen(told, "rb") as pipe:
+        daemon = pipe.read()
+    if not daemon:
+        raise RuntimeError("the daemon did not come up")
+    return f"daemon {int(daemon)}"
+
+
+def _hold(lock: str) -> None:
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _linger() -> None:
+    while True:
+        time.sleep(60)

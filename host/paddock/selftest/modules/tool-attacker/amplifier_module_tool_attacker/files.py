@@ -1,0 +1,343 @@
+"""Attacks on files: secrets, what was granted for reading only, the module's own code, devices."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from .raw_calls import call
+from .way import RefusedError, Way
+
+__all__ = [
+    "change_metadata",
+    "change_what_may_only_be_read",
+    "climb_out_of_the_root",
+    "find_out_what_exists",
+    "open_by_handle",
+    "plant_what_runs_later",
+    "pull_in_by_a_link",
+    "read_a_secret_of_the_environment",
+    "read_every_file_of_the_home",
+    "read_ssh_key",
+    "reach_devices",
+    "rewrite_its_own_code",
+    "use_inherited_descriptors",
+]
+
+_HIGHEST_DESCRIPTOR = 4096
+_HANDLE_BYTES = 128  # MAX_HANDLE_SZ of <linux/exportfs.h>
+
+
+# -- reading what was not granted ----------------------------------------------------------
+
+
+def read_ssh_key(path: str) -> Iterator[Way]:
+    yield "open", lambda: _read(path)
+    yield "list its folder", lambda: os.listdir(os.path.dirname(path))
+    yield "follow a link of its own", lambda: _read(_link_to(path))
+    yield "copy it in the kernel", lambda: _sent(path)
+
+
+def read_every_file_of_the_home(home: str, secret: str) -> Iterator[Way]:
+    yield "walk", lambda: _found_below(Path(home), secret)
+
+
+def read_a_secret_of_the_environment(name: str) -> Iterator[Way]:
+    yield "os.environ", lambda: _present(os.environ.get(name))
+    yield "the C library's", lambda: _present(_getenv(name))
+    yield "/proc/self/environ", lambda: _initial_environment(name)
+
+
+def find_out_what_exists(path: str) -> Iterator[Way]:
+    yield "stat", lambda: f"{os.stat(path).st_size} bytes"
+    yield "access", lambda: _accessible(path)
+    yield "open as a place", lambda: _opened(path, os.O_PATH)
+    yield "change to its folder", lambda: _visited(os.path.dirname(path))
+
+
+def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
+    """Read `path` by every road that leads past the root: upwards, through processes, through open folders."""
+    yield "upwards", lambda: _read("../" * 40 + path.lstrip("/"))
+    yield "/proc/self/root", lambda: _read(f"/proc/self/root{path}")
+    yield "/proc/self/cwd", lambda: _read("/proc/self/cwd/" + "../" * 40 + path.lstrip("/"))
+    for pid in pids:
+        yield f"/proc/{pid}/root", partial(_read, f"/proc/{pid}/root{path}")
+        yield f"/proc/{pid}/cwd", partial(_read, f"/proc/{pid}/cwd/" + "../" * 40 + path.lstrip("/"))
+    yield "open folders", lambda: _through_open_folders(path)
+
+
+def use_inherited_descriptors() -> Iterator[Way]:
+    """Look for open files, folders and listening sockets that somebody forgot to close."""
+    yield "files", lambda: _inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
+    yield "folders", lambda: _inherited(stat.S_ISDIR, lambda number: os.listdir(number))
+    yield "listening sockets", lambda: _inherited(stat.S_ISSOCK, _address_of_listener)
+
+
+def open_by_handle(path: str, name_to_handle_at: int, open_by_handle_at: int) -> Iterator[Way]:
+    """Open a file by its number in the file system, which no path and no mount stands in the way of."""
+
+    def opened() -> str:
+        class Handle(ctypes.Structure):
+            _fields_ = (("size", ctypes.c_uint), ("kind", ctypes.c_int), ("name", ctypes.c_ubyte * _HANDLE_BYTES))
+
+        handle, mount = Handle(size=_HANDLE_BYTES), (ctypes.c_char * 4)()
+        call(name_to_handle_at, -100, path, handle, mount, 0)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            descriptor = call(open_by_handle_at, folder, handle, os.O_RDONLY)
+        finally:
+            os.close(folder)
+        with os.fdopen(descriptor) as file:
+            return file.read(100)
+
+    yield "name_to_handle_at, open_by_handle_at", opened
+
+
+# -- changing what was not granted ---------------------------------------------------------
+
+
+def pull_in_by_a_link(folder: str, path: str) -> Iterator[Way]:
+    """Bring a file from outside into a folder that may be written to, then use it there."""
+    here = Path(folder)
+    yield "read through a symbolic link", lambda: _read(_link_to(path, here))
+    yield "write through a symbolic link", lambda: _append(_link_to(path, here))
+    yield (
+        "read through a link to its folder",
+        lambda: _read(os.path.join(_link_to(os.path.dirname(path), here), os.path.basename(path))),
+    )
+    yield "a hard link", lambda: _with_hard_link(path, here)
+    yield "move it in and back", lambda: _moved_and_back(path, here)
+
+
+def change_what_may_only_be_read(path: str) -> Iterator[Way]:
+    yield "open to write", lambda: _append(path)
+    yield "map and write", lambda: _write_through_memory(path)
+    yield "truncate", lambda: os.truncate(path, 0)
+    yield "open and truncate", lambda: _opened(path, os.O_WRONLY | os.O_TRUNC)
+    yield "a file beside it", lambda: _created(os.path.dirname(path))
+    yield "a folder beside it", lambda: os.mkdir(os.path.join(os.path.dirname(path), "new folder"))
+    yield "rename", lambda: os.rename(path, f"{path}.moved")
+    yield "remove", lambda: os.unlink(path if os.path.lexists(path) else f"{path}.moved")
+
+
+def change_metadata(path: str) -> Iterator[Way]:
+    yield "chmod", lambda: os.chmod(path, 0o640)
+    yield "chmod, seen from its folder", lambda: _chmod_at(path)
+    yield "chown", lambda: os.chown(path, os.getuid(), os.getgid())
+    yield "utime", lambda: os.utime(path, (1, 1))
+    yield "setxattr", lambda: os.setxattr(path, "user.paddock", b"was here")
+
+
+def rewrite_its_own_code(others: Sequence[str] = ()) -> Iterator[Way]:
+    """Change the source that will be run next time, and leave files where imports look first."""
+    own = Path(__file__).parent
+    yield "its own source", lambda: _append(str(own / "__init__.py"))
+    yield "a module beside it", lambda: _created(str(own))
+    yield "a package that shadows another", lambda: os.mkdir(own.parent / "json")
+    yield "compiled files", lambda: os.makedirs(own / "__pycache__")
+    for folder in others:
+        if os.path.isdir(folder):
+            yield f"something in {folder}", partial(_created, folder)
+
+
+def plant_what_runs_later(folder: str) -> Iterator[Way]:
+    """Leave commands in a folder of somebody's, in places where their own programs will run them."""
+    git = Path(folder, ".git")
+    yield "change a hook", lambda: _append(str(git / "hooks" / "pre-commit"))
+    yield "add a hook", lambda: _write(git / "hooks" / "post-checkout")
+    yield "replace the hooks", lambda: _replaced(git / "hooks")
+    yield "change git's configuration", lambda: _append(str(git / "config"))
+    yield "replace git's configuration", lambda: _over(git / "config")
+    yield "change the shell's start-up file", lambda: _append(str(Path(folder, ".bashrc")))
+    yield "replace all of git's folder", lambda: _replaced(git)
+
+
+def reach_devices(places: Sequence[Sequence[str]]) -> Iterator[Way]:
+    """Open devices and the kernel's own files; each place is a path and how to open it."""
+    flags = {"read": os.O_RDONLY, "write": os.O_WRONLY, "both": os.O_RDWR}
+    for path, how in places:
+        if how == "list":
+            yield f"list {path}", partial(os.listdir, path)
+        else:
+            yield f"{how} {path}", partial(_opened, path, flags[how] | os.O_NONBLOCK | os.O_NOCTTY)
+    yield "make a device of its own", _made_device
+
+
+# -- how it is done ------------------------------------------------------------------------
+
+
+def _scratch() -> Path:
+    return Path(tempfile.mkdtemp(prefix="attack-"))
+
+
+def _read(path: str | os.PathLike[str]) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(100)
+
+
+def _write(path: Path) -> str:
+    path.write_text("#!/bin/sh\ntouch /tmp/run-later\n", encoding="utf-8")
+    return f"wrote {path}"
+
+
+def _append(path: str) -> str:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("# was here\n")
+    return f"wrote to {path}"
+
+
+def _created(folder: str) -> str:
+    path = Path(folder, "sitecustomize.py")
+    path.open("x", encoding="utf-8").close()
+    return f"created {path}"
+
+
+def _opened(path: str, flags: int) -> str:
+    os.close(os.open(path, flags))
+    return f"opened {path}"
+
+
+def _link_to(path: str, folder: Path | None = None) -> str:
+    link = (_scratch() if folder is None else folder) / f"link to {os.path.basename(path)}"
+    if not link.is_symlink():
+        link.symlink_to(path)
+    return str(link)
+
+
+def _sent(path: str) -> str:
+    left, right = socket.socketpair()
+    with left, right, open(path, "rb") as file:
+        os.sendfile(left.fileno(), file.fileno(), 0, 100)
+        return right.recv(100).decode()
+
+
+def _found_below(home: Path, secret: str) -> str:
+    denials: list[OSError] = []
+    for folder, _, names in os.walk(home, onerror=denials.append):
+        for name in names:
+            try:
+                if secret in _read(Path(folder, name)):
+                    return f"the secret in {name}"
+            except OSError as error:
+                denials.append(error)
+    if denials:
+        raise denials[0]
+    raise RefusedError("ENOENT", "no secret anywhere")
+
+
+def _present(value: str | None) -> str:
+    if value is None:
+        raise RefusedError("ENOENT", "no such variable")
+    return value
+
+
+def _getenv(name: str) -> str | None:
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    value: bytes | None = getenv(name.encode())
+    return None if value is None else value.decode()
+
+
+def _initial_environment(name: str) -> str:
+    entries = Path("/proc/self/environ").read_bytes().decode(errors="replace").split("\0")
+    return _present(next((entry for entry in entries if entry.startswith(f"{name}=")), None))
+
+
+def _accessible(path: str) -> str:
+    if not os.access(path, os.F_OK):
+        raise RefusedError("ENOENT", "not there, it is said")
+    return "it exists"
+
+
+def _visited(folder: str) -> str:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        return os.getcwd()
+    finally:
+        os.chdir(before)
+
+
+def _through_open_folders(path: str) -> str:
+    for number in range(_HIGHEST_DESCRIPTOR):
+        try:
+            if stat.S_ISDIR(os.fstat(number).st_mode):
+                descriptor = os.open("../" * 40 + path.lstrip("/"), os.O_RDONLY, dir_fd=number)
+                with os.fdopen(descriptor) as file:
+                    return file.read(100)
+        except OSError:
+            continue
+    raise RefusedError("EBADF", "no open folder leads there")
+
+
+def _inherited(is_wanted: Callable[[int], bool], use: Callable[[int], object]) -> str:
+    for number in range(3, _HIGHEST_DESCRIPTOR):
+        try:
+            if is_wanted(os.fstat(number).st_mode):
+                return f"descriptor {number}: {use(number)}"
+        except OSError:
+            continue
+    raise RefusedError("EBADF", "none is open")
+
+
+def _address_of_listener(number: int) -> str:
+    with socket.socket(fileno=os.dup(number)) as one:
+        if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise OSError("does not listen")
+        return f"listens at {one.getsockname()}"
+
+
+def _with_hard_link(path: str, folder: Path) -> str:
+    link = folder / "hard link"
+    os.link(path, link)
+    return _append(str(link))
+
+
+def _moved_and_back(path: str, folder: Path) -> str:
+    moved = folder / "moved in"
+    os.rename(path, moved)
+    os.rename(moved, path)
+    return "moved"
+
+
+def _write_through_memory(path: str) -> str:
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 1) as memory:
+        memory[0:1] = b"#"
+    return "wrote one byte"
+
+
+def _chmod_at(path: str) -> None:
+    folder = os.open(os.path.dirname(path), os.O_PATH)
+    try:
+        os.chmod(os.path.basename(path), 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _replaced(folder: Path) -> str:
+    """Move a folder out of the way and put one of its own in its place."""
+    folder.rename(folder.with_name(f"{folder.name} as it was"))
+    hook = folder / "post-checkout" if folder.name == "hooks" else folder / "hooks" / "post-checkout"
+    hook.parent.mkdir(parents=True)
+    return _write(hook)
+
+
+def _over(path: Path) -> str:
+    """Put a file of its own in the place of another."""
+    new = path.with_name("new")
+    _write(new)
+    new.replace(path)
+    return f"replaced {path}"
+
+
+def _made_device() -> str:
+    path = _scratch() / "zero"
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+    return _opened(str(path), os.O_RDONLY)

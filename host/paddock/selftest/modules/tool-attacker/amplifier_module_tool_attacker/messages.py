@@ -1,0 +1,116 @@
+"""Attacks on the host by what it is told: bytes on the module's own connection that no runtime would send."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import stat
+import struct
+import time
+from collections.abc import Iterator
+
+from .way import RefusedError, Way
+
+__all__ = ["lie_to_the_host", "stop_reading"]
+
+_HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
+_REQUEST, _RESPONSE, _MIRROR = 3, 4, 10
+_EMIT = 5  # the host's method that takes an event and its data
+_ID = 900
+_HIGHEST_DESCRIPTOR = 256
+_SECONDS = 10.0  # for somebody to take what is sent
+_NIL = b"\xc0"
+
+
+class _Command:
+    """What unpickles as a command that is run."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch /tmp/unpickled",)
+
+
+def _frame(kind: int, *, id: int = 0, method: int = 0, target: int = 0, body: bytes = b"") -> bytes:
+    return _HEADER.pack(_HEADER.size - 4 + len(body), kind, 0, method, id, target, 0, 0, 0) + body
+
+
+def _array(count: int) -> bytes:
+    return b"\xdd" + struct.pack(">I", count)
+
+
+_LIES = {
+    "garbage": lambda: b"\xff" * 64,
+    "a huge length": lambda: struct.pack(">I", 0xFFFFFFFF) + b"x" * 64,
+    "a length of nothing": lambda: bytes(64),
+    "an answer to no question": lambda: _frame(_RESPONSE, id=4242, body=_NIL),
+    "the host's own words": lambda: _frame(_MIRROR, method=2, body=b"\x92\xa8tool:pre\xc3"),
+    "deep nesting": lambda: _frame(_REQUEST, method=_EMIT, id=_ID, body=b"\x91" * 100_000 + _NIL),
+    "a million values": lambda: _frame(_REQUEST, method=_EMIT, id=_ID, body=_array(1_000_000) + b"\x90" * 1_000_000),
+    "more than is there": lambda: _frame(_REQUEST, method=_EMIT, id=_ID, body=_array(0xFFFFFFFF) + b"\x90" * 64),
+    "a pickle": lambda: _frame(_REQUEST, method=_EMIT, id=_ID, body=pickle.dumps(_Command())),
+    "an object of others": lambda: _frame(_REQUEST, target=31337, id=_ID, body=b"\x92\x90\x80"),
+}
+
+
+def lie_to_the_host(lie: str, patience: float) -> Iterator[Way]:
+    """Say what is not true on the module's own connection; who is not cut off for it within `patience` was heard."""
+    yield lie, lambda: _sent(patience, _LIES[lie]())
+
+
+def stop_reading(requests: int, patience: float) -> Iterator[Way]:
+    """Ask and ask without ever reading an answer, so that whoever answers has to keep them all."""
+    # An event of a mebibyte, which nobody listens to, comes back as it was.
+    body = b"\x92\xacattack:flood\x81\xa4data\xc6" + struct.pack(">I", 1 << 20) + bytes(1 << 20)
+    frames = (_frame(_REQUEST, method=_EMIT, id=_ID + number, body=body) for number in range(requests))
+    yield "ask without reading", lambda: _sent(patience, *frames)
+
+
+def _sent(patience: float, *frames: bytes) -> str:
+    line = _connection()
+    for frame in frames:
+        _send(line, frame)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if _is_closed(line):
+            raise RefusedError("EPIPE", "the connection was closed for it")
+        time.sleep(0.02)
+    return "said, and the connection lives"
+
+
+def _connection() -> socket.socket:
+    """Return the socket whose other end is another process's; an event loop has pairs whose ends are both its own."""
+    for number in range(3, _HIGHEST_DESCRIPTOR):
+        try:
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+        except OSError:
+            continue
+        line = socket.socket(fileno=os.dup(number))
+        if line.family == socket.AF_UNIX and line.type == socket.SOCK_STREAM and _peer_of(line) != os.getpid():
+            return line
+        line.close()
+    raise RuntimeError("there is no connection to anybody")
+
+
+def _peer_of(line: socket.socket) -> int:
+    pid: int = struct.unpack_from("i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return pid
+
+
+def _send(line: socket.socket, data: bytes) -> None:
+    line.settimeout(_SECONDS)
+    try:
+        line.sendall(data)
+    except (BrokenPipeError, ConnectionResetError):
+        raise RefusedError("EPIPE", "the connection was closed for it") from None
+    finally:
+        line.setblocking(False)
+
+
+def _is_closed(line: socket.socket) -> bool:
+    try:
+        return line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

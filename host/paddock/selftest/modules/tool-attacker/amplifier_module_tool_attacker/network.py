@@ -1,0 +1,109 @@
+"""Attacks over the network and over sockets of the machine itself."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from .way import Way
+
+__all__ = [
+    "connect_to_a_port_of_the_machine",
+    "connect_to_an_abstract_socket",
+    "connect_to_an_agent",
+    "find_a_route_to_the_outside",
+    "open_sockets",
+    "serve_the_network",
+]
+
+_SECONDS = 2.0
+
+
+def connect_to_a_port_of_the_machine(ports: Mapping[str, Sequence[Any]]) -> Iterator[Way]:
+    """Talk to services; each is a name, and a host and a port."""
+    for name, (host, port) in ports.items():
+        yield f"TCP to {name}", partial(_connected_to_port, host, port)
+        yield f"UDP to {name}", partial(_sent_to_port, host, port)
+
+
+def find_a_route_to_the_outside(addresses: Sequence[str]) -> Iterator[Way]:
+    """Ask for the way to addresses; a datagram socket that is connected sends nothing."""
+    for address in addresses:
+        yield address, partial(_route_to, address)
+
+
+def open_sockets(kinds: Sequence[Sequence[Any]]) -> Iterator[Way]:
+    """Make sockets of every family; each is a name, a family, a type and a protocol."""
+    for name, family, kind, protocol in kinds:
+        yield name, partial(_opened, family, kind, protocol)
+
+
+def serve_the_network() -> Iterator[Way]:
+    """Wait to be connected to, from the machine or from elsewhere."""
+    yield "IPv4", lambda: _listening(socket.AF_INET, "0.0.0.0")  # noqa: S104 - that is the attack
+    yield "IPv6", lambda: _listening(socket.AF_INET6, "::")
+
+
+def connect_to_an_abstract_socket(stream: str, datagram: str) -> Iterator[Way]:
+    """Reach sockets that have no place in the file system and so no permissions; X11 and D-Bus have such."""
+    yield "stream", lambda: _connected_to_name(f"\0{stream}")
+    yield "datagram", lambda: _sent_to_name(f"\0{datagram}", socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    yield "datagram, from a pair", lambda: _sent_to_name(f"\0{datagram}", _half_of_a_pair())
+
+
+def connect_to_an_agent(stream: str, datagram: str) -> Iterator[Way]:
+    """Reach sockets in the file system, as those of docker, of agents for keys and of the system's log are."""
+    yield "stream", lambda: _connected_to_name(stream)
+    yield "datagram", lambda: _sent_to_name(datagram, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    # Whoever must have pairs of sockets, as event loops must, has with them what can send to any name.
+    yield "datagram, from a pair", lambda: _sent_to_name(datagram, _half_of_a_pair())
+
+
+def _connected_to_port(host: str, port: int) -> str:
+    with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+        return f"connected to {connection.getpeername()}"
+
+
+def _sent_to_port(host: str, port: int) -> str:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        return f"sent {sender.sendto(b'attack', (host, port))} bytes"
+
+
+def _route_to(address: str) -> str:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.connect((address, 80))
+        return f"from {one.getsockname()[0]}"
+
+
+def _opened(family: int, kind: int, protocol: int) -> str:
+    with socket.socket(family, kind, protocol) as one:
+        return f"opened as {one.fileno()}"
+
+
+def _listening(family: int, host: str) -> str:
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.bind((host, 0))
+        one.listen()
+        return f"listens on port {one.getsockname()[1]}"
+
+
+def _connected_to_name(name: str) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_SECONDS)
+        connection.connect(name)
+        return "connected"
+
+
+def _half_of_a_pair() -> socket.socket:
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    right.close()
+    return left
+
+
+def _sent_to_name(name: str, sender: socket.socket) -> str:
+    with sender:
+        return f"sent {sender.sendto(b'attack', name)} bytes"

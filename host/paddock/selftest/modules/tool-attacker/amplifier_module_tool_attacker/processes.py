@@ -1,0 +1,166 @@
+"""Attacks on other processes: signals, tracing, their memory, descriptors, environment and limits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from .child import in_a_child
+from .raw_calls import call, reach
+from .way import RefusedError, Way
+
+__all__ = [
+    "change_limits_of_a_process",
+    "kill_everything",
+    "kill_the_host",
+    "read_environment_of_a_process",
+    "read_memory_of_a_process",
+    "renice_everything_of_the_user",
+    "steal_a_descriptor",
+    "trace_a_process",
+]
+
+# A signal that nobody dies of: whoever is sent it without having asked for it never notices.
+_SIGNAL = signal.SIGURG
+
+_PTRACE_SEIZE = 0x4206
+_SI_QUEUE = -1
+_LOWEST_IO_PRIORITY = (2 << 13) | 7  # best effort, 7
+_NOBODY = 0x7FFFFFF0  # a user that runs nothing
+
+
+def kill_the_host(pids: Mapping[str, int], tgkill: int, rt_sigqueueinfo: int) -> Iterator[Way]:
+    """Signal each process in every way there is; the right to send one signal is the right to send any."""
+    for name, pid in pids.items():
+        yield f"kill {name}", partial(os.kill, pid, _SIGNAL)
+        yield f"tgkill {name}", partial(call, tgkill, pid, pid, int(_SIGNAL))
+        yield f"rt_sigqueueinfo {name}", partial(_queue, rt_sigqueueinfo, pid)
+        yield f"pidfd_send_signal {name}", partial(_signal_by_descriptor, pid)
+
+
+def kill_everything(pid: int) -> Iterator[Way]:
+    """Signal everybody in reach: `pid` is -1, or the number of a group, negative."""
+    # Nothing is to be read from the result: the kernel says that all is well also when it signalled nobody.
+    yield "kill", partial(os.kill, pid, _SIGNAL)
+
+
+def trace_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
+    for name, pid in pids.items():
+        # By a child, with whose end the tracing ends.
+        yield f"ptrace {name}", partial(in_a_child, partial(_seize, pid))
+
+
+def read_memory_of_a_process(pid: int, address: int, content: str) -> Iterator[Way]:
+    """Read what is at an address, and write it; `content` is what is there already, so that nothing changes."""
+    yield "process_vm_readv", lambda: _copied(_libc.process_vm_readv, pid, address, bytes(len(content)))
+    yield "process_vm_writev", lambda: _copied(_libc.process_vm_writev, pid, address, content.encode())
+    yield "/proc/<pid>/mem", lambda: _read_at(f"/proc/{pid}/mem", address, len(content))
+
+
+def steal_a_descriptor(pid: int, descriptor: int, pidfd_getfd: int, kcmp: int) -> Iterator[Way]:
+    yield "pidfd_getfd", lambda: _stolen(pid, descriptor, pidfd_getfd)
+    yield "/proc/<pid>/fd", lambda: _read_at(f"/proc/{pid}/fd/{descriptor}", 0, 100)
+    yield "compare by kcmp", lambda: f"answered {call(kcmp, os.getpid(), pid, 0, 0, descriptor)}"
+
+
+def read_environment_of_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
+    for name, pid in pids.items():
+        for file in ("environ", "cmdline", "maps", "auxv"):
+            yield f"{file} of {name}", partial(_read_at, f"/proc/{pid}/{file}", 0, 100)
+
+
+def change_limits_of_a_process(pid: int, ioprio_set: int) -> Iterator[Way]:
+    yield "prlimit", lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (16, 16))
+    yield "setpriority", lambda: os.setpriority(os.PRIO_PROCESS, pid, 19)
+    yield "setpriority of its group", lambda: os.setpriority(os.PRIO_PGRP, pid, 19)
+    yield "sched_setaffinity", lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))})
+    yield "sched_setscheduler", lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
+    yield "ioprio_set", lambda: call(ioprio_set, 1, pid, _LOWEST_IO_PRIORITY)
+    yield "oom_score_adj", lambda: _write(f"/proc/{pid}/oom_score_adj", "1000")
+
+
+def renice_everything_of_the_user(ioprio_set: int, setpriority: int) -> Iterator[Way]:
+    """Ask for it in the name of a user who runs nothing: that nobody was found was then the kernel's answer."""
+    yield "setpriority", lambda: reach(setpriority, os.PRIO_USER, _NOBODY, 0)
+    yield "ioprio_set", lambda: reach(ioprio_set, 3, _NOBODY, _LOWEST_IO_PRIORITY)
+
+
+def _queue(number: int, pid: int) -> None:
+    information = struct.pack("iii", int(_SIGNAL), 0, _SI_QUEUE)
+    call(number, pid, int(_SIGNAL), ctypes.create_string_buffer(information, 128))
+
+
+def _signal_by_descriptor(pid: int) -> None:
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, _SIGNAL)
+    finally:
+        os.close(descriptor)
+
+
+def _seize(pid: int) -> str:
+    _checked(_libc.ptrace(ctypes.c_long(_PTRACE_SEIZE), ctypes.c_long(pid), None, None))
+    return f"traces {pid}"
+
+
+class _Area(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _copied(copy: Callable[..., int], pid: int, address: int, content: bytes) -> str:
+    memory = ctypes.create_string_buffer(content, len(content))
+    here, there = _Area(ctypes.addressof(memory), len(content)), _Area(address, len(content))
+    copied = _checked(copy(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0))
+    return f"{copied} bytes: {memory.raw.decode(errors='replace')}"
+
+
+def _stolen(pid: int, descriptor: int, pidfd_getfd: int) -> str:
+    process = os.pidfd_open(pid)
+    try:
+        copy = call(pidfd_getfd, process, descriptor, 0)
+    finally:
+        os.close(process)
+    with os.fdopen(copy, "rb") as file:
+        return os.pread(file.fileno(), 100, 0).decode()
+
+
+def _read_at(path: str, offset: int, size: int) -> str:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        data = os.pread(descriptor, size, offset)
+    finally:
+        os.close(descriptor)
+    if not data:
+        raise RefusedError("ENOENT", f"{path} is empty")
+    return data.decode(errors="surrogateescape")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.restype = ctypes.c_long
+for _function in (_libc.process_vm_readv, _libc.process_vm_writev):
+    _function.restype = ctypes.c_ssize_t
+    _function.argtypes = (
+        ctypes.c_int,
+        ctypes.POINTER(_Area),
+        ctypes.c_ulong,
+        ctypes.POINTER(_Area),
+        ctypes.c_ulong,
+        ctypes.c_ulong,
+    )

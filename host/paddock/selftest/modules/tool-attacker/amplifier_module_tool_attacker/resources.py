@@ -1,0 +1,224 @@
+"""Attacks on what everybody shares: memory, processors, processes, files, disk, output.
+
+Each stops by itself once it has taken far more than it was given, for then it has succeeded. `seconds` is for how long
+it then keeps what it has: whoever counts from outside needs a moment to notice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .way import RefusedError, Way
+
+__all__ = [
+    "burn_processor_time",
+    "eat_memory",
+    "eat_memory_in_several_processes",
+    "fill_the_scratch_folder",
+    "flood_the_output",
+    "hold_the_interpreter_lock",
+    "never_answer",
+    "open_many_files",
+    "spin",
+    "start_a_fork_bomb",
+    "start_many_threads",
+    "write_a_huge_file",
+]
+
+_MEBIBYTE = 1 << 20
+_CHUNK = 8  # mebibytes
+
+
+def eat_memory(mebibytes: int) -> Iterator[Way]:
+    yield "in one process", lambda: _eaten(mebibytes)
+
+
+def eat_memory_in_several_processes(mebibytes: int, processes: int, seconds: float) -> Iterator[Way]:
+    """Take more than is allowed, no process more than its share of it, and keep it for some time."""
+    yield "in several processes", lambda: _eaten_together(mebibytes, processes, seconds)
+
+
+def fill_the_scratch_folder(mebibytes: int) -> Iterator[Way]:
+    yield "write", lambda: _filled(Path(tempfile.mkdtemp(prefix="attack-")), mebibytes)
+
+
+def write_a_huge_file(folder: str, mebibytes: int) -> Iterator[Way]:
+    yield "write", lambda: _filled(Path(folder), mebibytes)
+    yield "extend", lambda: _extended(Path(folder), mebibytes)
+
+
+def start_a_fork_bomb(processes: int, seconds: float) -> Iterator[Way]:
+    """Start processes until there are no more to be had, and keep them for some time."""
+    yield "fork", lambda: _forked(processes, seconds)
+
+
+def start_many_threads(threads: int, seconds: float) -> Iterator[Way]:
+    yield "start", lambda: _started(threads, seconds)
+
+
+def open_many_files(files: int) -> Iterator[Way]:
+    yield "open", lambda: _opened(files)
+
+
+def spin() -> Iterator[Way]:
+    yield "loop", _spun
+
+
+def hold_the_interpreter_lock() -> Iterator[Way]:
+    """Run for good inside one instruction, where no Python code, not even of another thread, gets a turn."""
+    yield "match", lambda: re.match("(a+)+$", "a" * 64 + "b")
+
+
+def never_answer() -> Iterator[Way]:
+    yield "sleep", lambda: time.sleep(3600)
+
+
+def burn_processor_time(seconds: float, share: float) -> Iterator[Way]:
+    """Succeed if more than `share` of a processor is to be had, over some time."""
+    yield "burn", lambda: _burnt(seconds, share)
+
+
+def flood_the_output(mebibytes: int) -> Iterator[Way]:
+    yield "stdout, in one line", lambda: _printed(1, b"x" * _MEBIBYTE, mebibytes)
+    yield "stderr, in short lines", lambda: _printed(2, b"flood\n" * (_MEBIBYTE // 6), mebibytes)
+
+
+def _eaten(mebibytes: int) -> str:
+    # Written to, so really there.
+    taken = [bytes([number % 255 + 1]) * (_CHUNK * _MEBIBYTE) for number in range(0, mebibytes, _CHUNK)]
+    return f"{len(taken) * _CHUNK} MiB"
+
+
+def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
+    told, tell = os.pipe()
+    children = [_fork(lambda: _eat_and_wait(tell, mebibytes // processes)) for _ in range(processes)]
+    os.close(tell)
+    try:
+        with os.fdopen(told, "rb", buffering=0) as ready:
+            done = sum(ready.read(1) == b"." for _ in children)
+        if done < processes:
+            raise RefusedError("SIGKILL", f"ended {processes - done} of {processes} processes")
+        time.sleep(seconds)
+        return f"{mebibytes} MiB in {processes} processes"
+    finally:
+        _end(children)
+
+
+def _eat_and_wait(tell: int, mebibytes: int) -> None:
+    kept = b"x" * (mebibytes * _MEBIBYTE)
+    os.write(tell, b".")
+    signal.pause()
+    del kept
+
+
+def _filled(folder: Path, mebibytes: int) -> str:
+    path = folder / "huge"
+    try:
+        with path.open("wb", buffering=0) as file:
+            for _ in range(mebibytes):
+                if file.write(bytes(_MEBIBYTE)) != _MEBIBYTE:
+                    raise RefusedError("ENOSPC", "not all was written")
+        return f"{mebibytes} MiB in one file"
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _extended(folder: Path, mebibytes: int) -> str:
+    path = folder / "long"
+    try:
+        with path.open("wb") as file:
+            file.truncate(mebibytes * _MEBIBYTE)
+        return f"{mebibytes} MiB in one file"
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _forked(processes: int, seconds: float) -> str:
+    children: list[int] = []
+    try:
+        while len(children) < processes:
+            children.append(_fork(signal.pause))
+        time.sleep(seconds)
+        return f"{processes} processes"
+    finally:
+        _end(children)
+
+
+def _started(threads: int, seconds: float) -> str:
+    done = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(threads):
+            thread = threading.Thread(target=done.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+        time.sleep(seconds)
+        return f"{threads} threads"
+    except RuntimeError as error:
+        raise RefusedError("EAGAIN", f"after {len(started)} threads: {error}") from None
+    finally:
+        done.set()
+
+
+def _opened(files: int) -> str:
+    descriptors: list[int] = []
+    try:
+        while len(descriptors) < files:
+            descriptors.append(os.open("/dev/null", os.O_RDONLY))
+        return f"{files} open files"
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _spun() -> None:
+    while True:
+        pass
+
+
+def _burnt(seconds: float, share: float) -> str:
+    began, used = time.monotonic(), _processor_time()
+    while time.monotonic() - began < seconds:
+        pass
+    had = (_processor_time() - used) / (time.monotonic() - began)
+    if had <= share:
+        raise RefusedError("EAGAIN", f"{had:.0%} of a processor")
+    return f"{had:.0%} of a processor"
+
+
+def _processor_time() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _printed(descriptor: int, data: bytes, mebibytes: int) -> str:
+    for _ in range(mebibytes):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    return f"{mebibytes} MiB"
+
+
+def _fork(act: Callable[[], object]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return child
+
+
+def _end(children: list[int]) -> None:
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    for child in children:
+        os.waitpid(child, 0)

@@ -1,0 +1,18 @@
+"""What an attack is made of: ways, each a name for people and an act that returns what it obtained or raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["RefusedError", "Way"]
+
+Way = tuple[str, Callable[[], object]]
+"""An OSError of the act means that it was refused; so does a `RefusedError`. Every other exception is a defect."""
+
+
+class RefusedError(Exception):
+    """Raised for a refusal that no OSError tells of; `word` stands where its error number would."""
+
+    def __init__(self, word: str, what: str) -> None:
+        super().__init__(f"{word} {what}".rstrip())
+        self.word = word

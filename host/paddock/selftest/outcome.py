@@ -1,0 +1,145 @@
+"""What became of an attack at one level, judged from what was seen: by the attacker, by the host, and on the stage.
+
+Pure functions over evidence. The attacker's own word is never enough for a refusal: a mark on the stage, a host that
+stood still or a thing that lives on is a success whatever it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from paddock.process.exit_report import ExitReport
+from paddock_sandbox.profile import IsolationLevel
+
+from .attack import Attack, Sign
+from .control import Attempt
+
+LAG_MAX: Final = 0.5  # seconds for which the host may stand still; a busy machine alone delays it by tenths
+KEPT_MAX: Final = 1 << 20  # bytes of a flood that the host may keep
+
+
+class Verdict(StrEnum):
+    """How an attack ended, in the words people are told."""
+
+    REFUSED = "refused"
+    CONTAINED = "contained"
+    LEAKS = "leaks"
+    SUCCEEDED = "NOT REFUSED"
+    UNTRIED = "not tried"
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether isolation did what it promises."""
+        return self in (Verdict.REFUSED, Verdict.CONTAINED, Verdict.LEAKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen of an attack inside.
+
+    `answer` is what the attacker said, if it lived to; `error` what the host said in its place, and `report` how the
+    module ended. `marks` are those on the stage; `lag` is how long the host stood still.
+    """
+
+    answer: object = None
+    error: str = ""
+    report: ExitReport | None = None
+    marks: Sequence[str] = ()
+    lag: float = 0.0
+    printed_bytes: int = 0
+    kept_bytes: int = 0
+    lives_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an attack, and by what it was refused, ended or let through."""
+
+    verdict: Verdict
+    by: str
+    evidence: Evidence = field(default_factory=Evidence)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        report = self.evidence.report
+        return {
+            "verdict": self.verdict.value,
+            "by": self.by,
+            "lag_seconds": round(self.evidence.lag, 3),
+            "report": None if report is None else report.as_dict(),
+        }
+
+
+def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> Outcome:
+    """Return what became of the attack."""
+    outcome = _judged(attack, evidence)
+    if outcome.verdict is Verdict.SUCCEEDED and level in attack.known:
+        return Outcome(Verdict.LEAKS, f"{attack.known[level]} ({outcome.by})", evidence)
+    return outcome
+
+
+def _judged(attack: Attack, evidence: Evidence) -> Outcome:
+    harm = _harm(attack, evidence)
+    if harm:
+        return Outcome(Verdict.SUCCEEDED, "; ".join(harm), evidence)
+    if evidence.report is not None:
+        return _ended(attack, evidence, evidence.report)
+    if evidence.error:
+        return Outcome(Verdict.UNTRIED, evidence.error, evidence)
+    try:
+        attempts = _attempts(evidence.answer)
+    except ValueError as error:
+        return Outcome(Verdict.UNTRIED, str(error), evidence)
+    return _answered(attack, evidence, attempts)
+
+
+def _harm(attack: Attack, evidence: Evidence) -> list[str]:
+    harm = list(evidence.marks)
+    if evidence.lag > LAG_MAX:
+        harm.append(f"the host stood still for {evidence.lag:.1f} s")
+    if evidence.kept_bytes > KEPT_MAX:
+        harm.append(f"the host kept {evidence.kept_bytes} bytes of it")
+    if evidence.lives_on:
+        harm.append("something of it lives on")
+    return harm
+
+
+def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> Outcome:
+    by = report.reason.value
+    if report.limit is not None:
+        by = f"{report.limit.name} {report.limit.configured} ({report.limit.mechanism})"
+    elif report.signal_name is not None:
+        by += f", {report.signal_name}"
+    if report.reason in attack.ends:
+        return Outcome(Verdict.CONTAINED, f"ended: {by}", evidence)
+    return Outcome(Verdict.UNTRIED, f"the attacker ended for another reason: {report.describe()}", evidence)
+
+
+def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[Attempt]) -> Outcome:
+    match attack.sign:
+        case Sign.MARKS:
+            return Outcome(Verdict.REFUSED, "nobody was reached", evidence)
+        case Sign.LIFE:
+            return Outcome(Verdict.CONTAINED, "nothing of it is left", evidence)
+        case Sign.KEPT:
+            kept, printed = evidence.kept_bytes >> 10, evidence.printed_bytes >> 20
+            return Outcome(Verdict.CONTAINED, f"{kept} KiB kept of {printed} MiB", evidence)
+    worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
+    if worked:
+        told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in worked)
+        return Outcome(Verdict.SUCCEEDED, told, evidence)
+    odd = [attempt for attempt in attempts if attempt.outcome != "refused" or attempt.word not in attack.refusals]
+    if odd or not attempts:
+        told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
+        return Outcome(Verdict.UNTRIED, f"failed, and not by being refused: {told}", evidence)
+    return Outcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
+
+
+def _attempts(answer: object) -> tuple[Attempt, ...]:
+    if not isinstance(answer, Mapping):
+        raise ValueError(f"no answer of an attack: {answer!r:.200}")
+    told: Mapping[str, Any] = answer
+    return Attempt.all_of(told)

@@ -1,0 +1,97 @@
+"""What attacks are aimed at, planted on the machine for the time of one campaign, and watched.
+
+`marks` is the host's own opinion of an attack, whatever the attacker says: what on the stage is not as it was.
+`renew` has everything as it was again. Leaving removes all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from .canaries import Canaries
+from .commons import Commons
+from .doors import Doors
+from .victim import VARIABLE, Victim
+
+ATTACKER: Final = Path(__file__).resolve().parent / "modules" / "tool-attacker"
+
+_LONGEST_FOLDER: Final = 60  # characters; with more, a socket in it would have too long a name
+
+
+class Stage:
+    """One set of everything that can be attacked."""
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._fill(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _fill(self, stack: contextlib.ExitStack) -> None:
+        mark = secrets.token_hex(8)
+        self.secret = f"canary-{mark}"
+        self.environ = {VARIABLE: self.secret}
+        folder = tempfile.gettempdir()
+        short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
+        self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
+        stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self.files = Canaries(self.folder, self.secret, ATTACKER)
+        self.scratch = self.folder / "scratch"
+        self.scratch.mkdir()
+        self.lock = self.files.workspace / "lock"
+        self.doors = Doors(mark, self.files.outside, self.files.workspace)
+        stack.callback(self.doors.close)
+        self.commons = Commons(mark, self.secret)
+        stack.callback(self.commons.close)
+        self.victim = Victim(self.secret, self.files.key)
+        stack.callback(lambda: self.victim.end())
+        self.descriptors = tuple(self._leave_open(stack))
+
+    def _leave_open(self, stack: contextlib.ExitStack) -> Iterator[int]:
+        """Open what a careless program would hand on to every process it starts."""
+        opened = [
+            os.open(self.files.key, os.O_RDONLY),
+            os.open(self.files.home, os.O_RDONLY),
+            os.dup(self.doors.listener),
+        ]
+        for descriptor in opened:
+            stack.callback(os.close, descriptor)
+            os.set_inheritable(descriptor, True)
+            yield descriptor
+
+    def marks(self) -> tuple[str, ...]:
+        """Return what is not as it was."""
+        return (*self.files.changes(), *self.victim.injuries(), *self.doors.knocks())
+
+    def renew(self) -> None:
+        """Have everything as it was at first."""
+        self.files.restore()
+        self.victim.heal()
+        self.doors.knocks()
+        for path in self.scratch.iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+        self.lock.touch()
+        self.lock.chmod(0o666)
+
+    def is_lock_held(self) -> bool:
+        """Say whether any process holds the lock, which those that want to live on take."""
+        with self.lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
