@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.kernel.session import ModuleStatus
+from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReport
 
 _BEHAVED: Final = "nothing to contain"
@@ -73,7 +74,7 @@ def _did(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, 
         case "tool-crasher":
             return "read from address 0 in its tool"
         case "tool-chatterbox":
-            return f"printed {_size(ended.printed_bytes)}, from Python and from C, to stdout and stderr"
+            return f"printed {size_text(ended.printed_bytes)}, from Python and from C, to stdout and stderr"
         case "hooks-logging":
             return f"logged {logged} events"
         case _:
@@ -86,7 +87,7 @@ def _contained(status: ModuleStatus, ended: ModuleStatus) -> str:
         facts.append(_afterwards(status))
     if ended.printed_bytes > ended.kept_bytes:
         facts.append(
-            f"the last {_size(ended.kept_bytes)} kept, the rest dropped as it came; its calls were not disturbed"
+            f"the last {size_text(ended.kept_bytes)} kept, the rest dropped as it came; its calls were not disturbed"
         )
     return "; ".join(facts) or _BEHAVED
 
@@ -104,7 +105,3 @@ def _afterwards(status: ModuleStatus) -> str:
     if status.kind == "hook":
         return f"its silence counted as `continue`; {again}"
     return f"its call got an error for a result; {again}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1024**2:.1f} MiB" if count >= 1024**2 else f"{count / 1024:.0f} KiB"

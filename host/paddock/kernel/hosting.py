@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import anyio
+import anyio.to_thread
 
 from paddock.errors import ModuleMissingError
+from paddock.kernel.confinements import Confinements, Place
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
@@ -26,14 +28,18 @@ from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
 from paddock.kernel.service import HostService
 from paddock.plan.models import ModuleEntry
+from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.output import OutputLine
-from paddock.process.runtime import WorkerRuntime
+from paddock.process.ration import Rationing
 from paddock.process.supervisor import Supervisor
 from paddock.process.template import TemplateLauncher
+from paddock.process.watchdog import Watchdog
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
@@ -43,8 +49,6 @@ from paddock_sources import Resolution, Resolver, SourceError
 OnOutput = Callable[[str, OutputLine], None]
 """Told of each line that a module prints, with the module's name."""
 
-_PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # of the host's environment, to every module
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 _log = logging.getLogger(__name__)
@@ -54,20 +58,43 @@ class Hosting:
     """Everything that one session's modules run on."""
 
     def __init__(
-        self, *, working_dir: Path, environ: Mapping[str, str], base: Path, on_output: OnOutput | None = None
+        self,
+        *,
+        working_dir: Path,
+        environ: Mapping[str, str],
+        base: Path,
+        on_output: OnOutput | None = None,
+        kept: Iterable[Path] = (),
+        isolation: IsolationLevel | None = None,
+        is_trusted: bool = False,
     ) -> None:
         self.working_dir = working_dir
         self._environ = environ
         self._on_output = on_output
+        self._kept = tuple(kept)
+        self._isolation = isolation
+        self._is_trusted = is_trusted
         self._resolver = Resolver(environ, base=base)
         self._tasks = asyncio.TaskGroup()
-        self._runtime = WorkerRuntime.locate()
-        self._launchers: dict[str, Launcher] = {"template": TemplateLauncher(), "exec": ExecLauncher()}
+        self._launchers: dict[str, Launcher] = {}
         self._scratch: Path
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
         self._scratch = Path(tempfile.mkdtemp(prefix="paddock-"))
+        groups = await anyio.to_thread.run_sync(_find_groups)
+        self._launchers = {
+            "template": TemplateLauncher(groups),
+            "exec": ExecLauncher(groups),
+            "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
+        }
+        watchdog = Watchdog()
+        self._watching = self._tasks.create_task(watchdog.run())
+        self._rationing = Rationing(watchdog)
+        place = Place(self.working_dir, self._environ, self._scratch, self._kept)
+        self.confinements = Confinements(
+            place, groups, self._launcher_at, isolation=self._isolation, is_trusted=self._is_trusted
+        )
         self.values = Values()
         self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
         self.mirrors = Mirrors()
@@ -90,6 +117,7 @@ class Hosting:
                     for launcher in self._launchers.values():
                         await launcher.aclose()
             finally:
+                self._watching.cancel()
                 self.router.cancel_all()
                 await self._tasks.__aexit__(None, None, None)
                 shutil.rmtree(self._scratch, ignore_errors=True)
@@ -128,34 +156,37 @@ class Hosting:
             ModuleError: it cannot be; its process, if there was one, is ended.
         """
         name = entry.instance_id or entry.module
+        shelter = self.confinements.of(entry)
         spec = LaunchSpec(
             name=name,
             working_dir=self.working_dir,
-            environ=self._environ_of(entry, name),
-            runtime=self._runtime,
+            environ=shelter.environ,
+            runtime=self.confinements.runtime,
+            profile=shelter.confinement.profile,
+            ration=shelter.ration,
             on_line=self._pump(name),
         )
-        supervisor = Supervisor(self._launchers[entry.spawn], spec)
+        launcher = self._launcher_at(shelter.level, entry.spawn)
+        supervisor = Supervisor(launcher, spec, rationing=self._rationing)
         config = entry.expanded_config(self._environ)
-        module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config)
+        module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
         self.modules.add(module)
         await module.start()
         return module
 
-    def _environ_of(self, entry: ModuleEntry, name: str) -> dict[str, str]:
-        home = Path(tempfile.mkdtemp(prefix="home-", dir=self._scratch))
-        environ = {key: self._environ[key] for key in _PASSED_ON if key in self._environ}
-        environ |= {"PATH": _PATH, "HOME": os.fspath(home), "TMPDIR": os.fspath(home)}
-        for grant in entry.permissions.env:
-            key, is_set, value = grant.partition("=")
-            if is_set:
-                environ[key] = value
-            elif key in self._environ:
-                environ[key] = self._environ[key]
-        return environ
+    def _launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
+        return self._launchers["bubblewrap" if level == "bwrap" else spawn]
 
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:
         on_output = self._on_output
         if on_output is None:
             return None
         return lambda line: on_output(name, line)
+
+
+@cache
+def _find_groups() -> CgroupHome:
+    """Find out, once for this process, where control groups can be made, and tidy up there after hosts that died."""
+    home = CgroupHome.find()
+    home.remove_stale()
+    return home

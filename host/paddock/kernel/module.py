@@ -22,8 +22,10 @@ from paddock.kernel.allowance import Allowance
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.output_budget import OutputBudget
 from paddock.kernel.registrations import Registrations
 from paddock.plan.models import ModuleEntry
+from paddock.plan.units import size_text
 from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.module_process import ModuleProcess
@@ -172,6 +174,10 @@ class HostedModule:
         # The context answers nobody before it knows what its predecessor knew.
         peer.is_restoring = is_restart and self.on_restarted is not None
         await peer.channel.open(process.rpc)
+        if self.limits.output_max is not None:
+            process.output.on_data = OutputBudget(
+                self.limits.output_max, peer.channel.calls, self._on_output_spent
+            ).note
         await self._greet(peer)
         self._mirrors.attach(peer)
         await self._mount(peer)
@@ -306,6 +312,11 @@ class HostedModule:
         self.supervisor.call_in_flight = method
         limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
+
+    def _on_output_spent(self, printed: int) -> None:
+        """The module has printed more during a call than it may; it is ended for that."""
+        limit = LimitHit("output_max", size_text(self.limits.output_max or 0), size_text(printed), "host count")
+        self.supervisor.end(ExitReason.OUTPUT, limit)
 
     async def death(self, peer: Peer, method: str) -> ModuleDiedError:
         """Return the error that tells how the life behind `peer` ended, during `method`."""

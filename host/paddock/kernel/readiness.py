@@ -23,25 +23,6 @@ _SECTION: Final = {
 }
 
 
-def check_isolation(plan: MountPlan) -> None:
-    """Refuse what cannot be had: a module that was to be shut in is not started with less.
-
-    Raises:
-        PlanError: an entry asks for more than a process of its own.
-    """
-    problems = [
-        PlanProblem(
-            f"{entry.path}.isolation",
-            f"`{entry.isolation}` cannot be had: modules are isolated by process only",
-            "leave it out, or write `isolation: none` to say that this is enough",
-        )
-        for entry in plan.entries()
-        if entry.isolation not in (None, "none")
-    ]
-    if problems:
-        raise _plan_error(plan, problems)
-
-
 def check_working_dir(folder: Path) -> Path:
     """Return the folder that modules are to work in, absolute.
 

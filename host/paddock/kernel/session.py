@@ -26,10 +26,11 @@ from paddock.errors import (
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
-from paddock.kernel.readiness import check_isolation, check_working_dir, resolve_modules
+from paddock.kernel.readiness import check_working_dir, resolve_modules
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.process.exit_report import ExitReport
+from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -79,6 +80,8 @@ class Session:
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         on_output: told of each line that a module prints.
+        isolation: the isolation level of modules whose entries name none; the strongest that can be had by default.
+        trust_plan: accept what the plan asks for below the usual floor: a weaker isolation level.
 
     Raises:
         PlanError: the plan has problems; all of them are named.
@@ -94,15 +97,19 @@ class Session:
         environ: Mapping[str, str] | None = None,
         session_id: str | None = None,
         on_output: OnOutput | None = None,
+        isolation: IsolationLevel | None = None,
+        trust_plan: bool = False,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
-        check_isolation(self.plan)
         self._hosting = Hosting(
             working_dir=check_working_dir(Path(working_dir or Path.cwd())),
             environ=self._environ,
             base=self.plan.origin.parent if self.plan.origin is not None else Path.cwd(),
             on_output=on_output,
+            kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
+            isolation=isolation,
+            is_trusted=trust_plan,
         )
         self._approval = approval
         self._display = display
@@ -127,6 +134,11 @@ class Session:
         return tuple(self._kernel.status_of(entry) for entry in self.plan.entries())
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """What became, since the session was opened, of files that other programs run by themselves, for people."""
+        return self._hosting.confinements.changes() if self._kernel is not None else ()
+
+    @property
     def _opened(self) -> _KernelSession:
         if self._kernel is None:
             raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
@@ -136,6 +148,7 @@ class Session:
         resolutions = resolve_modules(self.plan, self._hosting)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._hosting)
+            await self._hosting.confinements.decide([(entry, resolutions[entry.path]) for entry in self.plan.entries()])
             self._kernel = _KernelSession(
                 self.plan, resolutions, self._hosting, self._session_id, self._approval, self._display
             )

@@ -25,6 +25,7 @@ from paddock.kernel.modules import failed_result
 from paddock.plan.models import EntryPlace, ModuleEntry
 from paddock.process.exit_report import ExitReport
 from paddock.rpc.handle import Handle
+from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
@@ -65,6 +66,8 @@ class ToolCall:
         arguments: the tool's input.
         config: the module's configuration.
         limits: the module's limits, as a plan writes them.
+        permissions: what the module is granted, as a plan writes it.
+        isolation: the isolation level, which may be a weak one; the strongest that can be had by default.
         working_dir: the folder the module works in; the current one by default.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: who is asked when the module wants approval.
@@ -80,6 +83,8 @@ class ToolCall:
         *,
         config: Mapping[str, Any] | None = None,
         limits: Mapping[str, object] | None = None,
+        permissions: Mapping[str, object] | None = None,
+        isolation: IsolationLevel | None = None,
         working_dir: Path | str | None = None,
         environ: Mapping[str, str] | None = None,
         approval: ApprovalSystem | None = None,
@@ -91,6 +96,8 @@ class ToolCall:
         self._arguments = dict(arguments)
         self._config = dict(config or {})
         self._limits = dict(limits or {})
+        self._permissions = dict(permissions or {})
+        self._isolation = isolation
         self._environ = dict(os.environ if environ is None else environ)
         self._approval = approval
         self._display = display
@@ -106,9 +113,14 @@ class ToolCall:
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
         try:
-            entry = _entry(self._source, self._config, self._limits)
+            entry = _entry(self._source, self._config, self._limits, self._permissions)
             hosting = Hosting(
-                working_dir=self._working_dir, environ=self._environ, base=Path.cwd(), on_output=self._on_output
+                working_dir=self._working_dir,
+                environ=self._environ,
+                base=Path.cwd(),
+                on_output=self._on_output,
+                isolation=self._isolation,
+                is_trusted=self._isolation is not None,
             )
             resolution = hosting.resolve(entry)
         except PaddockError as error:
@@ -117,6 +129,10 @@ class ToolCall:
             return await self._run(hosting, entry, resolution)
 
     async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+        try:
+            await hosting.confinements.decide([(entry, resolution)])
+        except PaddockError as error:
+            return ToolCallOutcome(failed_result(error), "", (), error)
         coordinator = self._coordinator(hosting)
         try:
             module = await hosting.start(entry, resolution)
@@ -208,14 +224,20 @@ def _failed(kind: str, message: str) -> ToolResult:
     return ToolResult(success=False, error={"type": kind, "message": message})
 
 
-def _entry(source: str, config: Mapping[str, Any], limits: Mapping[str, object]) -> ModuleEntry:
+def _entry(
+    source: str, config: Mapping[str, Any], limits: Mapping[str, object], permissions: Mapping[str, object]
+) -> ModuleEntry:
     """Return the plan entry that stands for the module at `source`.
 
     Raises:
         ModuleMissingError: `source` names no module.
         PlanError: the configuration or a limit is not accepted.
     """
-    written: dict[str, object] = {"config": dict(config), "limits": dict(limits)}
+    written: dict[str, object] = {
+        "config": dict(config),
+        "limits": dict(limits),
+        "permissions": dict(permissions),
+    }
     try:
         match uri := SourceUri.parse(source).anchored(Path.cwd()):
             case PackageUri():  # a bare id: one of those that are shipped, or reported with all that was tried

@@ -84,6 +84,14 @@ def parse_count(value: object) -> int:
     return _bounded(value, count, _MAX_COUNT, _COUNT_ACCEPTED)
 
 
+def size_text(size: int) -> str:
+    """Return a size as people read it: `512 bytes`, `64 KiB`, `1.5 MiB`."""
+    for factor, unit in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
+        if size >= factor:
+            return f"{size / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} bytes"
+
+
 def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -3,6 +3,7 @@
 Knows nothing of what is spoken on the socket it hands over, nor of what a module is.
 """
 
+from paddock.process.clock import Clock, SystemClock
 from paddock.process.exec import ExecLauncher
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.exit_status import ExitStatus, FailedStep
@@ -11,7 +12,7 @@ from paddock.process.module_process import ModuleProcess
 from paddock.process.output import OutputLine, OutputRing
 from paddock.process.restart_policy import RestartPolicy, RestartState
 from paddock.process.runtime import WorkerRuntime
-from paddock.process.supervisor import Clock, Supervisor, SystemClock
+from paddock.process.supervisor import Supervisor
 from paddock.process.template import TemplateLauncher
 
 __all__ = [

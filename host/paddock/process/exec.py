@@ -16,6 +16,7 @@ from paddock.process.launcher import LaunchSpec, launch_through
 from paddock.process.module_process import ModuleProcess
 from paddock.process.reaper import Reaper
 from paddock.process.wiring import Wiring
+from paddock_sandbox.cgroup import CgroupHome
 
 _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 
@@ -23,8 +24,14 @@ _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 class ExecLauncher:
     """Launches by exec, one interpreter for each process."""
 
-    def __init__(self, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()) -> None:
-        """Have `through` name the command that starts the interpreter, where it is not started directly."""
+    def __init__(
+        self, groups: CgroupHome | None = None, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()
+    ) -> None:
+        """Have each process put into a control group of its own, made where `groups` says, if anywhere.
+
+        `through` names the command that starts the interpreter, where it is not started directly.
+        """
+        self._groups = groups
         self._through = through
         self._reapers: list[Reaper] = []
 
@@ -46,6 +53,7 @@ class ExecLauncher:
         self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
         fds = wiring.worker_fds
         # An interpreter that fails before it can report says so on the module's stderr.
-        child = spec.runtime.spawn(fds, tuple(fds.values()), fds["stderr"], through=self._through(spec))
+        settings = {**fds, "cgroups": None if self._groups is None else self._groups.as_dict()}
+        child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
         self._reapers.append(Reaper(child))
         wiring.lifeline.send(request)

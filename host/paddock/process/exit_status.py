@@ -6,6 +6,8 @@ import errno
 import signal
 from dataclasses import dataclass
 
+from paddock_sandbox.cgroup import CgroupReadings
+
 
 @dataclass(frozen=True, slots=True)
 class FailedStep:
@@ -27,7 +29,7 @@ class ExitStatus:
     """The end of one process tree: an exit code, a signal, or neither when its init vanished without a word.
 
     Times are seconds; memory and times cover the whole tree. `left_behind` counts descendants that even SIGKILL could
-    not end in time.
+    not end in time; `used` is what the tree's control group counted, if it was in one.
     """
 
     code: int | None
@@ -38,6 +40,7 @@ class ExitStatus:
     system_time: float | None = None
     left_behind: int = 0
     failed_step: FailedStep | None = None
+    used: CgroupReadings | None = None
 
     @property
     def signal_name(self) -> str | None:

@@ -13,6 +13,7 @@ import msgpack
 from paddock.errors import LaunchError
 from paddock.process.module_process import ModuleProcess
 from paddock.process.output import OutputLine
+from paddock.process.ration import Ration
 from paddock.process.runtime import WorkerRuntime
 from paddock.process.wiring import Wiring
 from paddock_sandbox import self_check
@@ -28,6 +29,8 @@ _REQUEST_BYTES = 128 << 10
 class LaunchSpec:
     """What a process is to be: its name in messages, where it works, its whole environment, and how it is shut in.
 
+    `ration` is what all its processes together may use.
+
     A working directory the worker may not enter is replaced by the root.
     """
 
@@ -36,6 +39,7 @@ class LaunchSpec:
     environ: Mapping[str, str]
     runtime: WorkerRuntime
     profile: SandboxProfile = field(default_factory=SandboxProfile)
+    ration: Ration = field(default_factory=Ration)
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgpack
 
 from paddock.process.exit_status import FailedStep
+from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.lockdown import LockdownReport
 
 Command = Literal["terminate", "kill"]
@@ -43,10 +44,14 @@ class Ready:
 
 
 class Lifeline:
-    """What has been said so far, and whether anything can follow; takes over the socket."""
+    """What has been said so far, and whether anything can follow; takes over the socket.
+
+    `cgroup` is the control group that the whole tree is in; whoever ends the tree removes it.
+    """
 
     def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:
         self.ready: Ready | None = None
+        self.cgroup: Cgroup | None = None
         self.failed: FailedStep | None = None
         self.exited: dict[str, Any] | None = None
         self.is_open = True
@@ -129,6 +134,8 @@ class Lifeline:
                 )
             elif kind == "ready":
                 self.failed = FailedStep("pidfds", errno.EMFILE, "this process may not open any more descriptors")
+            elif kind == "cgroup":
+                self.cgroup = Cgroup.from_dict(body)
             elif kind == "failed":
                 self.failed = FailedStep(body["step"], body["errno"], body["detail"])
             elif kind == "exited":

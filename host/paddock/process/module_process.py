@@ -8,6 +8,7 @@ when the tree is gone, except `rpc`, which belongs to whoever speaks on it; what
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,10 +20,15 @@ from paddock.process.exit_status import ExitStatus
 from paddock.process.lifeline import Lifeline, Ready
 from paddock.process.output import OutputLine, OutputRing
 from paddock.process.wiring import Wiring
+from paddock_sandbox.cgroup import Cgroup, CgroupReadings
+
+_logger = logging.getLogger(__name__)
 
 _KILL_SECONDS = 7.0  # more than an init takes to give up on a descendant that cannot be killed
 _LOST_SECONDS = 1.0  # for the end of an init that was killed itself
 _LAST_WORDS_SECONDS = 1.0  # for output still in the pipes when the tree is gone; only a foreign holder runs this out
+
+_REMOVAL_SECONDS = 2.0  # for the kernel to let go of a tree that is dead
 
 ENDED_SILENTLY = "start"  # the step named when nobody lived to name one
 
@@ -56,6 +62,11 @@ class ModuleProcess:
     def status(self) -> ExitStatus | None:
         """How the tree ended, or None while it lives."""
         return self._end.result() if self._end.done() else None
+
+    @property
+    def cgroup(self) -> Cgroup | None:
+        """The control group that the whole tree is in, if there is one."""
+        return self._lifeline.cgroup
 
     async def entered(self) -> None:
         """Return once the worker is locked down and enters its entry.
@@ -151,6 +162,20 @@ class ModuleProcess:
             system_time=exited.get("system_time"),
             left_behind=exited.get("left_behind", 0),
             failed_step=self._lifeline.failed,
+            used=self._give_up_group(),
         )
         if not self._end.cancelled():
             self._end.set_result(status)
+
+    def _give_up_group(self) -> CgroupReadings | None:
+        """Read what the tree's control group counted, and remove it."""
+        group = self._lifeline.cgroup
+        if group is None:
+            return None
+        readings = group.readings()
+        try:
+            if not group.remove(within=0):
+                self._loop.run_in_executor(None, group.remove, _REMOVAL_SECONDS)
+        except OSError as error:
+            _logger.warning("%s: its control group cannot be removed: %s", self.name, error)
+        return readings

@@ -34,7 +34,8 @@ class OutputLine:
 class OutputRing:
     """The last `limit_bytes` that two pipes carried, in order of arrival; takes over both descriptors.
 
-    `on_line`, if given, is called on the loop with each line as it is completed and must not raise.
+    `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is `on_data`,
+    which may be set later, with the number of bytes of each read.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class OutputRing:
     ) -> None:
         self.dropped_bytes = 0
         self.total_bytes = 0
+        self.on_data: Callable[[int], None] | None = None
         self._limit_bytes = limit_bytes
         self._on_line = on_line
         self._kept_bytes = 0
@@ -95,6 +97,8 @@ class OutputRing:
             self._end(stream)
             return
         self._keep(stream, data)
+        if self.on_data:
+            self.on_data(len(data))
         if self._on_line:
             self._hand_over(stream, data, self._on_line)
 

@@ -8,19 +8,19 @@ wait in it is bounded and shielded. Has no task of its own, and knows nothing of
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import anyio
 
 from paddock.errors import LaunchError, QuarantinedError
+from paddock.process.clock import Clock, SystemClock
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.exit_status import ExitStatus
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.module_process import ModuleProcess
+from paddock.process.ration import RationedProcess, Rationing
 from paddock.process.restart_policy import RestartPolicy, RestartState
 
 _logger = logging.getLogger(__name__)
@@ -30,30 +30,6 @@ _TERMINATE_SECONDS = 1.0  # for handlers of SIGTERM, after the goodbye did not h
 _HANG_UP_SECONDS = 1.0  # from a closed socket to the end of the whole tree
 _STDERR_LINES = 20
 _STDERR_LINE_CHARACTERS = 500
-
-
-class Clock(Protocol):
-    """A steady clock that can be waited on."""
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Return that much later."""
-        ...
-
-
-class SystemClock:
-    """The machine's own monotonic clock."""
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        """Return that much later."""
-        await anyio.sleep(seconds)
 
 
 class Supervisor:
@@ -69,6 +45,7 @@ class Supervisor:
         spec: LaunchSpec,
         policy: RestartPolicy | None = None,
         *,
+        rationing: Rationing | None = None,
         clock: Clock | None = None,
         goodbye_seconds: float = _GOODBYE_SECONDS,
         terminate_seconds: float = _TERMINATE_SECONDS,
@@ -78,6 +55,8 @@ class Supervisor:
         self.call_in_flight: str | None = None
         self._launcher = launcher
         self._policy = policy or RestartPolicy()
+        self._rationing = rationing
+        self._ration: RationedProcess | None = None
         self._clock = clock or SystemClock()
         self._goodbye_seconds = goodbye_seconds
         self._terminate_seconds = terminate_seconds
@@ -215,10 +194,21 @@ class Supervisor:
         # Nothing is awaited between having the process and owning it.
         self._process = process
         process.on_exit(partial(self._ended, process))
+        if self._rationing is not None:
+            try:
+                self._ration = self._rationing.begin(process, self.spec.ration, self.end)
+            except OSError as error:
+                self.end(ExitReason.START, detail=f"limits: {error}")
+                raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0) from error
         return process
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:
         reason, limit, detail = self._recorded or (None, None, "")
+        ration, self._ration = self._ration, None
+        if ration is not None:
+            overrun = ration.end(status)
+            if reason is None and overrun is not None:
+                reason, limit = overrun
         tail = process.output.tail(_STDERR_LINES, "stderr")
         report = ExitReport.of(
             self.spec.name,

@@ -59,6 +59,11 @@ class Cgroup:
             raise
         return cls(name, tuple(parts))
 
+    @property
+    def controllers(self) -> frozenset[Controller]:
+        """What the group can limit."""
+        return frozenset(name for part in self.parts for name in part.controllers)
+
     def limit(
         self, memory_max: int | None = None, tasks_max: int | None = None, cpu_quota: float | None = None
     ) -> None:

@@ -21,7 +21,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class OverBudgetError(RemoteProtocolError):
-    """Raised when the peer sent more than it may: `limit` names the budget, `allowed` and `observed` are its numbers."""
+    """Raised when the peer sent more than it may; `limit` names the budget, `allowed` and `observed` are numbers."""
 
     def __init__(self, limit: str, *, allowed: int, observed: int, message: str) -> None:
         self.limit = limit

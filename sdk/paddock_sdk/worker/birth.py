@@ -19,12 +19,14 @@ from typing import Any, Final, NoReturn
 import msgpack
 
 from paddock_sandbox import mounts, namespaces
+from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import entrance, init
-from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, report_failure
+from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, report, report_failure
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
+_GROUP: Final = "worker"
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
@@ -37,8 +39,9 @@ class Unborn:
         OSError: It cannot be made; it has been ended.
     """
 
-    def __init__(self, shared: Sequence[Mount]) -> None:
+    def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.shared = tuple(shared)
+        self._group = None if groups is None else groups.create(_GROUP)
         self._outer = namespaces.unused_id() if os.getuid() == 0 else None
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -47,18 +50,22 @@ class Unborn:
                 _grow(theirs, self.shared)
         except BaseException:
             self._line.close()
+            self._remove_group()
             raise
         finally:
             theirs.close()
         self._or_abandon(self._nourish)
 
     def become(self, request: dict[str, Any], fds: Sequence[int]) -> None:
-        """Hand it the request and the worker's descriptors; it answers over the lifeline from then on.
+        """Hand it the request and the worker's descriptors, the lifeline last; it answers over that from then on.
 
         Raises:
             OSError: It cannot be; it has been ended.
         """
         own = _without(self.shared, request)
+        if self._group is not None:
+            report(fds[-1], {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
+            self._group = None
         self._or_abandon(lambda: self._tell(request, own, fds))
         self._line.close()
 
@@ -66,8 +73,15 @@ class Unborn:
         """End it."""
         self._line.close()
         os.kill(self._pid, signal.SIGKILL)
+        self._remove_group()
+
+    def _remove_group(self) -> None:
+        if self._group is not None:
+            self._group.remove()
 
     def _nourish(self) -> None:
+        if self._group is not None:
+            self._group.place(self._pid)  # before it forks, which it does when it is told the first thing
         if self._outer is not None:
             namespaces.map_ids_of(self._pid, self._outer)
         self._tell(None if self._outer is not None else [os.getuid(), os.getgid()], self.shared)
@@ -184,24 +198,34 @@ def _told(line: socket.socket) -> tuple[Any, list[int]]:
     return msgpack.unpackb(data), fds
 
 
-def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int) -> NoReturn:
+def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int, cgroups: dict[str, Any] | None) -> NoReturn:
     """Become the init of one worker in an interpreter of its own, or the parent of that init and end.
 
-    The request is the lifeline's first message.
+    The request is the lifeline's first message; `cgroups` is where a control group for it can be made.
     """
     init.prepare_process()
+    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
     data = os.read(lifeline, REQUEST_BYTES)
     if not data:
         os._exit(0)
     request = msgpack.unpackb(data)
     if request["profile"]["level"] != "ns":
+        request = with_group(request, groups, lifeline)
         init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
     try:
-        Unborn(()).become(request, (rpc, stdout, stderr, lifeline))
+        Unborn((), groups).become(request, (rpc, stdout, stderr, lifeline))
     except BaseException as error:
         report_failure(lifeline, "namespaces", error)
         os._exit(FAILED_BEFORE_ENTRY)
     os._exit(0)
+
+
+def with_group(request: dict[str, Any], groups: CgroupHome | None, lifeline: int) -> dict[str, Any]:
+    """Return the request with a new control group in it, which the host is told of, for the init to enter by itself."""
+    group = None if groups is None else groups.create(_GROUP).as_dict()
+    if group is not None:
+        report(lifeline, {"cgroup": group})
+    return {**request, "cgroup": group}
 
 
 def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:

@@ -25,8 +25,8 @@ def main() -> NoReturn:
     if "control" in settings:
         from paddock_sdk.worker.template import serve
 
-        serve(settings["control"], settings["preload"], settings["host"], settings["shared"])
+        serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])
     else:
         from paddock_sdk.worker.birth import start_alone
 
-        start_alone(settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"])
+        start_alone(settings["lifeline"], settings["rpc"], settings["stdout"], settings["stderr"], settings["cgroups"])

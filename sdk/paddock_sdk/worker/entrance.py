@@ -73,7 +73,12 @@ def cross(
         entry = _load(request["entry"])
         gc.enable()
         step = "ready"
-        ready = {"lockdown": locked.as_dict(), "verdicts": verdicts, "missing": missing, "working_dir": working_dir}
+        ready = {
+            "lockdown": locked.as_dict(),
+            "verdicts": verdicts,
+            "missing": missing,
+            "working_dir": working_dir,
+        }
         say_ready(lifeline, ready, pidfds)
     except BaseException as error:  # whatever it is, the entry must not run
         report_failure(lifeline, step, error)

@@ -19,6 +19,7 @@ import time
 from typing import Any, NoReturn
 
 from paddock_sandbox import capabilities, prctl
+from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sdk.worker import entrance
 from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, report, report_failure
@@ -34,6 +35,8 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
     try:
         prepare_for_children()
         init = os.getpid()
+        if request["cgroup"] is not None:
+            Cgroup.from_dict(request["cgroup"]).place(init)
         worker = os.fork()
         if worker == 0:
             entrance.cross(request, init=init, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)

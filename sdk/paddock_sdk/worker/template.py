@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from paddock_sandbox import namespaces, prctl
+from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import birth, init
 from paddock_sdk.worker.lifeline import report, report_failure
@@ -31,10 +32,16 @@ _FDS = 4  # rpc, stdout, stderr, lifeline
 _QUIET_MS = 3  # a worker that has just been started has the processor to itself
 
 
-def serve(control_fd: int, preload: Iterable[str], host: int, shared: Iterable[Sequence[Any]]) -> NoReturn:
+def serve(
+    control_fd: int,
+    preload: Iterable[str],
+    host: int,
+    shared: Iterable[Sequence[Any]],
+    cgroups: dict[str, Any] | None,
+) -> NoReturn:
     """Import what is to be shared, then fork an init for each request until the host closes the control socket.
 
-    `shared` are the mounts that all workers' roots have in common.
+    `shared` are the mounts that all workers' roots have in common, `cgroups` where groups for them can be made.
     """
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
@@ -51,7 +58,8 @@ def serve(control_fd: int, preload: Iterable[str], host: int, shared: Iterable[S
     gc.disable()
     gc.collect()
     gc.freeze()
-    nursery = _Nursery([Mount(*mount) for mount in shared])
+    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
+    nursery = _Nursery([Mount(*mount) for mount in shared], groups)
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
@@ -59,6 +67,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int, shared: Iterable[S
             nursery.refill()
         received = _receive(control)
         if received is None:
+            nursery.close()
             os._exit(0)
         request, fds = received
         try:
@@ -71,7 +80,8 @@ def serve(control_fd: int, preload: Iterable[str], host: int, shared: Iterable[S
 class _Nursery:
     """Where the next worker grows before it is asked for."""
 
-    def __init__(self, shared: Sequence[Mount]) -> None:
+    def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
+        self.groups = groups
         self._shared = tuple(shared)
         self._next: birth.Unborn | None = None
         self._is_wanted = False
@@ -83,18 +93,23 @@ class _Nursery:
             OSError: None could be made.
         """
         if not _can_be_first(self._shared, mounts):
-            return birth.Unborn(())
+            return birth.Unborn((), self.groups)
         self._is_wanted = True
         ready, self._next = self._next, None
-        return ready or birth.Unborn(self._shared)
+        return ready or birth.Unborn(self._shared, self.groups)
 
     def refill(self) -> None:
         """Have one ready, if any was ever asked for."""
         if self._is_wanted and self._next is None:
             try:
-                self._next = birth.Unborn(self._shared)
+                self._next = birth.Unborn(self._shared, self.groups)
             except OSError:
                 self._is_wanted = False  # whoever asks is told why
+
+    def close(self) -> None:
+        """End the one that nobody asked for."""
+        if self._next is not None:
+            self._next.abandon()
 
 
 def _can_be_first(first: Sequence[Mount], mounts: Sequence[Mount]) -> bool:
@@ -115,9 +130,11 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
     try:
         if profile.level == "ns":
             nursery.take(profile.mounts).become(request, fds)
-        elif namespaces.fork_plainly() == 0:
-            control.detach()
-            init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+        else:
+            request = birth.with_group(request, nursery.groups, lifeline)
+            if namespaces.fork_plainly() == 0:
+                control.detach()
+                init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
     except OSError as error:
         report_failure(lifeline, "namespaces", error)
 

@@ -1,0 +1,209 @@
+"""How each module of a session is shut in: decided for all of them before any is started.
+
+Finds out once what this machine can do, by doing it, and asks the policy what follows for each entry. Everything that
+is wrong with any of them is found before the first process of a module exists, and told at once.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import LevelFailure, PlanError, PlanProblem
+from paddock.plan.models import ModuleEntry
+from paddock.policy import (
+    FLOOR,
+    Confinement,
+    Owner,
+    ResourceLimits,
+    RuntimePaths,
+    Watchlist,
+    choose_level,
+    confine,
+    environment_of,
+    require_enforced,
+)
+from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.policy.mount_table import MountTable
+from paddock.process.launcher import Launcher, LaunchSpec
+from paddock.process.ration import Ration
+from paddock.process.reach import Reach, Unreached, find_reach
+from paddock.process.runtime import WorkerRuntime
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+from paddock_sources import Resolution
+
+_SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
+_TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
+
+
+@dataclass(frozen=True, slots=True)
+class Shelter:
+    """What one module runs in, and under which limits."""
+
+    confinement: Confinement
+    limits: ResourceLimits
+    environ: Mapping[str, str]
+
+    @property
+    def level(self) -> IsolationLevel:
+        return self.confinement.profile.level
+
+    @property
+    def ration(self) -> Ration:
+        """What the module's processes together may use."""
+        return Ration(
+            self.limits.memory_max,
+            self.limits.tasks_max,
+            self.limits.cpu_quota,
+            watches_tasks=self.level not in LEVELS_WITH_NAMESPACES,  # with them, an rlimit counts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session is: the folder its modules work in, the host's environment, and a private folder of the host's.
+
+    `kept` are files that no module may change.
+    """
+
+    working_dir: Path
+    environ: Mapping[str, str]
+    folder: Path
+    kept: tuple[Path, ...] = ()
+
+
+class Confinements:
+    """The shelters of one session's modules.
+
+    Args:
+        place: where the session is.
+        groups: where control groups can be made.
+        launcher_of: starts workers at a level.
+        isolation: the level of entries that name none; the strongest that can be had by default.
+        is_trusted: whether the operator accepted a level below the floor.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        groups: CgroupHome,
+        launcher_of: Callable[[IsolationLevel], Launcher],
+        *,
+        isolation: IsolationLevel | None = None,
+        is_trusted: bool = False,
+    ) -> None:
+        self._place = place
+        self._groups = groups
+        self._launcher_of = launcher_of
+        self._isolation = isolation
+        self._is_trusted = is_trusted
+        self._owner = Owner.current(place.environ)
+        empty = place.folder / "empty"
+        empty.mkdir()
+        located = WorkerRuntime.locate()
+        self._paths = RuntimePaths.locate(located.interpreter, located.packages, empty)
+        table = MountTable()
+        self._paths.show(table, by_mounts=True)
+        self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
+        self._shelters: dict[str, Shelter] = {}
+        self._watchlists: list[Watchlist] = []
+        self.reach = Reach()
+
+    async def decide(self, wanted: Sequence[tuple[ModuleEntry, Resolution]]) -> None:
+        """Decide on a shelter for each module.
+
+        Raises:
+            IsolationUnavailableError, IsolationRefusedError: A level cannot be had, or is too low.
+            PlanError: grants or limits cannot be given; all are named.
+        """
+        entries = [self._with_default(entry) for entry, _ in wanted]
+        await self._find_reach(entries)
+        codes = [resolution for _, resolution in wanted]
+        refused: list[PlanError] = []
+        for entry, (original, resolution) in zip(entries, wanted, strict=True):
+            level = choose_level(
+                entry, reachable=self.reach.reachable, failures=self._failures(), trusted=self._is_trusted
+            )
+            try:
+                self._shelters[original.path] = self._shelter(entry, resolution, level, codes)
+            except PlanError as error:
+                refused.append(error)
+        if len(refused) == 1:
+            raise refused[0]
+        if refused:
+            problems: Iterable[PlanProblem] = (problem for error in refused for problem in error.problems)
+            raise PlanError(problems)
+        self._watchlists = [shelter.confinement.watchlist() for shelter in self._shelters.values()]
+
+    def of(self, entry: ModuleEntry) -> Shelter:
+        """Return what was decided for an entry."""
+        return self._shelters[entry.path]
+
+    def changes(self) -> tuple[str, ...]:
+        """Return, for people, what became of files in granted folders that other programs run by themselves."""
+        reports = [watchlist.report() for watchlist in self._watchlists]
+        lines = [f"{change.path} {change.what} during the run" for report in reports for change in report.changes]
+        return tuple(dict.fromkeys(lines))
+
+    def _with_default(self, entry: ModuleEntry) -> ModuleEntry:
+        if self._isolation is None or entry.isolation is not None:
+            return entry
+        return entry.model_copy(update={"isolation": self._isolation})
+
+    def _shelter(
+        self, entry: ModuleEntry, resolution: Resolution, level: IsolationLevel, codes: Sequence[Resolution]
+    ) -> Shelter:
+        limits = ResourceLimits.of(entry)
+        require_enforced(entry, limits, level, self._groups.controllers)
+        scratch = self._scratch(level)
+        confinement = confine(
+            entry,
+            level=level,
+            resolution=resolution,
+            working_dir=self._place.working_dir,
+            runtime=self._paths,
+            limits=limits,
+            owner=self._owner,
+            scratch=scratch,
+            modules=codes,
+            kept=(*self._place.kept, self._place.folder),
+        )
+        environ = environment_of(entry.permissions, self._place.environ, str(scratch))
+        return Shelter(confinement, limits, environ)
+
+    def _scratch(self, level: IsolationLevel) -> Path:
+        """Return the private folder as the worker knows it: in a root of its own, or else made here by the host."""
+        inside = _SCRATCH.get(level)
+        return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=self._place.folder))
+
+    async def _find_reach(self, entries: Iterable[ModuleEntry]) -> None:
+        """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
+        named = {entry.isolation for entry in entries if entry.isolation is not None}
+        by_default = any(entry.isolation is None for entry in entries)
+        for level in _TRIED_IN_TURN:
+            if level in named or (by_default and self.reach.reachable.isdisjoint(FLOOR)):
+                found = await find_reach([level], self._launcher_of, self._trial)
+                self.reach = Reach({**self.reach.findings, **found.findings})
+
+    def _trial(self, level: IsolationLevel) -> LaunchSpec:
+        """Return what is launched to see whether a level can be had: a worker that is granted nothing."""
+        mounts = self.runtime.mounts
+        if level not in LEVELS_WITH_NAMESPACES:
+            table = MountTable()
+            self._paths.show(table, by_mounts=False)
+            mounts = table.mounts()
+        scratch = self._scratch(level)
+        profile = SandboxProfile(level, mounts, scratch=str(scratch))
+        return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self.runtime, profile)
+
+    def _failures(self) -> dict[IsolationLevel, LevelFailure]:
+        return {
+            level: LevelFailure(found.step, found.errno, found.reason)
+            for level, found in self.reach.findings.items()
+            if isinstance(found, Unreached)
+        }
