@@ -7,12 +7,14 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 import anyio
+import click
 
 from paddock.errors import PaddockError
-from paddock.selftest import LEVELS, Campaign, Result, Trial, Verdict
+from paddock.selftest import CATALOGUE, LEVELS, Attack, Campaign, Result, Trial, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
@@ -29,17 +31,18 @@ _MAX_CELL: Final = 160  # characters; the whole of it is in the JSON
 _NOWHERE: Final = "not possible here"
 
 
-def run_selftest(levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
-    """Run every attack at `levels`, by default at all that this machine reaches, and return the exit code.
+def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
+    """Run the attacks `names` at `levels`, by default all at all that this machine reaches, and return the exit code.
 
     0: whatever could be attacked held. 3: something did not. Otherwise that of the error because of which a level that
     was asked for, or any at all, could not be had.
     """
+    attacks = _chosen(names)
     screen = Screen(sys.stderr)
     # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
     with LogLines(screen, level=logging.ERROR):
         try:
-            result = asyncio.run(_run(levels or LEVELS, screen))
+            result = asyncio.run(_run(attacks, levels or LEVELS, screen))
         except KeyboardInterrupt:
             result = None
         except SystemExit:
@@ -67,10 +70,24 @@ def run_selftest(levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
     return missing[0].exit_code if missing else 0
 
 
-async def _run(levels: Sequence[IsolationLevel], screen: Screen) -> Result | None:
+def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
+    """Return the attacks of these names, or all.
+
+    Raises:
+        UsageError: there is none of a name.
+    """
+    known = {attack.name: attack for attack in CATALOGUE}
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise click.UsageError(f"there is no attack `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""))
+    return tuple(known[name] for name in names) or CATALOGUE
+
+
+async def _run(attacks: Sequence[Attack], levels: Sequence[IsolationLevel], screen: Screen) -> Result | None:
     """Return the result, None when the attacks were interrupted."""
     doing = ["preparing"]
-    campaign = Campaign(levels, told=lambda what: doing.__setitem__(0, what))
+    campaign = Campaign(levels, attacks, told=lambda what: doing.__setitem__(0, what))
     with (
         anyio.CancelScope() as scope,
         Interruption(screen.note, lambda: False, lambda: scope.cancel()),

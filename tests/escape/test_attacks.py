@@ -1,0 +1,74 @@
+"""Each attack at each level: it works outside, and inside it comes to nothing.
+
+Where it does not work outside, nothing is shown by its being refused; then the test is skipped with what a look at the
+machine says, and fails where that says nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from escape.conftest import Shown
+from paddock.errors import IsolationUnavailableError
+from paddock.selftest import CATALOGUE, LEVELS, Attack, Outcome, Verdict
+from paddock.selftest.arena import Arena, perform_to_the_end
+from paddock.selftest.attack import Sign
+from paddock.selftest.stage import Stage
+from paddock_sandbox.profile import IsolationLevel
+
+
+def _pairs(*, to_the_end: bool) -> list[object]:
+    return [
+        pytest.param(level, attack, id=f"{attack.name}-{level}")
+        for level in LEVELS
+        for attack in CATALOGUE
+        if level in attack.only_at and (attack.sign is Sign.LIFE) is to_the_end
+    ]
+
+
+def _require_possible(attack: Attack, shown: Shown) -> None:
+    control = shown(attack)
+    assert not control.problem, f"it fails outside as well: {control.problem}"
+    if not control.proves_something:
+        pytest.skip("; ".join(control.excuses))
+
+
+def _require_contained(attack: Attack, level: IsolationLevel, outcome: Outcome) -> None:
+    if outcome.verdict is Verdict.UNTRIED and outcome.evidence.answer is None and "cannot be enforced" in outcome.by:
+        pytest.skip(outcome.by)
+    assert outcome.verdict.is_fine, f"{outcome.verdict}: {outcome.by}"
+    assert outcome.verdict is not Verdict.LEAKS or level in attack.known
+
+
+@pytest.mark.parametrize(("level", "attack"), _pairs(to_the_end=False), indirect=["level"], scope="module")
+async def test_what_can_be_done_outside_cannot_be_done_inside(
+    level: IsolationLevel, attack: Attack, arena: Arena, shown: Shown
+) -> None:
+    _require_possible(attack, shown)
+    _require_contained(attack, level, await arena.perform(attack))
+
+
+@pytest.mark.parametrize(("level", "attack"), _pairs(to_the_end=True), indirect=["level"], scope="module")
+async def test_what_lives_on_outside_is_gone_with_its_module(
+    level: IsolationLevel, attack: Attack, stage: Stage, shown: Shown
+) -> None:
+    _require_possible(attack, shown)
+    try:
+        outcome = await perform_to_the_end(attack, level, stage)
+    except IsolationUnavailableError as error:
+        pytest.skip(str(error))
+    _require_contained(attack, level, outcome)
+
+
+# -- without isolation, the same attackers do succeed ---------------------------------------
+
+_HARMLESS = ("read_ssh_key", "use_io_uring", "run_a_shell", "open_sockets", "kill_the_host", "pull_in_by_a_link")
+
+
+@pytest.mark.parametrize("name", _HARMLESS)
+async def test_the_attacker_does_succeed_as_a_module_that_nothing_shuts_in(name: str, stage: Stage) -> None:
+    attack = next(attack for attack in CATALOGUE if attack.name == name)
+    async with Arena("none", stage, [attack]) as arena:
+        outcome = await arena.perform(attack)
+    assert outcome.verdict is Verdict.SUCCEEDED
+    assert stage.marks() == ()

@@ -1,0 +1,52 @@
+"""A host that is killed outright takes everything along that its modules started, also what wanted to live on."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paddock.selftest import LEVELS
+from paddock.selftest.stage import ATTACKER
+
+_SECONDS = 1.0  # from the end of the host to the end of all
+
+
+def _is_held(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_of_a_module_outlives_a_host_that_is_killed(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # nobody removes what a killed host has there
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    host = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("doomed_host.py")), level, str(ATTACKER), str(workspace)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with host:
+        assert host.stdout is not None
+        said = host.stdout.readline()
+        if "cannot be had" in said:
+            pytest.skip(said)
+        assert said == "here\n"
+        locks = [workspace / "leave_a_daemon", workspace / "refuse_to_end"]
+        assert all(_is_held(lock) for lock in locks), "they live as long as the host does"
+        host.kill()
+        deadline = time.monotonic() + _SECONDS
+        while any(_is_held(lock) for lock in locks) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [lock.name for lock in locks if _is_held(lock)] == []

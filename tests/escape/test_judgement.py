@@ -1,0 +1,124 @@
+"""What evidence amounts to: the attacker's own word for having been refused is never enough."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
+from paddock.selftest import CATALOGUE, Attack, Verdict
+from paddock.selftest.attack import Outside, Sign
+from paddock.selftest.control import perform_outside
+from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
+from paddock.selftest.stage import Stage
+
+_ATTACK = Attack("open_the_door", "files", "opens a door")
+_GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
+
+
+def _answer(*ways: tuple[str, str]) -> dict[str, Any]:
+    told = [{"way": f"way {number}", "outcome": o, "word": w, "how": w} for number, (o, w) in enumerate(ways)]
+    return {"succeeded": False, "how": "", "ways": told}
+
+
+def _report(reason: ExitReason, limit: LimitHit | None = None) -> ExitReport:
+    return ExitReport("tool-x", reason, 1.0, limit=limit)
+
+
+_REFUSED = _answer(("refused", "EACCES"), ("refused", "ENOENT"))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict", "by"),
+    [
+        (Evidence(_REFUSED), Verdict.REFUSED, "EACCES, ENOENT"),
+        (Evidence(_answer(("refused", "EACCES"), ("worked", ""))), Verdict.SUCCEEDED, "way 1"),
+        (Evidence(_REFUSED, marks=["the key was changed"]), Verdict.SUCCEEDED, "the key was changed"),
+        (Evidence(_REFUSED, lag=LAG_MAX + 1), Verdict.SUCCEEDED, "the host stood still for 1.5 s"),
+        (Evidence(_REFUSED, kept_bytes=KEPT_MAX + 1), Verdict.SUCCEEDED, "the host kept"),
+        (Evidence(_REFUSED, lives_on=True), Verdict.SUCCEEDED, "something of it lives on"),
+        (Evidence(_answer(("refused", "EINVAL"))), Verdict.UNTRIED, "not by being refused"),
+        (Evidence(_answer(("broken", ""))), Verdict.UNTRIED, "not by being refused"),
+        (Evidence(_answer()), Verdict.UNTRIED, "it has no ways"),
+        (Evidence(None), Verdict.UNTRIED, "no answer"),
+        (Evidence({"ways": [{"way": "half"}]}), Verdict.UNTRIED, "no answer"),
+        (Evidence({"ways": 7}), Verdict.UNTRIED, "no answer"),
+        (Evidence(error="the tool raised"), Verdict.UNTRIED, "the tool raised"),
+        (Evidence(report=_report(ExitReason.MEMORY)), Verdict.UNTRIED, "ended for another reason"),
+    ],
+)
+def test_evidence_is_weighed(evidence: Evidence, verdict: Verdict, by: str) -> None:
+    outcome = judge(_ATTACK, "ns", evidence)
+    assert outcome.verdict is verdict
+    assert by in outcome.by
+
+
+def test_an_attacker_that_was_ended_for_its_attack_was_contained_and_by_what_is_told() -> None:
+    limit = LimitHit("memory_max", "128 MiB", "129 MiB", "cgroup memory")
+    outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.MEMORY, limit)))
+    assert outcome.verdict is Verdict.CONTAINED
+    assert outcome.by == "ended: memory_max 128 MiB (cgroup memory)"
+
+
+def test_an_attacker_that_was_ended_for_something_else_shows_nothing() -> None:
+    outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.SIGNALLED)))
+    assert outcome.verdict is Verdict.UNTRIED
+
+
+def test_a_leak_is_one_only_at_the_level_it_is_known_of() -> None:
+    attack = dataclasses.replace(_ATTACK, known={"landlock": "files can be seen"})
+    evidence = Evidence(_answer(("worked", "")))
+    assert judge(attack, "landlock", evidence).verdict is Verdict.LEAKS
+    assert judge(attack, "ns", evidence).verdict is Verdict.SUCCEEDED
+
+
+def test_what_the_attacker_says_counts_for_nothing_where_only_others_can_tell() -> None:
+    attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
+    assert judge(attack, "ns", Evidence(_answer(("worked", "")))).verdict is Verdict.REFUSED
+    assert judge(attack, "ns", Evidence(_answer(("worked", "")), marks=["x"])).verdict is Verdict.SUCCEEDED
+
+
+# -- what is shown outside -------------------------------------------------------------------
+
+
+def test_an_attack_that_fails_outside_shows_nothing() -> None:
+    attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": "/there/is/none"})
+    with Stage() as stage:
+        control = perform_outside(attack, stage)
+    assert not control.proves_something
+    assert "ENOENT" in control.problem
+
+
+def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
+    with Stage() as stage:
+        control = perform_outside(Attack("read_ssh_key", "files", "reads"), stage)
+    assert "TypeError" in control.problem
+
+
+def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> None:
+    attack = Attack("read_ssh_key", "files", "reads", arguments=lambda stage: {"path": str(stage.files.key)})
+    with Stage() as stage:
+        assert perform_outside(attack, stage).proves_something
+        assert "no mark" in perform_outside(dataclasses.replace(attack, marks=True), stage).problem
+
+
+def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing() -> None:
+    attack = Attack("open_many_files", "resources", "opens", arguments=lambda stage: {"files": 1})
+    with Stage() as stage:
+        assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
+
+
+def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
+    with Stage() as stage:
+        for attack in CATALOGUE:
+            if attack.marks:
+                perform_outside(attack, stage)
+                assert stage.marks() == (), attack.name
+
+
+def test_every_attack_has_a_name_of_its_own() -> None:
+    names = [attack.name for attack in CATALOGUE]
+    assert len(set(names)) == len(names)
+    assert all(name.isidentifier() for name in names)

@@ -1,0 +1,82 @@
+"""`paddock selftest`, as whoever runs the tests and, where that is root, as an ordinary user as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from escape.ordinary_user import USER, as_ordinary_user, home_of_its_own, require_root
+from paddock.selftest import CATALOGUE
+
+_SECONDS = 25  # for a few attacks
+_ALL_SECONDS = 100  # for every attack at every level
+_COMMAND = "from paddock.cli import main; main()"
+_FEW = ("read_ssh_key", "use_io_uring", "spin")
+
+
+def _selftest(*args: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _COMMAND, "selftest", *args],
+        env={**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "140", "NO_COLOR": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+def _require_levels(done: subprocess.CompletedProcess[str]) -> Mapping[str, Any]:
+    told: Mapping[str, Any] = json.loads(done.stdout)
+    if not told.get("levels", True):
+        pytest.skip(f"no level is to be had: {told['unreachable']}")
+    return told
+
+
+def test_it_tells_scripts_what_became_of_each_attack(tmp_path: Path) -> None:
+    done = _selftest(*_FEW, "--json", tmp_path=tmp_path)
+    told = _require_levels(done)
+    assert (done.returncode, told["ok"], told["problems"]) == (0, True, []), done.stderr
+    assert [attack["name"] for attack in told["attacks"]] == list(_FEW)
+    for level in told["levels"]:
+        by_name = {attack["name"]: attack["levels"][level] for attack in told["attacks"]}
+        assert by_name["read_ssh_key"]["verdict"] == "refused"
+        assert by_name["spin"]["verdict"] == "contained"
+        assert by_name["spin"]["report"]["limit"]["name"] == "runtime_max"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_tells_people_in_a_table_without_colour(tmp_path: Path) -> None:
+    _require_levels(_selftest("read_ssh_key", "--json", tmp_path=tmp_path))
+    done = _selftest("read_ssh_key", tmp_path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "read_ssh_key" in done.stdout and "refused: " in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("1 attacks as ")
+
+
+def test_an_attack_that_there_is_not_is_named_with_what_was_meant(tmp_path: Path) -> None:
+    done = _selftest("read_ssh_keys", tmp_path=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean `read_ssh_key`?" in done.stderr
+
+
+@pytest.mark.timeout(_ALL_SECONDS + 20)
+def test_as_an_ordinary_user_every_attack_is_contained() -> None:
+    require_root()
+    with home_of_its_own() as home:
+        done = as_ordinary_user(_COMMAND, "selftest", "--json", home=home, seconds=_ALL_SECONDS)
+        assert done.stdout, done.stderr
+        told = _require_levels(done)
+        left = [path.name for path in home.iterdir() if path.name != ".cache"]
+    assert told["user"] == USER
+    assert told["problems"] == []
+    assert done.returncode == 0, done.stderr
+    assert [attack["name"] for attack in told["attacks"]] == [attack.name for attack in CATALOGUE]
+    assert left == []
