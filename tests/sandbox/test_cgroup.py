@@ -1,0 +1,409 @@
+"""What a control group limits is really limited, for everything in it, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import paddock_sandbox
+from paddock_sandbox.cgroup import CONTROLLERS, Cgroup, CgroupHome, CgroupPlace, Controller, v1, v2
+from paddock_sandbox.cgroup.home import Owner
+
+_PATIENCE = 20.0
+_HOST = Path(paddock_sandbox.__file__).parents[1]
+_MIB = 1 << 20
+
+Program = Callable[[str], "subprocess.Popen[bytes]"]
+
+# Each waits until it is told to begin, and says what became of it.
+_EATS_MEMORY = """
+eaten = bytearray(100 << 20)
+eaten[::4096] = b"x" * len(eaten[::4096])
+print("ate it", flush=True)
+"""
+_FORKS = """
+import os, signal
+born = 0
+try:
+    while born < 24:
+        if os.fork() == 0:
+            while True:
+                signal.pause()
+        born += 1
+except BlockingIOError:
+    pass
+print(born, flush=True)
+sys.stdin.read()
+os.killpg(0, signal.SIGKILL)
+"""
+_COMPUTES = """
+import time
+end = time.monotonic() + 0.6
+while time.monotonic() < end:
+    pass
+print(time.process_time(), flush=True)
+"""
+_HIDES = """
+import os, signal
+for _ in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            print("hidden", flush=True)
+            while True:
+                signal.pause()
+        os._exit(0)
+while True:
+    signal.pause()
+"""
+_FORKS_WITHOUT_END = """
+import os, time
+print("here", flush=True)
+while True:
+    try:
+        if os.fork() != 0:
+            os._exit(0)
+    except BlockingIOError:
+        time.sleep(0.001)
+"""
+
+
+@pytest.fixture(scope="module")
+def home() -> CgroupHome:
+    return CgroupHome.find()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(home: CgroupHome) -> Iterator[None]:
+    before = groups_in(home)
+    yield
+    assert groups_in(home) == before, "a control group was not removed"
+
+
+def groups_in(home: CgroupHome) -> set[str]:
+    """Return the groups of this process; others may be making theirs in the same places."""
+    return {
+        os.path.join(place.directory, name)
+        for place in home.places
+        for name in os.listdir(place.directory)
+        if name.startswith(home.owner.prefix)
+    }
+
+
+def is_there(group: Cgroup) -> bool:
+    return any(os.path.exists(part.directory) for part in group.parts)
+
+
+def needs(home: CgroupHome, *controllers: Controller) -> None:
+    for problem in home.problems:
+        if problem.controller in controllers:
+            pytest.skip(str(problem))
+
+
+@contextmanager
+def group_in(home: CgroupHome) -> Iterator[Cgroup]:
+    group = home.create("tool-x")
+    try:
+        yield group
+    finally:
+        group.kill()
+        assert group.remove()
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with ExitStack() as running:
+
+        def program(text: str) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", f"import sys\nsys.stdin.readline()\n{text}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+            running.enter_context(process)
+            running.callback(process.kill)
+            return process
+
+        yield program
+
+
+def begin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+
+
+def line_of(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().decode().strip()
+
+
+def is_empty_within(group: Cgroup, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while group.processes() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not group.processes()
+
+
+def test_a_home_says_of_each_controller_that_it_has_it_or_why_not(home: CgroupHome) -> None:
+    missing = [problem.controller for problem in home.problems]
+    assert len(missing) == len(set(missing))
+    assert home.controllers.isdisjoint(missing)
+    assert home.controllers.union(missing) == set(CONTROLLERS)
+
+
+def test_finding_a_home_leaves_no_group_and_no_process_behind(home: CgroupHome) -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = groups_in(home), children.read_text()
+    CgroupHome.find()
+    assert (groups_in(home), children.read_text()) == before
+
+
+_FINDS = f"""
+import json, os, sys
+sys.path.append({str(_HOST)!r})
+import encodings.idna, subprocess
+from paddock_sandbox.cgroup import CgroupHome
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+print(json.dumps(CgroupHome.find().as_dict()))
+"""
+
+
+def test_an_ordinary_user_finds_a_home_or_learns_why_not() -> None:
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", _FINDS], capture_output=True, timeout=_PATIENCE)
+    if b"PermissionError" in done.stderr and b"os.set" in done.stderr:
+        pytest.skip("this root may not become another user")
+    assert done.returncode == 0, done.stderr.decode()
+    found = CgroupHome.from_dict(json.loads(done.stdout))
+    assert found.controllers.union(problem.controller for problem in found.problems) == set(CONTROLLERS)
+
+
+def test_memory_beyond_the_limit_is_not_had(home: CgroupHome, program: Program) -> None:
+    needs(home, "memory")
+    free = program(_EATS_MEMORY)
+    begin(free)
+    assert line_of(free) == "ate it"
+    with group_in(home) as group:
+        group.limit(memory_max=64 * _MIB)
+        hog = program(_EATS_MEMORY)
+        group.place(hog.pid)
+        begin(hog)
+        assert hog.wait(_PATIENCE) == -9
+        readings = group.readings()
+        assert readings.memory_kills is not None and readings.memory_kills > 0
+        assert readings.memory_peak is None or 60 * _MIB <= readings.memory_peak <= 64 * _MIB
+
+
+def test_a_kill_for_want_of_memory_elsewhere_is_not_the_groups(tmp_path: Path) -> None:
+    (tmp_path / "memory.limit_in_bytes").write_text("1048576\n")
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 0\noom 0\noom_kill 1\noom_group_kill 0\n")
+    for peak, kills in ((524288, 0), (1044480, 1)):
+        (tmp_path / "memory.max_usage_in_bytes").write_text(f"{peak}\n")
+        assert v1.memory_kills(str(tmp_path)) == kills
+    assert v2.memory_kills(str(tmp_path)) == 0
+    (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 1\n")
+    assert v2.memory_kills(str(tmp_path)) == 1
+
+
+def test_a_group_that_keeps_to_its_limit_counts_no_kill(home: CgroupHome, program: Program) -> None:
+    needs(home, "memory")
+    with group_in(home) as group:
+        group.limit(memory_max=256 * _MIB)
+        eater = program(_EATS_MEMORY)
+        group.place(eater.pid)
+        begin(eater)
+        assert line_of(eater) == "ate it"
+        eater.kill()
+        eater.wait(_PATIENCE)
+        assert group.readings().memory_kills == 0
+
+
+def test_no_more_processes_are_born_than_the_limit_allows(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    free = program(_FORKS)
+    begin(free)
+    assert line_of(free) == "24"
+    with group_in(home) as group:
+        group.limit(tasks_max=16)
+        bomb = program(_FORKS)
+        group.place(bomb.pid)
+        begin(bomb)
+        assert line_of(bomb) == "15"
+        assert len(group.processes()) == 16
+        assert group.readings().tasks_refused == 1
+
+
+def test_processor_time_beyond_the_share_is_waited_for(home: CgroupHome, program: Program) -> None:
+    needs(home, "cpu")
+    with group_in(home) as group:
+        group.limit(cpu_quota=0.2)
+        process = program(_COMPUTES)
+        group.place(process.pid)
+        begin(process)
+        # What it may use of its wall time, and as much again, because a period may be begun and ended in the middle.
+        assert float(line_of(process)) < 0.6 * 0.2 * 2 + 0.1
+        throttled = group.readings().cpu_throttled_seconds
+        assert throttled is not None and throttled > 0.1
+
+
+def test_the_smallest_and_the_largest_share_can_be_had(home: CgroupHome) -> None:
+    needs(home, "cpu")
+    for share in (0.0001, 0.001, 0.01, 1.0, 8192.0):
+        with group_in(home) as group:
+            group.limit(cpu_quota=share)
+
+
+def test_a_share_larger_than_that_of_the_group_around_is_no_error(home: CgroupHome) -> None:
+    needs(home, "cpu")
+    with group_in(home) as outer:
+        outer.limit(cpu_quota=0.5)
+        around = next(part for part in outer.parts if "cpu" in part.controllers)
+        if around.version == 2:
+            (Path(around.directory) / "cgroup.subtree_control").write_text("+cpu")
+        inner = Cgroup.make([CgroupPlace(around.version, around.directory, frozenset({"cpu"}))], "inner")
+        try:
+            inner.limit(cpu_quota=4.0)
+        finally:
+            assert inner.remove()
+
+
+def test_everything_in_a_group_is_killed_however_it_hid(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    with group_in(home) as group:
+        process = program(_HIDES)
+        group.place(process.pid)
+        begin(process)
+        assert [line_of(process) for _ in range(4)] == ["hidden"] * 4
+        assert len(group.processes()) == 5
+        assert group.kill()
+        assert group.processes() == frozenset()
+
+
+def test_what_forks_as_fast_as_it_dies_is_killed(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    with group_in(home) as group:
+        group.limit(tasks_max=32)
+        process = program(_FORKS_WITHOUT_END)
+        group.place(process.pid)
+        begin(process)
+        assert line_of(process) == "here"
+        assert process.wait(_PATIENCE) == 0
+        assert group.processes(), "its children went on"
+        assert group.kill()
+        assert not group.processes()
+        late = program("print('alive', flush=True)\nimport os\nos.fork()")
+        group.place(late.pid)
+        begin(late)
+        assert line_of(late) == "alive"
+        assert late.wait(_PATIENCE) == 1, "it could fork in a group that is being ended"
+
+
+def test_a_group_with_a_process_stays_and_one_without_goes(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    group = home.create("tool-x")
+    process = program("sys.stdin.read()")
+    try:
+        group.place(process.pid)
+        before = time.monotonic()
+        assert not group.remove(within=0.05)
+        assert time.monotonic() - before < 5
+        assert group.processes() == {process.pid}
+    finally:
+        process.kill()
+        assert group.remove()
+    assert group.remove(), "to remove it again is no error"
+    assert group.processes() == frozenset()
+    assert group.kill()
+
+
+def test_a_group_is_made_in_all_hierarchies_or_in_none(home: CgroupHome, tmp_path: Path) -> None:
+    needs(home, "pids")
+    nowhere = CgroupPlace(2, str(tmp_path / "nowhere"), frozenset())
+    before = groups_in(home)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        Cgroup.make([*home.places, nowhere], f"{home.owner.prefix}tool-x")
+    assert groups_in(home) == before
+
+
+def test_a_limit_that_nothing_can_keep_is_an_error() -> None:
+    with pytest.raises(OSError, match="no control group with `memory`") as caught:
+        Cgroup("tool-x", ()).limit(memory_max=_MIB)
+    assert caught.value.errno == errno.ENODEV
+
+
+def test_a_process_that_has_ended_cannot_be_placed(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    process = program("")
+    begin(process)
+    process.wait(_PATIENCE)
+    with group_in(home) as group, pytest.raises(ProcessLookupError, match=r"cgroup\.procs"):
+        group.place(process.pid)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..\n", "x" * 200])
+def test_a_name_that_is_no_part_of_a_folders_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be part"):
+        CgroupHome().create(name)
+
+
+def test_home_and_group_cross_to_another_process_as_plain_data(home: CgroupHome) -> None:
+    assert CgroupHome.from_dict(json.loads(json.dumps(home.as_dict()))) == home
+    needs(home, "pids")
+    with group_in(home) as group:
+        said = json.loads(json.dumps(group.as_dict()))
+        assert Cgroup.from_dict(said) == group
+        places_itself = f"""
+import json, os, sys
+sys.path.append({str(_HOST)!r})
+from paddock_sandbox.cgroup import Cgroup
+Cgroup.from_dict(json.loads(sys.argv[1])).place(os.getpid())
+print(open("/proc/self/cgroup").read())
+"""
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", places_itself, json.dumps(said)],
+            capture_output=True,
+            timeout=_PATIENCE,
+            text=True,
+        )
+        assert done.stdout.count(group.name) == len(home.places), done.stderr
+        assert is_empty_within(group, _PATIENCE)
+
+
+def test_groups_of_dead_hosts_are_removed_and_those_of_living_ones_stay(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    dead = program("")
+    begin(dead)
+    dead.wait(_PATIENCE)
+    namespace = home.owner.namespace
+    leftovers = CgroupHome(home.places, owner=Owner(dead.pid, namespace)).create("left")
+    populated = CgroupHome(home.places, owner=Owner(dead.pid, namespace)).create("populated")
+    foreign = CgroupHome(home.places, owner=Owner(dead.pid, namespace + 1)).create("foreign")
+    own = home.create("own")
+    process = program("sys.stdin.read()")
+    try:
+        populated.place(process.pid)
+        assert home.remove_stale() >= len(home.places)
+        assert not is_there(leftovers)
+        assert is_there(populated)
+        assert is_there(foreign)
+        assert is_there(own)
+    finally:
+        process.kill()
+        for group in (leftovers, populated, foreign, own):
+            assert group.remove()
