@@ -606,7 +606,7 @@ def copies_of_attributes():
         with tarfile.open(inner + "/tar", "w") as archive:
             archive.add(inner + "/one", "one")
         with tarfile.open(inner + "/tar") as archive:
-            archive.extractall(inner + "/three", filter="data")
+            archive.extractall(inner + "/three")
 
 def database():
     connection = sqlite3.connect(folder + "/database")
