@@ -73,9 +73,9 @@ _NEVER: Final = (
     # The kernel's own code, and parts of it that ordinary programs never touch.
     "kexec_load kexec_file_load init_module finit_module delete_module create_module query_module get_kernel_syms "
     "bpf userfaultfd lsm_set_self_attr modify_ldt uselib nfsservctl _sysctl "
-    # The machine.
-    "reboot swapon swapoff settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname syslog acct "
-    "quotactl quotactl_fd iopl ioperm vhangup"
+    # The machine. Of contexts for asynchronous input and output (io_setup) it has one supply for everyone.
+    "io_setup reboot swapon swapoff settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname "
+    "syslog acct quotactl quotactl_fd iopl ioperm vhangup"
 )
 
 # Answered as if the kernel lacked them, upon which callers take `clone` and `openat`: what would have to be judged

@@ -56,7 +56,7 @@ _ORDINARY = {
     "waiting": (
         "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 "
         "epoll_ctl_old epoll_wait_old eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime "
-        "timerfd_gettime inotify_init inotify_init1 inotify_rm_watch io_setup io_destroy io_submit io_cancel "
+        "timerfd_gettime inotify_init inotify_init1 inotify_rm_watch io_destroy io_submit io_cancel "
         "io_getevents io_pgetevents"
     ),
     "threads": (
@@ -116,6 +116,7 @@ _FORBIDDEN = {
     "code in the kernel": (
         "kexec_load kexec_file_load init_module finit_module delete_module create_module query_module get_kernel_syms"
     ),
+    "what the machine has one supply of": "io_setup",
     "the clock": "settimeofday clock_settime clock_adjtime adjtimex",
     "the machine": (
         "reboot swapon swapoff sethostname setdomainname acct quotactl quotactl_fd vhangup nfsservctl _sysctl"

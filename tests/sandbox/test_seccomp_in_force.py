@@ -103,6 +103,7 @@ _HARMLESS: dict[str, tuple[int, ...]] = {
     "sethostname": (0, -1),
     "setdomainname": (0, -1),
     "acct": (1,),
+    "io_setup": (0, 0),
     "quotactl": (_BAD, 0, 0, 0),
     "quotactl_fd": (-1, 0, 0, 0),
     "nfsservctl": (0, 0, 0),
