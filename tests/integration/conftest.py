@@ -68,15 +68,15 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         context: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Session]:
+        loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}
         plan = {
             "session": {
-                "orchestrator": orchestrator
-                or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
-                "context": context or {"module": "context-simple"},
+                "orchestrator": granted(tmp_path, loop),
+                "context": granted(tmp_path, context or {"module": "context-simple"}),
             },
-            "providers": list(providers),
-            "tools": list(tools),
-            "hooks": list(hooks),
+            "providers": [granted(tmp_path, entry) for entry in providers],
+            "tools": [granted(tmp_path, entry) for entry in tools],
+            "hooks": [granted(tmp_path, entry) for entry in hooks],
         }
         working_dir = tmp_path / "work"
         working_dir.mkdir(exist_ok=True)
@@ -85,6 +85,11 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
                 yield session
 
     return open_it
+
+
+def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry whose module may leave its traces in a folder, unless the entry says what it may."""
+    return {"permissions": {"read": [str(folder)], "write": [str(folder)]}, **entry}
 
 
 @pytest.fixture(autouse=True)

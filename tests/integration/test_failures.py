@@ -18,6 +18,8 @@ _FRAGILE = """
 
     from amplifier_core.models import ToolResult
 
+    LIFE = time.monotonic_ns()  # of no other process that this module has
+
     class Fragile:
         name = "fragile"
         description = "fails in the way it is told to"
@@ -41,7 +43,7 @@ _FRAGILE = """
             elif how == "spin":
                 while True:
                     pass
-            return ToolResult(output=os.getpid())
+            return ToolResult(output=LIFE)
 
     async def mount(coordinator, config):
         await coordinator.mount("tools", Fragile())

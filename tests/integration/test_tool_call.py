@@ -59,7 +59,7 @@ async def test_a_tool_finds_a_session_around_it_and_its_life_is_that_of_a_sessio
     session_id, *rest = outcome.result.output or []
     assert isinstance(session_id, str) and rest == [None, str(tmp_path), {"session": {}}]
     assert said == ["mount", "ready", "execute", "cleaned up"]
-    assert (outcome.level, outcome.exit_reports, outcome.error) == ("process only", (), None)
+    assert (outcome.level, outcome.exit_reports, outcome.error) == ("ns", (), None)
 
 
 async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
