@@ -275,7 +275,7 @@ class GrantError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class LevelFailure:
-    """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), what would help."""
+    """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), and a `fix`."""
 
     step: str
     errno: int

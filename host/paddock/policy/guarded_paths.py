@@ -66,7 +66,7 @@ class GuardedPaths:
         existing = (
             place
             for place in places
-            if place.is_relative_to(folder) and place not in search.git_folders and os.path.lexists(place)
+            if folder in place.parents and place not in search.git_folders and os.path.lexists(place)
         )
         return cls(folder, tuple(existing), search.is_complete)
 
@@ -76,11 +76,7 @@ class GuardedPaths:
         Of a link that is what it leads to, where that is in the folder: nothing keeps a link from being replaced.
         """
         real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.existing if path not in granted)
-        return tuple(
-            path
-            for path in real
-            if path.is_relative_to(self.folder) and path != self.folder and path not in granted and path.exists()
-        )
+        return tuple(path for path in real if self.folder in path.parents and path not in granted and path.exists())
 
 
 class _Search:

@@ -1,0 +1,72 @@
+"""All that is wrong with an entry's grants is one error, with each place in the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import GrantError
+from paddock.plan import NotAcceptedError
+from paddock.policy import Grants
+from paddock.policy.granted_path import GrantedPath
+
+from .entries import entry, owner, problems_of
+
+
+def anything(granted: GrantedPath) -> None:
+    """Let everything be written to."""
+
+
+def test_paths_and_programs_are_found(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    one = entry(permissions={"read": ["."], "write": ["out"], "run": ["sh"]})
+    grants = Grants.of(one, tmp_path, owner(), anything)
+    assert [path.path for path in grants.reads] == [tmp_path]
+    assert [path.path for path in grants.writes] == [tmp_path / "out"]
+    assert grants.programs is not None and grants.may_run
+    assert set(grants.executable()) == {str(file) for file in grants.programs[0].files}
+    read, write, run = grants.lines()
+    assert (read, write) == (f"read {tmp_path}", f"write {tmp_path}/out")
+    assert run.startswith(("run /", "run sh, which is /"))
+
+
+def test_nothing_granted_is_nothing_found(tmp_path: Path) -> None:
+    grants = Grants.of(entry(), tmp_path, owner(), anything)
+    assert grants == Grants()
+    assert (grants.executable(), grants.may_run, list(grants.lines())) == ((), False, [])
+
+
+@pytest.mark.parametrize("run", [["*"], ["git-that-is-nowhere", "*"]])
+def test_every_program_stands_for_all_others(run: list[str], tmp_path: Path) -> None:
+    grants = Grants.of(entry(permissions={"run": run}), tmp_path, owner(), anything)
+    assert (grants.programs, grants.executable(), grants.may_run) == (None, ("*",), True)
+    assert list(grants.lines()) == ["run every program of the system"]
+
+
+def test_every_problem_is_reported_with_its_place(tmp_path: Path) -> None:
+    def nothing(granted: GrantedPath) -> None:
+        raise NotAcceptedError(f"`{granted.written}` may not be written to", "grant another")
+
+    one = entry(
+        permissions={"read": [".", "missing"], "write": [".", "/etc", "gone"], "run": ["sh", "no-such-program"]}
+    )
+    problems = problems_of(lambda: Grants.of(one, tmp_path, owner(), nothing))
+    assert list(problems) == [
+        "tools[0].permissions.read[1]",
+        "tools[0].permissions.write[0]",
+        "tools[0].permissions.write[1]",
+        "tools[0].permissions.write[2]",
+        "tools[0].permissions.run[1]",
+    ]
+    assert problems["tools[0].permissions.write[0]"] == "`.` may not be written to | grant another"
+    assert "the system's own" in problems["tools[0].permissions.write[1]"]
+    with pytest.raises(GrantError) as caught:
+        Grants.of(one, tmp_path, owner(), nothing)
+    assert caught.value.exit_code == 1
+
+
+def test_what_is_wrong_with_a_preset_is_told_at_its_place(tmp_path: Path) -> None:
+    one = entry(permissions="workspace")
+    missing = tmp_path / "gone"
+    assert set(problems_of(lambda: Grants.of(one, missing, owner(), anything))) == {"tools[0].permissions"}

@@ -1,0 +1,158 @@
+"""What other programs of the user run by themselves is found in its fixed places, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.policy import GuardedPaths
+from paddock.policy import guarded_paths as guarding
+
+
+def make_repository(folder: Path) -> Path:
+    """Make what git makes, as far as it matters."""
+    git = folder / ".git"
+    return make_git_folder(git)
+
+
+def make_git_folder(git: Path) -> Path:
+    for name in ("objects", "refs", "hooks"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text("[core]\n")
+    return git
+
+
+def found(folder: Path, home: Path | None = None) -> set[str]:
+    guarded = GuardedPaths.find(folder, home or folder / "no-home")
+    assert guarded.is_complete
+    return {str(path.relative_to(folder)) for path in guarded.existing}
+
+
+def test_a_folder_of_data_holds_nothing_to_guard(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "Makefile").touch()
+    assert found(tmp_path) == set()
+
+
+def test_hooks_and_configuration_of_a_repository_are_guarded_and_the_rest_of_it_is_not(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    assert found(tmp_path) == {".git/hooks", ".git/config"}
+
+
+def test_so_are_those_of_repositories_a_few_folders_down(tmp_path: Path) -> None:
+    make_repository(tmp_path / "one")
+    make_repository(tmp_path / "a" / "b" / "c")
+    make_repository(tmp_path / "a" / "b" / "c" / "d")
+    assert found(tmp_path) == {"one/.git/hooks", "one/.git/config", "a/b/c/.git/hooks", "a/b/c/.git/config"}
+
+
+def test_a_submodule_is_guarded_where_its_git_folder_really_is(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    make_git_folder(git / "modules" / "lib" / "x")
+    (tmp_path / "lib" / "x").mkdir(parents=True)
+    (tmp_path / "lib" / "x" / ".git").write_text("gitdir: ../../.git/modules/lib/x\n")
+    assert found(tmp_path) == {
+        *(".git/hooks", ".git/config", "lib/x/.git"),
+        *(".git/modules/lib/x/hooks", ".git/modules/lib/x/config"),
+    }
+
+
+def test_a_worktree_is_guarded_with_what_says_where_its_repository_is(tmp_path: Path) -> None:
+    git = make_repository(tmp_path / "main")
+    own = git / "worktrees" / "w"
+    own.mkdir(parents=True)
+    for name in ("HEAD", "commondir", "gitdir"):
+        (own / name).touch()
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / ".git").write_text(f"gitdir: {own}\n")
+    assert found(tmp_path) == {
+        *("main/.git/hooks", "main/.git/config"),
+        *("w/.git", "main/.git/worktrees/w/commondir"),
+    }
+
+
+def test_a_git_folder_that_is_granted_itself_is_guarded_as_well(tmp_path: Path) -> None:
+    assert found(make_git_folder(tmp_path / "bare.git")) == {"hooks", "config"}
+
+
+@pytest.mark.parametrize("content", [b"", b"gitdir:", b"gitdir: a\0b", b"gitdir: /etc", b"\xff" * 10_000])
+def test_a_git_file_of_any_content_is_guarded_itself(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / ".git").write_bytes(content)
+    assert found(tmp_path) == {".git"}
+
+
+def test_a_git_folder_that_is_none_is_guarded_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert found(tmp_path) == {".git"}
+
+
+def test_start_up_files_are_guarded_at_the_top_and_in_the_home_folder(tmp_path: Path) -> None:
+    for place in (".bashrc", ".envrc", ".vscode/tasks.json", "home/me/.profile", "deep/.bashrc", "home/me/.ssh/config"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    assert found(tmp_path, tmp_path / "home" / "me") == {
+        *(".bashrc", ".envrc", ".vscode/tasks.json", "home/me/.profile", "home/me/.ssh"),
+    }
+
+
+def test_what_is_at_home_and_outside_the_folder_is_none_of_its_business(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".profile").touch()
+    (tmp_path / "work").mkdir()
+    assert found(tmp_path / "work", tmp_path / "home") == set()
+
+
+def test_the_folder_of_a_start_up_file_may_itself_be_what_is_granted(tmp_path: Path) -> None:
+    (tmp_path / ".config" / "autostart").mkdir(parents=True)
+    assert found(tmp_path / ".config", tmp_path) == {"autostart"}
+    assert found(tmp_path / ".config" / "autostart", tmp_path) == set()
+
+
+def test_a_folder_with_more_in_it_than_is_looked_at_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "_MAX_ENTRIES", 20)
+    make_repository(tmp_path / "z")
+    for number in range(30):
+        (tmp_path / f"file{number}").touch()
+    (tmp_path / ".bashrc").touch()
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert not guarded.is_complete
+    assert guarded.existing == (tmp_path / ".bashrc",)
+
+
+def test_folders_of_dependencies_are_not_searched(tmp_path: Path) -> None:
+    make_repository(tmp_path / "node_modules" / "x")
+    assert found(tmp_path) == set()
+
+
+def test_links_to_folders_are_not_followed_in_the_search(tmp_path: Path) -> None:
+    make_repository(tmp_path / "outside")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "work" / "self").symlink_to(".")
+    assert found(tmp_path / "work") == set()
+
+
+# -- what is to be protected ---------------------------------------------------------------
+
+
+def test_all_of_it_is_protected_but_what_was_granted_itself(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert set(guarded.to_protect([])) == {git / "hooks", git / "config"}
+    assert guarded.to_protect([git / "hooks"]) == (git / "config",)
+    assert set(guarded.to_protect([git, tmp_path])) == {git / "hooks", git / "config"}
+
+
+def test_of_a_link_what_it_leads_to_is_protected_when_it_is_inside(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "bashrc").touch()
+    (tmp_path / ".bashrc").symlink_to("dotfiles/bashrc")
+    (tmp_path / ".profile").symlink_to("/etc/profile")
+    (tmp_path / ".zshrc").symlink_to("nowhere")
+    (tmp_path / ".vim").symlink_to(".")
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert len(guarded.existing) == 4
+    assert guarded.to_protect([]) == (tmp_path / "dotfiles" / "bashrc",)
+    assert guarded.to_protect([tmp_path / "dotfiles" / "bashrc"]) == ()

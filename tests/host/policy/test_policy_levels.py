@@ -1,0 +1,91 @@
+"""The strongest level that can be had, and nothing below the floor that nobody accepted."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LevelFailure, render
+from paddock.policy import choose_level, guarantees_missing
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+from .entries import entry
+
+FAILURES: dict[IsolationLevel, LevelFailure] = {
+    "ns": LevelFailure("clone", errno.EPERM, "Operation not permitted", "allow user namespaces"),
+    "bwrap": LevelFailure("bubblewrap", 0, "the program bwrap is not installed"),
+}
+
+
+def choose(wanted: str | None, reachable: set[IsolationLevel], *, trusted: bool = False) -> IsolationLevel:
+    return choose_level(entry(isolation=wanted), reachable=reachable, failures=FAILURES, trusted=trusted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reachable", "trusted", "chosen"),
+    [
+        (None, {"ns", "bwrap", "landlock"}, False, "ns"),
+        (None, {"bwrap", "landlock"}, False, "bwrap"),
+        (None, {"landlock"}, True, "landlock"),
+        ("ns", {"ns"}, False, "ns"),
+        ("bwrap", {"ns", "bwrap"}, False, "bwrap"),
+        ("landlock", {"ns", "landlock"}, True, "landlock"),
+        ("none", {"ns"}, True, "none"),
+        ("none", set(), True, "none"),
+    ],
+)
+def test_the_level_is_what_the_plan_says_or_the_strongest_there_is(
+    wanted: str | None, reachable: set[IsolationLevel], trusted: bool, chosen: str
+) -> None:
+    assert choose(wanted, reachable, trusted=trusted) == chosen
+
+
+@pytest.mark.parametrize("wanted", ["landlock", "none"])
+def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
+    with pytest.raises(IsolationRefusedError) as caught:
+        choose(wanted, {"ns", "landlock", "none"})
+    assert caught.value.exit_code == 4
+    shown = render(caught.value)
+    assert shown.startswith(f"error: tools[0].isolation: isolation level `{wanted}` is weaker than `ns` and `bwrap`")
+    assert f"not given: {guarantees_missing(caught.value.level)[0]}" in shown  # type: ignore[arg-type]
+    assert "`--trust-plan`" in shown and f"`--isolation {wanted}`" in shown
+
+
+def test_a_level_that_is_not_there_is_refused_with_the_failed_step_and_the_fix() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose("ns", {"landlock"}, trusted=True)
+    assert caught.value.exit_code == 1
+    shown = render(caught.value)
+    assert shown.startswith("error: tools[0].isolation: isolation level `ns` cannot be had on this machine")
+    assert "ns: clone: Operation not permitted (EPERM)" in shown
+    assert "hint: allow user namespaces" in shown
+    assert "weaker" not in shown
+
+
+def test_where_only_a_weaker_level_is_there_the_refusal_says_how_to_accept_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose(None, {"landlock"})
+    shown = render(caught.value)
+    assert shown.startswith("error: tools[0]: neither isolation level `ns` nor `bwrap` can be had")
+    assert "bwrap: bubblewrap: the program bwrap is not installed" in shown
+    assert "`--isolation landlock`, or `--trust-plan`, accepts the weaker level `landlock`" in shown
+
+
+def test_no_isolation_is_never_chosen_for_anybody() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose(None, {"none"}, trusted=True)
+    assert "--isolation none" not in render(caught.value)
+
+
+def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
+    choice = choose_level(
+        entry(isolation="landlock"), reachable={"landlock"}, failures={}, trusted=False, floor=("ns", "landlock")
+    )
+    assert choice == "landlock"
+    with pytest.raises(IsolationUnavailableError):
+        choose_level(entry(), reachable={"bwrap"}, failures=FAILURES, trusted=False, floor=("ns",))
+
+
+def test_the_strongest_level_lacks_nothing_and_every_other_says_what_it_lacks() -> None:
+    assert [bool(guarantees_missing(level)) for level in ISOLATION_LEVELS] == [False, True, True, True]

@@ -1,0 +1,69 @@
+"""Every limit has a number: what was written, or the default of the module's kind and grants."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from paddock.plan import Kind, Limits
+from paddock.policy import ResourceLimits
+
+from .entries import entry
+
+MIB = 1024**2
+
+
+def test_a_module_that_says_nothing_gets_the_defaults() -> None:
+    assert ResourceLimits.of(entry()) == ResourceLimits(
+        memory_max=256 * MIB,
+        cpu_quota=1.0,
+        tasks_max=32,
+        open_files_max=256,
+        file_size_max=1024 * MIB,
+        tmp_max=64 * MIB,
+        runtime_max=120.0,
+        start_max=60.0,
+        output_max=None,
+        frame_max=4 * MIB,
+        calls_max=2048,
+        written=frozenset(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime_max", "frame_max"),
+    [
+        ("tool", 120, 4 * MIB),
+        ("hook", 30, 4 * MIB),
+        ("context", 60, 16 * MIB),
+        ("provider", 600, 16 * MIB),
+        ("orchestrator", math.inf, 16 * MIB),
+    ],
+)
+def test_the_time_of_a_call_and_the_size_of_a_frame_depend_on_the_kind(
+    kind: Kind, runtime_max: float, frame_max: int
+) -> None:
+    limits = ResourceLimits.of(entry(kind))
+    assert (limits.runtime_max, limits.frame_max) == (runtime_max, frame_max)
+
+
+@pytest.mark.parametrize(
+    ("permissions", "memory_max"),
+    [({"run": ["git"]}, 1024 * MIB), ("shell", 1024 * MIB), ("workspace", 256 * MIB), ({"write": ["."]}, 256 * MIB)],
+)
+def test_programs_are_given_more_memory(permissions: object, memory_max: int) -> None:
+    assert ResourceLimits.of(entry(permissions=permissions)).memory_max == memory_max
+
+
+def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
+    limits = ResourceLimits.of(
+        entry(permissions="shell", limits={"memory_max": "1M", "runtime_max": "5s", "output_max": "1K", "calls_max": 2})
+    )
+    assert (limits.memory_max, limits.runtime_max, limits.output_max, limits.calls_max) == (MIB, 5.0, 1024, 2)
+    assert limits.written == {"memory_max", "runtime_max", "output_max", "calls_max"}
+    assert limits.tasks_max == 32
+
+
+def test_there_is_a_number_for_every_limit_that_a_plan_can_set() -> None:
+    assert set(Limits.model_fields) | {"written"} == set(ResourceLimits.__dataclass_fields__)
