@@ -93,6 +93,29 @@ def test_both_ways_of_a_branch_may_be_out_of_reach() -> None:
             assert answer(assembled, [word, odd, *[0] * 14]) == word + (0 if odd else 1000)
 
 
+def _chain(length: int) -> Program:
+    """As many instructions, of which none is shared."""
+    chain: Program = Return(9)
+    for step in range(length - 1):
+        chain = Mask(2**32 - 1 - step, chain)
+    return chain
+
+
+@pytest.mark.parametrize("length", range(245, 265))
+def test_a_jump_is_bridged_exactly_where_it_no_longer_reaches(length: int) -> None:
+    """The last branch leads back over the chain to two parts: one about as far as a jump reaches, one further."""
+    near, further = Load(4, Mask(3, Return(1))), Load(8, Mask(5, Return(2)))
+    last = Branch(Test.ANY_BIT, 1, near, further)
+    program = Load(
+        0,
+        Branch(Test.EQUAL, 100, further, Branch(Test.EQUAL, 101, near, Branch(Test.EQUAL, 102, _chain(length), last))),
+    )
+    assembled = assemble(program)
+    for word in 100, 101, 102, 103, 104:
+        words = [word, *[0] * 15]
+        assert answer(assembled, words) == interpret(program, words)
+
+
 @thorough
 @given(firsts=st.sets(_WORDS, max_size=40), numbers=st.lists(_WORDS, max_size=20))
 def test_every_number_is_answered_by_the_range_it_lies_in(firsts: set[int], numbers: list[int]) -> None:
