@@ -1,4 +1,4 @@
-"""The demonstration: the right answer beside three modules that misbehave, and nothing left of any of them."""
+"""The demonstration: the right answer beside six modules that misbehave, and nothing left of any of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_the_job_is_done_and_every_misbehaviour_contained() -> None:
     assert "| **total** | **1009.69** |" in told["file"]["content"]
     modules = {module["module"]: module for module in told["modules"]}
     assert {module["kind"] for module in modules.values()} == {"orchestrator", "context", "provider", "tool", "hook"}
-    assert {module["level"] for module in modules.values()} == {"process only"}
+    (level,) = {module["level"] for module in modules.values()}
+    assert level in ("ns", "bwrap", "landlock")
+    assert bool(told["weaker"]) == (level == "landlock")
 
     (crash,) = modules["tool-crasher"]["exit_reports"]
     assert crash["signal"] == "SIGSEGV"
@@ -40,6 +42,11 @@ def test_the_job_is_done_and_every_misbehaviour_contained() -> None:
     (overstay,) = modules["hooks-sleeper"]["exit_reports"]
     assert (overstay["reason"], overstay["limit"]["name"]) == ("timeout", "runtime_max")
     assert modules["hooks-sleeper"]["restarts"] == 1
+
+    (overeaten,) = modules["tool-glutton"]["exit_reports"]
+    assert (overeaten["reason"], overeaten["limit"]["name"]) == ("memory", "memory_max")
+    assert modules["tool-snoop"]["contained"].startswith("refused by the system: ")
+    assert modules["tool-forker"]["exit_reports"] or "refused" in modules["tool-forker"]["contained"]
 
     assert modules["tool-chatterbox"]["printed_bytes"] == 8 * 1024 * 1024
     assert modules["tool-chatterbox"]["kept_bytes"] == 64 * 1024
@@ -53,9 +60,9 @@ def test_people_get_one_table_that_fits_the_width_and_the_answer(columns: int) -
     table, _, answer = done.stdout.partition("answer: ")
     assert all(len(line) <= columns for line in table.splitlines())
     words = " ".join(table.split())
-    for said in ("SIGSEGV", "8.0", "64", "runtime_max"):
+    for said in ("SIGSEGV", "MiB", "KiB", "runtime_max", "memory_max"):
         assert said in words
-    assert "1009.69" in answer and "isolation: process only" in answer
+    assert "1009.69" in answer and "isolation: " in answer
     assert "\x1b" not in done.stdout + done.stderr
 
 

@@ -40,6 +40,8 @@ def run_demo(*, as_json: bool) -> int:
         if as_json:
             print_json({"ok": False, "error": failure.INTERRUPTION})
         return INTERRUPTED
+    for line in outcome.weaker:
+        screen.warning(line)
     if as_json:
         print_json(outcome.as_dict())
     else:

@@ -1,25 +1,30 @@
 """Run the demonstration and gather what it shows.
 
 The job: three files of expenses are read, added up and summarised in a fourth, in a folder that is made for it and
-removed with everything in it. What came out is compared with sums made here from the same files, and what each module
-did and how it ended is told from reports, the conversation and the log, not from what was expected.
+removed with everything in it. Beside that folder are things that no module is granted: a key, a server, and this very
+process. What came out is compared with sums made here from the same files, and what each module did and how it ended
+is told from reports, the conversation and the log, not from what was expected.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from paddock.errors import IsolationUnavailableError
 from paddock.kernel.session import ModuleStatus, Session
+from paddock.policy import guarantees_missing
 from paddock.process.exit_report import ExitReason
+from paddock_sandbox.profile import IsolationLevel
 
+from .scene import Scene
 from .story import Conversation, Part
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -34,7 +39,10 @@ _KEPT_AT_MOST: Final = 64 * 1024  # the log that a module has by default
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the demonstration showed; `problems` are the ways in which it was not what it should have been."""
+    """What the demonstration showed; `problems` are the ways in which it was not what it should have been.
+
+    `weaker` says, where the usual isolation could not be had, why not and what the one it ran with does not give.
+    """
 
     answer: str
     expected_total: str
@@ -42,6 +50,7 @@ class Outcome:
     seconds: float
     parts: tuple[Part, ...]
     problems: tuple[str, ...]
+    weaker: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -53,6 +62,7 @@ class Outcome:
             "seconds": round(self.seconds, 2),
             "modules": [part.as_dict() for part in self.parts],
             "problems": list(self.problems),
+            "weaker": list(self.weaker),
         }
 
 
@@ -68,12 +78,26 @@ class Demonstration:
         Raises:
             PaddockError: the session could not be started, or its turn failed.
         """
+        try:
+            return await self._run()
+        except IsolationUnavailableError as error:
+            # Accepted here, and said: the modules are the demonstration's own, and all it shows is refused there too.
+            outcome = await self._run("landlock")
+            lacking = (f"not given at isolation landlock: {sentence}" for sentence in guarantees_missing("landlock"))
+            return replace(outcome, weaker=(error.summary, *error.detail, *lacking))
+
+    async def _run(self, isolation: IsolationLevel | None = None) -> Outcome:
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="paddock-demo-") as name:
-            folder = Path(name)
+        with Scene() as scene:
             for file in sorted(_EXPENSES.iterdir()):
-                shutil.copy(file, folder)
-            async with Session(_PLAN, working_dir=folder) as session:
+                shutil.copy(file, scene.folder)
+            async with Session(
+                _PLAN,
+                working_dir=scene.folder,
+                environ={**os.environ, **scene.environ},
+                isolation=isolation,
+                trust_plan=isolation is not None,
+            ) as session:
                 self.session = session
                 answer = await session.execute(_PROMPT)
                 conversation = Conversation(await session.coordinator.get("context").get_messages())
@@ -81,14 +105,13 @@ class Demonstration:
                 fared = session.modules
             # After it: now everything that was printed has been counted.
             printed = {status.module: status for status in session.modules}
-            summary, log = _read(folder / _SUMMARY), _read(folder / _LOG)
+            summary, log = _read(scene.folder / _SUMMARY), _read(scene.folder / _LOG)
             parts = tuple(
                 Part.of(status, printed[status.module], conversation, len(log.splitlines())) for status in fared
             )
             expected = _total()
-            return Outcome(
-                answer, expected, summary, time.monotonic() - began, parts, _problems(answer, expected, summary, parts)
-            )
+            problems = [*_problems(answer, expected, summary, parts), *scene.losses()]
+            return Outcome(answer, expected, summary, time.monotonic() - began, parts, tuple(problems))
 
 
 def _read(path: Path) -> str:
@@ -103,7 +126,7 @@ def _total() -> str:
     return str(total)
 
 
-def _problems(answer: str, expected: str, summary: str, parts: Sequence[Part]) -> tuple[str, ...]:
+def _problems(answer: str, expected: str, summary: str, parts: Sequence[Part]) -> list[str]:
     """Return each thing that is not as it should be."""
     by_module: Mapping[str, Any] = {part.status.module: part for part in parts}
     crasher, chatterbox = by_module["tool-crasher"], by_module["tool-chatterbox"]
@@ -123,10 +146,17 @@ def _problems(answer: str, expected: str, summary: str, parts: Sequence[Part]) -
         "a module that did nothing wrong ended early": not any(
             part.status.exit_reports
             for name, part in by_module.items()
-            if name not in ("tool-crasher", "hooks-sleeper")
+            if name not in ("tool-crasher", "tool-forker", "tool-glutton", "hooks-sleeper")
         ),
+        "the tool that eats memory was not ended for it": [
+            report.reason for report in by_module["tool-glutton"].status.exit_reports
+        ]
+        == [ExitReason.MEMORY],
+        "the tool that forks was neither refused nor ended for it": by_module["tool-forker"].is_refused
+        or [report.reason for report in by_module["tool-forker"].status.exit_reports] == [ExitReason.TASKS],
+        "the tool that snoops got something": by_module["tool-snoop"].is_refused,
     }
-    return tuple(problem for problem, is_fine in checks.items() if not is_fine)
+    return [problem for problem, is_fine in checks.items() if not is_fine]
 
 
 def _was_timed_out(status: ModuleStatus) -> bool:

@@ -5,8 +5,9 @@ Sentences for people about facts; whoever wants the facts themselves finds them 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,11 @@ from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReport
 
 _BEHAVED: Final = "nothing to contain"
+_TRIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tool-snoop": ("read_key", "call_out", "signal_host"),
+    "tool-forker": ("fork_bomb",),
+}
+_REFUSAL: Final = re.compile(r"\[Errno \d+\] (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)")
 
 
 class Conversation:
@@ -23,7 +29,15 @@ class Conversation:
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
         self.messages = len(messages)
         self.replies = sum(message["role"] == "assistant" for message in messages)
-        self.answered = Counter(str(message.get("name")) for message in messages if message["role"] == "tool")
+        self.answers = [
+            (str(message.get("name")), str(message.get("content"))) for message in messages if message["role"] == "tool"
+        ]
+        self.answered = Counter(name for name, _ in self.answers)
+
+    def refusals(self, tools: Collection[str]) -> list[str]:
+        """Return the system's answer to what each of these tools tried, where it was refused."""
+        found = (_REFUSAL.search(content) for name, content in self.answers if name in tools)
+        return [match["reason"] for match in found if match is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +47,7 @@ class Part:
     status: ModuleStatus
     did: str
     contained: str
+    is_refused: bool
     printed_bytes: int
     kept_bytes: int
 
@@ -42,7 +57,8 @@ class Part:
         return cls(
             status,
             _did(status, ended, conversation, logged),
-            _contained(status, ended),
+            _contained(status, ended, conversation),
+            _is_refused(status, conversation),
             ended.printed_bytes,
             ended.kept_bytes,
         )
@@ -75,13 +91,19 @@ def _did(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, 
             return "read from address 0 in its tool"
         case "tool-chatterbox":
             return f"printed {size_text(ended.printed_bytes)}, from Python and from C, to stdout and stderr"
+        case "tool-snoop":
+            return "tried to read a private key, to call a server, and to signal this process"
+        case "tool-forker":
+            return "started processes without end"
+        case "tool-glutton":
+            return "took all the memory it could get"
         case "hooks-logging":
             return f"logged {logged} events"
         case _:
             return "never returned from its handler of tool:post"
 
 
-def _contained(status: ModuleStatus, ended: ModuleStatus) -> str:
+def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation) -> str:
     facts = [_end(report) for report in status.exit_reports]
     if status.exit_reports:
         facts.append(_afterwards(status))
@@ -89,12 +111,20 @@ def _contained(status: ModuleStatus, ended: ModuleStatus) -> str:
         facts.append(
             f"the last {size_text(ended.kept_bytes)} kept, the rest dropped as it came; its calls were not disturbed"
         )
+    refusals = conversation.refusals(_TRIES.get(status.module, ()))
+    if refusals:
+        facts.append(f"refused by the system: {', '.join(refusals)}")
     return "; ".join(facts) or _BEHAVED
+
+
+def _is_refused(status: ModuleStatus, conversation: Conversation) -> bool:
+    tries = _TRIES.get(status.module, ())
+    return bool(tries) and len(conversation.refusals(tries)) == len(tries)
 
 
 def _end(report: ExitReport) -> str:
     if report.limit is not None:
-        return f"ended after {report.limit.name} {report.limit.configured}"
+        return f"ended at {report.limit.name} {report.limit.configured} ({report.limit.mechanism})"
     return f"killed by {report.signal_name}" if report.signal_name is not None else report.describe()
 
 

@@ -1,0 +1,69 @@
+"""Where the demonstration plays: a folder to work in, and beside it what no module is granted.
+
+Everything is made for one run and gone after it: a private key, a server on this machine that notes who calls, and a
+handler for the signal that a module tries to send to this process.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import tempfile
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Final, Self
+
+_SIGNAL: Final = signal.SIGWINCH  # ignored by default: should it arrive, nothing comes of it
+
+
+class Scene:
+    """A context for one run; `folder` is what modules work in, `environ` says where everything else is."""
+
+    def __init__(self) -> None:
+        self._around = tempfile.TemporaryDirectory(prefix="paddock-demo-")
+        around = Path(self._around.name).resolve()
+        self.folder = around / "work"
+        self.folder.mkdir()
+        self._key = secrets.token_hex(16)
+        key = around / "home" / ".ssh" / "id_ed25519"
+        key.parent.mkdir(parents=True)
+        key.write_text(self._key, encoding="utf-8")
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.setblocking(False)
+        self._signals = 0
+        self._handler = signal.getsignal(_SIGNAL)
+        self.environ = {
+            "DEMO_KEY": str(key),
+            "DEMO_PORT": str(self._server.getsockname()[1]),
+            "DEMO_HOST": str(os.getpid()),
+        }
+
+    def __enter__(self) -> Self:
+        signal.signal(_SIGNAL, self._note)
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        signal.signal(_SIGNAL, self._handler)
+        self._server.close()
+        self._around.cleanup()
+
+    def losses(self) -> list[str]:
+        """Return what somebody got at that was granted to nobody."""
+        losses = []
+        if any(self._key in file.read_text(errors="replace") for file in self.folder.iterdir() if file.is_file()):
+            losses.append("the private key is in a file of the folder")
+        try:
+            self._server.accept()[0].close()
+            losses.append("the server was called")
+        except BlockingIOError:
+            pass
+        if self._signals:
+            losses.append("the host was signalled")
+        return losses
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1
