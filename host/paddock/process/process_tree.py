@@ -36,8 +36,9 @@ _GONE = (errno.ENOENT, errno.ESRCH)
 class TreeReading:
     """The processes below a root at one time, and the sums over them.
 
-    `tasks` are processes and their threads. `cpu_seconds` includes what processes used that ended and were waited for.
-    Not `is_complete` is the reading of a tree with more tasks than were asked for: its sums are less than the truth.
+    `tasks` are processes, those not yet waited for among them, and their threads. `cpu_seconds` includes what processes
+    used that ended and were waited for. Not `is_complete` is the reading of a tree with more tasks than were asked for:
+    its sums are less than the truth.
     """
 
     pids: tuple[int, ...]
@@ -125,7 +126,7 @@ class ProcessTree:
             return None
         # Of the root only what it took over from those it waited for.
         pids, tasks, ticks, pages = [], 0, root.waited_ticks, 0
-        unread = self._children.of(self.root, root.threads)
+        unread = [*self._children.of(self.root, root.threads)]
         while unread:
             pid = unread.pop()
             stat = _stat(pid)

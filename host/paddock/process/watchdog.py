@@ -20,9 +20,10 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from paddock.plan.units import size_text
+from paddock.process.clock import Clock, SystemClock
 from paddock.process.exit_report import LimitHit
 from paddock.process.process_tree import ProcessTree, TreeReading, swapped_bytes
-from paddock.process.clock import Clock, SystemClock
 
 _logger = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ class Watch:
         if counts or memory <= limit:
             self.peak_memory = max(self.peak_memory, memory)
         if counts and memory > limit:
-            self._exceeded("memory_max", in_binary_units(limit), in_binary_units(memory))
+            self._exceeded("memory_max", size_text(limit), size_text(memory))
         return memory > limit
 
     def _judge_tasks(self, reading: TreeReading) -> None:
@@ -156,7 +157,7 @@ class Watch:
             return
         self.stop()
         try:
-            self._on_exceeded(LimitHit(name, configured, observed, "host watchdog"))
+            self._on_exceeded(LimitHit(name, configured, observed, "watchdog"))
         except Exception:  # whatever is wrong with it, the other trees are to be watched
             _logger.exception("what was to be done about a module beyond its %s failed", name)
 
@@ -215,13 +216,3 @@ class Watchdog:
                 await anyio.lowlevel.checkpoint()
                 slice_ends = time.perf_counter() + _SLICE_SECONDS
         return to_measure
-
-
-def in_binary_units(count_bytes: int) -> str:
-    """Return a size for a person, as in `256 MiB` or `1.5 GiB`."""
-    size, unit = float(count_bytes), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.1f}".removesuffix(".0") + f" {unit}"

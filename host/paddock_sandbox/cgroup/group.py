@@ -9,18 +9,37 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from paddock_sandbox.cgroup import files, v1, v2
 from paddock_sandbox.cgroup.place import CgroupPlace, Controller
 
-_LONGEST_PAUSE = 0.02  # seconds; the first look again comes after a twentieth of it
-_PIDFDS_AT_ONCE = 64
+_LONGEST_PAUSE: Final = 0.02  # seconds; the first look again comes after a twentieth of it
+_PIDFDS_AT_ONCE: Final = 64
 
-_FILES_OF: Final[dict[int, ModuleType]] = {1: v1, 2: v2}
+# What a file says that vanishes before it is opened, or between that and being read.
+_GONE: Final = (errno.ENOENT, errno.ENODEV)
+
+_Count = TypeVar("_Count", int, float)
+
+
+class _Files(Protocol):
+    """How the files of one version are written and read, each given the folder."""
+
+    def limit_memory(self, directory: str, most_bytes: int, /) -> None: ...
+
+    def limit_cpu(self, directory: str, share: float, /) -> None: ...
+
+    def memory_peak(self, directory: str, /) -> int | None: ...
+
+    def memory_kills(self, directory: str, /) -> int: ...
+
+    def cpu_throttled_seconds(self, directory: str, /) -> float: ...
+
+
+_FILES_OF: Final[dict[int, _Files]] = {1: v1, 2: v2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +88,7 @@ class Cgroup:
     ) -> None:
         """Limit bytes, processes and threads together, and the share of one processor; None leaves one as it is.
 
-        Called once, while the group is empty. When it fails, some of the limits may be in force.
+        Called once. When it fails, some of the limits may be in force.
 
         Raises:
             OSError: The kernel refused one, or no hierarchy of the group has the controller for it (ENODEV).
@@ -96,13 +115,14 @@ class Cgroup:
             files.write(part.directory, "cgroup.procs", pid)
 
     def readings(self) -> CgroupReadings:
-        """Return what the kernel counted so far; to be asked before the group is removed."""
-        memory, pids, cpu = self._find("memory"), self._find("pids"), self._find("cpu")
+        """Return what the kernel counted so far, and nothing where the group or its controller is gone."""
         return CgroupReadings(
-            memory_peak=_FILES_OF[memory.version].memory_peak(memory.directory) if memory else None,
-            memory_kills=_FILES_OF[memory.version].memory_kills(memory.directory) if memory else None,
-            tasks_refused=files.table(pids.directory, "pids.events").get("max") if pids else None,
-            cpu_throttled_seconds=_FILES_OF[cpu.version].cpu_throttled_seconds(cpu.directory) if cpu else None,
+            memory_peak=self._counted("memory", lambda part: _FILES_OF[part.version].memory_peak(part.directory)),
+            memory_kills=self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)),
+            tasks_refused=self._counted("pids", lambda part: files.table(part.directory, "pids.events").get("max")),
+            cpu_throttled_seconds=self._counted(
+                "cpu", lambda part: _FILES_OF[part.version].cpu_throttled_seconds(part.directory)
+            ),
         )
 
     def processes(self) -> frozenset[int]:
@@ -111,8 +131,9 @@ class Cgroup:
         for part in self.parts:
             try:
                 found.update(files.processes(part.directory))
-            except FileNotFoundError:
-                pass
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
         return frozenset(found)
 
     def kill(self, within: float = 1.0) -> bool:
@@ -152,6 +173,15 @@ class Cgroup:
 
     def _find(self, controller: Controller) -> CgroupPlace | None:
         return next((part for part in self.parts if controller in part.controllers), None)
+
+    def _counted(self, controller: Controller, read: Callable[[CgroupPlace], _Count | None]) -> _Count | None:
+        part = self._find(controller)
+        try:
+            return None if part is None else read(part)
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
 
     def _part(self, controller: Controller) -> CgroupPlace:
         part = self._find(controller)
