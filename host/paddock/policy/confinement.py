@@ -24,7 +24,7 @@ from .guarded_paths import GuardedPaths
 from .limits import ResourceLimits
 from .mount_table import MountTable
 from .owner import Owner
-from .programs import show_system
+from .programs import configuration_of, show_system
 from .runtime_paths import RuntimePaths
 from .watchlist import Watchlist
 
@@ -35,8 +35,6 @@ _TASKS_OF_OURS: Final = 2  # its init, and the worker itself
 _THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a stack and an arena of the allocator
 _LOCKED_BYTES: Final = 64 << 10
 _MAX_RLIMIT: Final = 2**63 - 1
-# Programs ask who runs them. With a root of its own, a worker has files of its own in their place.
-_ACCOUNTS: Final = tuple(map(Path, ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +135,8 @@ def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, b
         show_system(table, grants.programs)
         seen.append(Path("/usr"))
         if not by_mounts:
-            for path in _ACCOUNTS:
-                if path.exists():
-                    table.grant(path.resolve())
+            for path in configuration_of(grants.programs):
+                table.grant(path)
     runtime.show(table, by_mounts=by_mounts, seen=seen)
 
 

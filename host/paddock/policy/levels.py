@@ -75,21 +75,20 @@ def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:
     return _MISSING[level]
 
 
+_NOT_NOEXEC: Final = "code may be mapped into memory from granted folders"
 _WITHOUT_NAMESPACES: Final = (
     "names, sizes and dates of files outside the grants can be seen, though not what is in them",
-    "what may be written holds files that other programs run by themselves, and these may be written as well",
-    "the size of the private folder is not bounded (tmp_max)",
-    "processes are not hidden, where a grant reaches /proc; they can be neither signalled nor traced",
-    "there is no network of its own behind the filter that refuses sockets",
-    "granted folders are not noexec: a program's code may be mapped into memory from them",
-    "what a module starts is ended by its host, not by the kernel with its first process",
+    "what other programs run by themselves (git hooks, start-up files) can be written inside a granted folder",
+    "a folder cannot be granted for writing where the module's code, the plan or Paddock lies in it",
+    "programs that set modes, owners or dates of files fail: that is refused everywhere, also in granted folders",
+    "the private folder is one of the host's, and its size is not bounded",
+    "sockets are refused, but there is no network of its own behind that",
+    "that a process exists can be found out, though it can be neither signalled nor traced",
+    _NOT_NOEXEC,
 )
 _MISSING: Final[Mapping[IsolationLevel, tuple[str, ...]]] = {
     "ns": (),
-    "bwrap": (
-        "granted folders are not noexec: a program's code may be mapped into memory from them",
-        "there is no /proc, which some programs want",
-    ),
+    "bwrap": (_NOT_NOEXEC, "there is no /proc, which some programs want"),
     "landlock": _WITHOUT_NAMESPACES,
     "none": (
         "nothing is refused: a module can do all that the user who runs it can do",

@@ -9,6 +9,7 @@ own by name, as `/usr/lib/git-core` is git's. An interpreter that may run can be
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,6 +27,7 @@ _SYSTEM_FOLDERS: Final = (
     *("/usr", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"),
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
 )
+_ACCOUNT_FILES: Final = frozenset({"passwd", "group", "nsswitch.conf"})
 _MAX_SCRIPTS: Final = 4  # scripts that name scripts: one fewer than the kernel follows
 _HELPER_FOLDERS: Final = ("lib", "libexec")
 
@@ -156,6 +158,19 @@ def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
         for file in program.files:
             for spelling in _spellings(file):
                 table.grant(file, spelling, mappable=True)
+
+
+def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
+    """Yield what programs read of `/etc` and do not do without once it is there: who is who, and what has their name.
+
+    For where the worker has no `/etc` of its own. Only single files, and only those that everybody may read.
+    """
+    prefixes = ("",) if programs is None else tuple(program.name for program in programs)
+    for path in sorted(Path("/etc").iterdir()):
+        info = path.lstat()
+        if stat.S_ISREG(info.st_mode) and info.st_mode & stat.S_IROTH:
+            if path.name in _ACCOUNT_FILES or path.name.startswith(prefixes):
+                yield path
 
 
 def _spellings(file: Path) -> Iterator[Path]:

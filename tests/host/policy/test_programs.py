@@ -10,7 +10,7 @@ import pytest
 
 from paddock.plan import NotAcceptedError
 from paddock.policy.mount_table import MountTable
-from paddock.policy.programs import Program, show_system
+from paddock.policy.programs import Program, configuration_of, show_system
 
 from .test_executable import elf
 
@@ -163,3 +163,13 @@ def test_an_installation_under_opt_is_seen_whole_and_any_other_by_its_file() -> 
     assert Program("x", Path("/opt/vendor/tool/bin/x")).home == Path("/opt/vendor")
     assert Program("x", Path("/opt/x")).home == Path("/opt/x")
     assert Program("x", Path("/home/me/bin/x")).home == Path("/home/me/bin/x")
+
+
+def test_of_the_systems_settings_a_program_reads_its_own_and_none_that_is_not_for_everybody() -> None:
+    for programs in ([Program("gai", Path("/usr/bin/gai"))], None):
+        found = list(configuration_of(programs))
+        assert Path("/etc/passwd") in found
+        assert Path("/etc/shadow") not in found
+        assert all(path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o004 for path in found)
+        assert (Path("/etc/gai.conf") in found) is os.path.isfile("/etc/gai.conf")
+    assert {path.name for path in configuration_of([])} <= {"passwd", "group", "nsswitch.conf"}
