@@ -143,11 +143,12 @@ def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, b
 def _show_spellings(table: MountTable, grants: Grants) -> None:
     """Have granted paths be seen under the names they were granted by, where no link that is seen leads there.
 
-    Once everything else is in the table, outer names first: nothing can be mounted by way of a link.
+    Once everything else is in the table, for what is kept there is kept under each name; and outer names first, since
+    nothing can be mounted by way of a link.
     """
     for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
         if ".." not in path.spelled.parts and not table.is_seen(path.spelled):
-            table.grant(path.path, path.spelled, writable=path in grants.writes)
+            table.alias(path.path, path.spelled)
 
 
 def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants) -> tuple[Path, ...]:

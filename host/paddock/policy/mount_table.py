@@ -50,6 +50,12 @@ class MountTable:
         """Have a place be seen, and never written to."""
         self._add(_Wish(source, target or source, False, mappable, fixed=True))
 
+    def alias(self, place: Path, name: Path) -> None:
+        """Have a place, with all that is in it by now, be seen under another name as well."""
+        for target, wish in list(self._wishes.items()):
+            if target.is_relative_to(place):
+                self._add(replace(wish, target=name / target.relative_to(place)))
+
     def is_seen(self, path: Path) -> bool:
         """Return whether a path is at or below one of the places so far."""
         return any(place in self._wishes for place in (path, *path.parents))

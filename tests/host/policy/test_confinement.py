@@ -211,6 +211,18 @@ def test_hooks_and_start_up_files_stay_as_they_are_unless_they_are_granted_thems
     assert scene.granted(confinement) == [CODE, "work w", "work/.git w", "work/.git/config"]
 
 
+def test_what_stays_as_it_is_does_so_under_every_name_of_the_folder_around_it(scene: Scene) -> None:
+    make_repository(scene.root / "data")
+    other = module_at(scene.root / "data" / "plugins" / "other")
+    (scene.work / "link").symlink_to(scene.root / "data")
+    confinement = scene.confine({"write": ["link"]}, modules=(other,))
+    kept = [".git w", ".git/config", ".git/hooks", "plugins w", "plugins/other"]
+    aliases = [f"work/link/{name.split()[0]} <- data/{name}" for name in kept]
+    assert scene.granted(confinement) == [
+        *("data w", *(f"data/{name}" for name in kept), CODE, "work/link <- data w", *aliases),
+    ]
+
+
 def test_one_file_in_a_guarded_folder_may_be_granted(scene: Scene) -> None:
     (scene.work / ".ssh").mkdir()
     (scene.work / ".ssh" / "known_hosts").touch()

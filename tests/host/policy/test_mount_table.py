@@ -79,6 +79,13 @@ def test_each_place_is_mounted_once_and_outer_places_come_first(wishes: tuple[st
     assert shown(table_of(*wishes)) == mounts
 
 
+def test_a_place_under_another_name_is_the_same_with_all_that_is_in_it() -> None:
+    table = table_of("grant /a w", "fix /a/b/c", "grant /ab w")
+    table.alias(Path("/a"), Path("/z"))
+    assert shown(table)[:3] == ["/a w", "/a/b w", "/a/b/c r"]
+    assert shown(table)[4:] == ["/z <- /a w", "/z/b <- /a/b w", "/z/b/c <- /a/b/c r"]
+
+
 def test_a_table_knows_what_is_seen() -> None:
     table = table_of("grant /a/b")
     assert table.is_seen(Path("/a/b")) and table.is_seen(Path("/a/b/c"))
