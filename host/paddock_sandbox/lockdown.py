@@ -21,8 +21,9 @@ from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 
-# A core file would leave the module's memory, secrets included, outside every grant.
-_NO_CORE: Final = (ResourceLimit("CORE", 0),)
+# A core file would leave the module's memory, secrets included, outside every grant. Of a process with the limit 0 the
+# kernel still hands one to the program that a system may have for them; 1 is how a process asks for none at all.
+_NO_CORE: Final = (ResourceLimit("CORE", 1),)
 
 
 class LockdownError(OSError):
@@ -119,7 +120,7 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule]:
         writable = [profile.scratch]
     else:
         yield PathRule("/", Access.READ)
-        writable = [profile.scratch, *SHARED_FOLDERS]
+        writable = [profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ())]
     writable += [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
     yield from (PathRule(path, Access.WRITE) for path in writable)
     yield from (PathRule(path, Access.DEVICE) for path in DEVICES)
