@@ -1,25 +1,26 @@
-"""Bring the init of one worker into the world, in namespaces of its own.
+"""Bring a worker and its init into the world, in namespaces of their own.
 
-Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. An init is
-made before it is known what for: it makes a root of what all workers see, forks the worker, and both wait until they
-are told. They end when the socket they are to be told over closes. What goes wrong is reported over the lifeline of
-the request that it happened to, and leaves no process behind.
+Used by whoever has the powers of the host's user: a template, or an interpreter started for one module. The two are
+made before it is known what for: the worker makes a root of what all workers see, and both wait until they are told.
+They end when the sockets they are to be told over close. What goes wrong is reported over the lifeline of the request
+that it happened to, and leaves no process behind.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import socket
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 import msgpack
 
 from paddock_sandbox import mounts, namespaces
-from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.cgroup import CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import entrance, init
@@ -27,72 +28,97 @@ from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, repo
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
 _GROUP: Final = "worker"
+_SOMETHING: Final = msgpack.packb(None)  # descriptors do not travel alone
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
 class Unborn:
-    """The init of a worker to be, in its namespaces, with a root that has `shared` in it, waiting to be told the rest.
+    """A worker to be and its init, in their namespaces, with a root that has `shared` in it, waiting for the rest.
 
     The request's profile has to have those mounts too, under none of its others.
 
     Raises:
-        OSError: It cannot be made; it has been ended.
+        OSError: It cannot be made; nothing is left of it.
     """
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.shared = tuple(shared)
-        self._group = None if groups is None else groups.create(_GROUP)
         self._outer = namespaces.unused_id() if os.getuid() == 0 else None
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._group = None if groups is None else groups.create(_GROUP)
+        self._to_init, init_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._to_worker, worker_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._pid = 0
+        doors: list[int] = []
         try:
+            doors = [] if self._group is None else self._group.doors()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _grow(theirs, self.shared)
+                _be_init(init_line, worker_line, self.shared, doors)
+            self._give_ids()
         except BaseException:
-            self._line.close()
-            self._remove_group()
+            self.abandon()
             raise
         finally:
-            theirs.close()
-        self._or_abandon(self._nourish)
+            init_line.close()
+            worker_line.close()
+            for door in doors:
+                os.close(door)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is dead, so that nobody would hear what it is told."""
+        lines = select.poll()
+        lines.register(self._to_init, 0)
+        lines.register(self._to_worker, 0)
+        return bool(lines.poll(0))
 
     def become(self, request: dict[str, Any], fds: Sequence[int]) -> None:
-        """Hand it the request and the worker's descriptors, the lifeline last; it answers over that from then on.
+        """Hand over the request and the worker's descriptors, the lifeline last; answers come over that from then on.
 
         Raises:
             OSError: It cannot be; it has been ended.
         """
-        own = _without(self.shared, request)
+        lifeline = fds[-1]
         if self._group is not None:
-            report(fds[-1], {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
+            report(lifeline, {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
             self._group = None
-        self._or_abandon(lambda: self._tell(request, own, fds))
-        self._line.close()
+        try:
+            self._tell_worker(request, _without(self.shared, request), fds)
+            socket.send_fds(self._to_init, [_SOMETHING], [lifeline])
+        except BaseException:
+            self.abandon()
+            raise
+        self._close()
 
     def abandon(self) -> None:
         """End it."""
-        self._line.close()
-        os.kill(self._pid, signal.SIGKILL)
-        self._remove_group()
-
-    def _remove_group(self) -> None:
+        self._close()
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
         if self._group is not None:
             self._group.remove()
 
-    def _nourish(self) -> None:
-        if self._group is not None:
-            self._group.place(self._pid)  # before it forks, which it does when it is told the first thing
-        if self._outer is not None:
-            namespaces.map_ids_of(self._pid, self._outer)
-        self._tell(None if self._outer is not None else [os.getuid(), os.getgid()], self.shared)
+    def _close(self) -> None:
+        self._to_init.close()
+        self._to_worker.close()
 
-    def _tell(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
+    def _give_ids(self) -> None:
+        """Say who they are: of an ordinary user the ids to map to themselves, of root none, as that is done here."""
+        ids = None
+        if self._outer is None:
+            ids = [os.getuid(), os.getgid()]
+        else:
+            namespaces.map_ids_of(self._pid, self._outer)
+        self._to_init.send(msgpack.packb(ids))
+        self._tell_worker(ids, self.shared)
+
+    def _tell_worker(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
         """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""
         if len(fds) + len(sources) > _MOST_FDS:
             raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
         trees = [] if self._outer is None else self._trees_of(sources, self._outer)
         try:
-            socket.send_fds(self._line, [msgpack.packb(message)], [*fds, *trees])
+            socket.send_fds(self._to_worker, [msgpack.packb(message)], [*fds, *trees])
         finally:
             for tree in trees:
                 os.close(tree)
@@ -111,61 +137,76 @@ class Unborn:
             owners.close()
         return trees
 
-    def _or_abandon(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except BaseException:
-            self.abandon()
-            raise
 
-
-def _grow(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
-    """Be the init: prepare what all workers share, wait to be told which this one is, and be that."""
+def _be_init(
+    line: socket.socket, worker_line: socket.socket, shared: Sequence[Mount], doors: Sequence[int]
+) -> NoReturn:
+    """Be process 1: take on who it is, fork the worker, and do nothing but wait, so as to stay small."""
     # First of all: a copy of another unborn's line, or of the host's socket, would keep it from ever closing.
-    close_all_but(0, 1, 2, line.fileno())
+    close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
     try:
-        ids, trees = _told(line)
-        root: mounts.NewRoot | OSError
-        try:
-            root = _root_with(ids, shared, trees)
-        except OSError as error:
-            root = error  # there is nobody to report it to yet
-        to_worker, from_init = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        enter(doors)  # before it forks; it takes a while, and nobody waits for it
+        ids, _ = _told(line)
+        if ids is None:
+            namespaces.become_mapped_root()
+        else:
+            namespaces.map_own_ids(*ids)
         init.prepare_for_children()
         worker = os.fork()
         if worker == 0:
-            _wait_to_cross(from_init)
-        from_init.close()
-        request, (rpc, stdout, stderr, lifeline, *trees) = _told(line)
+            line.close()
+            _be_worker(worker_line, shared)
+        worker_line.close()
+        init.give_up_powers()
+        _, (lifeline,) = _told(line)
+        line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
     try:
-        if isinstance(root, OSError):
-            raise root
-        own = _without(shared, request)
-        _finish(root, SandboxProfile.from_dict(request["profile"]), own, trees if ids is None else None)
-        socket.send_fds(to_worker, [msgpack.packb([request, root.missing])], [rpc, stdout, stderr, lifeline])
-        init.give_up_powers()
         init.see_to_the_end(worker, lifeline)
     except BaseException as error:
         init.give_up(lifeline, error)
 
 
-def _root_with(ids: tuple[int, int] | None, shared: Sequence[Mount], trees: Sequence[int]) -> mounts.NewRoot:
-    """Return a root with what all workers see. Without `ids` somebody else has mapped us and opened the trees."""
-    if ids is None:
-        namespaces.become_mapped_root()
-    else:
-        namespaces.map_own_ids(*ids)
-        trees = mounts.open_trees(mount.source for mount in shared)
+def _be_worker(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
+    """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
+    try:
+        close_all_but(0, 1, 2, line.fileno())
+        ids, trees = _told(line)
+        root: mounts.NewRoot | OSError
+        try:
+            root = _root_with(shared, trees if ids is None else None)
+        except OSError as error:
+            root = error  # there is nobody to report it to yet
+        entrance.warm_up()
+        request, (rpc, stdout, stderr, lifeline, *trees) = _told(line)
+        line.close()
+    except BaseException:
+        os._exit(FAILED_BEFORE_ENTRY)
+    try:
+        if isinstance(root, OSError):
+            raise root
+        profile = SandboxProfile.from_dict(request["profile"])
+        _finish(root, profile, _without(shared, request), trees if ids is None else None)
+    except BaseException as error:
+        report_failure(lifeline, "file system", error)
+        os._exit(FAILED_BEFORE_ENTRY)
+    entrance.cross(
+        request, init=os.getppid(), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline, missing=root.missing
+    )
+
+
+def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.NewRoot:
+    """Return a root with what all workers see; the trees are opened here unless somebody else has."""
+    opened = mounts.open_trees(mount.source for mount in shared) if trees is None else trees
     socket.sethostname("paddock")
     root = mounts.NewRoot()
-    root.attach(shared, trees)
+    root.attach(shared, opened)
     return root
 
 
 def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount], trees: Sequence[int] | None) -> None:
-    """Attach what only this worker sees, and enter; the trees are opened here unless somebody else has."""
+    """Attach what only this worker sees, and enter."""
     opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
     root.attach_scratch(profile.scratch, profile.tmp_bytes)
     root.attach(own, opened)
@@ -175,20 +216,6 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
 def _without(shared: Sequence[Mount], request: dict[str, Any]) -> list[Mount]:
     """Return the mounts of a request that are not made yet, in their order."""
     return [mount for mount in SandboxProfile.from_dict(request["profile"]).mounts if mount not in shared]
-
-
-def _wait_to_cross(line: socket.socket) -> NoReturn:
-    """Be the worker: get ready, wait for the request, and enter."""
-    close_all_but(0, 1, 2, line.fileno())
-    try:
-        entrance.warm_up()
-        (request, missing), (rpc, stdout, stderr, lifeline) = _told(line)
-        line.close()
-    except BaseException:
-        os._exit(FAILED_BEFORE_ENTRY)
-    entrance.cross(
-        request, init=os.getppid(), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline, missing=missing
-    )
 
 
 def _told(line: socket.socket) -> tuple[Any, list[int]]:

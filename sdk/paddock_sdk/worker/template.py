@@ -24,6 +24,7 @@ import msgpack
 
 from paddock_sandbox import namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import birth, init
 from paddock_sdk.worker.lifeline import report, report_failure
@@ -82,20 +83,24 @@ class _Nursery:
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
-        self._shared = tuple(shared)
+        # What lies in the private folder has to be made after it.
+        self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
         self._next: birth.Unborn | None = None
         self._is_wanted = False
 
-    def take(self, mounts: Sequence[Mount]) -> birth.Unborn:
-        """Return an unborn whose root has some of these mounts already, and none that others are to lie over.
+    def take(self, profile: SandboxProfile) -> birth.Unborn:
+        """Return an unborn whose root has some of these mounts already, and none that anything else is to lie over.
 
         Raises:
             OSError: None could be made.
         """
-        if not _can_be_first(self._shared, mounts):
+        if not _can_be_first(self._shared, profile):
             return birth.Unborn((), self.groups)
         self._is_wanted = True
         ready, self._next = self._next, None
+        if ready is not None and ready.has_ended:
+            ready.abandon()
+            ready = None
         return ready or birth.Unborn(self._shared, self.groups)
 
     def refill(self) -> None:
@@ -112,12 +117,16 @@ class _Nursery:
             self._next.abandon()
 
 
-def _can_be_first(first: Sequence[Mount], mounts: Sequence[Mount]) -> bool:
-    """Return whether `mounts` comes to the same when `first` of them are made before the others."""
-    others = set(mounts).difference(first)
-    return len(others) == len(set(mounts)) - len(first) and not any(
-        mount.target.startswith(other.target.rstrip("/") + "/") for other in others for mount in first
-    )
+def _can_be_first(first: Sequence[Mount], profile: SandboxProfile) -> bool:
+    """Return whether the root comes to the same when `first` of its mounts are made before all else in it."""
+    mounts = set(profile.mounts)
+    others = mounts.difference(first)
+    covers = [profile.scratch, *SHARED_FOLDERS, *(mount.target for mount in others)]
+    return len(mounts) == len(others) + len(first) and not any(_is_below_any(mount.target, covers) for mount in first)
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
@@ -129,7 +138,7 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
     profile = SandboxProfile.from_dict(request["profile"])
     try:
         if profile.level == "ns":
-            nursery.take(profile.mounts).become(request, fds)
+            nursery.take(profile).become(request, fds)
         else:
             request = birth.with_group(request, nursery.groups, lifeline)
             if namespaces.fork_plainly() == 0:
