@@ -16,9 +16,10 @@ from bench.calls import measure_calls, measure_in_flight
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
 from bench.payload import measure_payload
-from bench.reference import AsyncioReference, BlockingReference, RawPayload, reference_children
+from bench.reference import AsyncioReference, BareForks, BlockingReference, RawPayload, reference_children
 from bench.report import summary, table, write_json
 from bench.row import Row
+from bench.sandbox import measure_many, measure_sandboxed_calls
 from bench.stage import Stage
 from bench.start import measure_start
 
@@ -29,6 +30,7 @@ async def _measure() -> list[Row]:
     async with reference_children() as children, Stage.open() as stage:
         blocking, raw = BlockingReference(children["blocking"]), RawPayload(children["payload"])
         await stage.start("tool", "tool-echo")
+        await stage.start("tool", "tool-echo", {"name": "echo_free"}, isolation="none")
         await stage.start("orchestrator", "loop-timing")
         with closing(await AsyncioReference.open(children["asyncio"])) as asynchronous:
             calls = [
@@ -37,8 +39,10 @@ async def _measure() -> list[Row]:
             ]
         return [
             *calls,
+            *await measure_sandboxed_calls(stage),
             *await measure_payload(stage, raw),
             *await measure_start(stage),
+            *await measure_many(stage, BareForks(children["forks"])),
             *await measure_memory(stage),
             *await measure_hooks(stage),
         ]

@@ -138,7 +138,7 @@ class Confinements:
         if refused:
             problems: Iterable[PlanProblem] = (problem for error in refused for problem in error.problems)
             raise PlanError(problems)
-        self._watchlists = [shelter.confinement.watchlist() for shelter in self._shelters.values()]
+        self._watchlists += [self.of(entry).confinement.watchlist() for entry, _ in wanted]
 
     def of(self, entry: ModuleEntry) -> Shelter:
         """Return what was decided for an entry."""
@@ -186,7 +186,8 @@ class Confinements:
         named = {entry.isolation for entry in entries if entry.isolation is not None}
         by_default = any(entry.isolation is None for entry in entries)
         for level in _TRIED_IN_TURN:
-            if level in named or (by_default and self.reach.reachable.isdisjoint(FLOOR)):
+            is_needed = level in named or (by_default and self.reach.reachable.isdisjoint(FLOOR))
+            if is_needed and level not in self.reach.findings:
                 found = await find_reach([level], self._launcher_of, self._trial)
                 self.reach = Reach({**self.reach.findings, **found.findings})
 

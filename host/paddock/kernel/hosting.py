@@ -159,7 +159,7 @@ class Hosting:
         shelter = self.confinements.of(entry)
         spec = LaunchSpec(
             name=name,
-            working_dir=self.working_dir,
+            working_dir=shelter.confinement.folder,
             environ=shelter.environ,
             runtime=self.confinements.runtime,
             profile=shelter.confinement.profile,

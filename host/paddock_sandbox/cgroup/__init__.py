@@ -5,7 +5,7 @@ the groups it then makes are limited, read, emptied and removed by plain files. 
 file. Everything here waits for the kernel, bounded in time: not for the thread of an event loop.
 """
 
-from paddock_sandbox.cgroup.group import Cgroup, CgroupReadings
+from paddock_sandbox.cgroup.group import Cgroup, CgroupReadings, enter
 from paddock_sandbox.cgroup.home import CgroupHome
 from paddock_sandbox.cgroup.place import CONTROLLERS, Advice, CgroupPlace, CgroupProblem, Controller
 
@@ -18,4 +18,5 @@ __all__ = [
     "CgroupProblem",
     "CgroupReadings",
     "Controller",
+    "enter",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paddock_sandbox.cgroup.hierarchy import Hierarchy
 from paddock_sandbox.cgroup.place import CgroupPlace, CgroupProblem, Controller
-from paddock_sandbox.cgroup.subtree import Subtree
+from paddock_sandbox.cgroup.subtree import Subtree, as_before_vacating
 
 Attempt = Callable[[CgroupPlace], None]
 """Returns if groups can be made at a place, and raises OSError if not."""
@@ -26,6 +26,7 @@ def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> Outcome:
 
     What had to be switched on in a group (see `Subtree`) stays on only in the one that is chosen.
     """
+    hierarchy = as_before_vacating(hierarchy, prefix)
     chosen: Subtree | None = None
     place: CgroupPlace | None = None
     met: dict[Controller, CgroupProblem] = {}  # of each controller the one nearest to us

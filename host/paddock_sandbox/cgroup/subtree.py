@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 
 from paddock_sandbox.cgroup import files
+from paddock_sandbox.cgroup.hierarchy import Hierarchy
 from paddock_sandbox.cgroup.place import CgroupProblem, Controller
 
+_LEAF = "host-"
 _ROUNDS = 10  # for children that were being started while their parents moved
 
 
@@ -84,11 +87,17 @@ class Subtree:
             raise OSError(errno.EBUSY, "it holds processes of others", os.path.join(self.directory, "cgroup.procs"))
         if processes:
             # Groups cannot be made where nobody delegated them; then this fails and nothing has moved.
-            leaf = os.path.join(self.directory, f"{self._prefix}host-{os.urandom(4).hex()}")
+            leaf = os.path.join(self.directory, f"{self._prefix}{_LEAF}{os.urandom(4).hex()}")
             os.mkdir(leaf, 0o755)
             self._leaf = leaf
             _move_all(self.directory, leaf)
         return True
+
+
+def as_before_vacating(hierarchy: Hierarchy, prefix: str) -> Hierarchy:
+    """Return the hierarchy as it was for this process before it moved, if it did: or it would move deeper each time."""
+    around, name = os.path.split(hierarchy.own)
+    return replace(hierarchy, own=around) if name.startswith(f"{prefix}{_LEAF}") else hierarchy
 
 
 def _was_delegated(directory: str) -> bool:

@@ -1,7 +1,8 @@
 """The host's ends of the references, and how their children are started: as the workers are.
 
 `AsyncioReference` is what a host could do at best in plain asyncio, without a deadline, a check or a handle;
-`BlockingReference` is what the machine can do at all; `RawPayload` moves bytes and does nothing else.
+`BlockingReference` is what the machine can do at all; `RawPayload` moves bytes and does nothing else, and `BareForks`
+forks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def reference_children() -> AsyncIterator[dict[str, socket.socket]]:
     launcher = TemplateLauncher()
     processes = []
     try:
-        for name in ("asyncio", "blocking", "payload"):
+        for name in ("asyncio", "blocking", "payload", "forks"):
             spec = LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime)
             processes.append(await launcher.launch(spec))
         yield {process.name: process.rpc for process in processes}
@@ -128,4 +129,17 @@ class RawPayload:
         """Return when the child has all of it."""
         assert len(payload) == PAYLOAD_BYTES
         self._rpc.sendall(payload)
+        self._rpc.recv(1)
+
+
+class BareForks:
+    """Forks of a process that has imported what a template has, each of which does nothing."""
+
+    def __init__(self, rpc: socket.socket) -> None:
+        rpc.setblocking(True)
+        self._rpc = rpc
+
+    def fork(self, count: int) -> None:
+        """Return when so many children have run."""
+        self._rpc.sendall(LENGTH.pack(count))
         self._rpc.recv(1)

@@ -6,6 +6,8 @@ Runs where a module's worker would, started by the same template. Imports nothin
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import struct
 from typing import Any
@@ -26,7 +28,8 @@ _REPLY = {
 
 def serve(rpc: socket.socket, name: str) -> None:
     """Be the child that `name` asks for until the other end closes."""
-    {"asyncio": _serve_asyncio, "blocking": _serve_blocking, "payload": _serve_payload}[name](rpc)
+    servers = {"asyncio": _serve_asyncio, "blocking": _serve_blocking, "payload": _serve_payload, "forks": _serve_forks}
+    servers[name](rpc)
 
 
 def _serve_asyncio(rpc: socket.socket) -> None:
@@ -98,4 +101,21 @@ def _serve_payload(rpc: socket.socket) -> None:
             if count == 0:
                 return
             end += count
+        rpc.send(b"\x01")
+
+
+def _serve_forks(rpc: socket.socket) -> None:
+    """Fork as many children as each message says; answer once every one of them has run."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
+    while received := rpc.recv(LENGTH.size):
+        (count,) = LENGTH.unpack(received)
+        reading, writing = os.pipe()
+        for _ in range(count):
+            if os.fork() == 0:
+                os.write(writing, b"\x01")
+                os._exit(0)
+        while count:
+            count -= len(os.read(reading, count))
+        os.close(reading)
+        os.close(writing)
         rpc.send(b"\x01")

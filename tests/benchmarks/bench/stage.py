@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import compileall
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -32,27 +33,38 @@ class Stage:
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
         compileall.compile_dir(_MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
-        async with Hosting(working_dir=Path.cwd(), environ=os.environ, base=_MODULES) as hosting:
+        async with Hosting(working_dir=Path.cwd(), environ=os.environ, base=_MODULES, is_trusted=True) as hosting:
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
             coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
             hosting.bind(coordinator)
             yield cls(hosting, coordinator)
 
-    def cast(
+    async def cast(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any
     ) -> Callable[[], Awaitable[HostedModule]]:
-        """Return what starts a fixture module and has it mounted; its plan entry is read and its code found by then."""
+        """Return what starts a fixture module and has it mounted.
+
+        By then its plan entry is read, its code found, and decided what it is shut into.
+        """
         self._entries += 1
         place = EntryPlace(kind, f"{kind}s[{self._entries}]", _MODULES)
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
-        return partial(self._hosting.start, entry, self._hosting.resolve(entry))
+        resolution = self._hosting.resolve(entry)
+        await self._hosting.confinements.decide([(entry, resolution)])
+        return partial(self._hosting.start, entry, resolution)
 
     async def start(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any
     ) -> HostedModule:
         """Start a fixture module and have it mounted."""
-        return await self.cast(kind, module, config, **options)()
+        return await (await self.cast(kind, module, config, **options))()
+
+    async def stop(self, modules: Iterable[HostedModule], tools: Iterable[str]) -> None:
+        """End modules and forget their tools, or every later module would be told of all that came before it."""
+        await asyncio.gather(*(module.stop() for module in modules))
+        for name in tools:
+            self.coordinator.unmount("tools", name)
 
     def tool(self, name: str) -> Any:
         """Return the host's stand-in for a mounted tool."""

@@ -19,9 +19,11 @@ _REPLY = {
 class Echo:
     """A small call with a small answer."""
 
-    name = "echo"
     description = "Answer with a small mapping."
     input_schema = {"type": "object"}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return an answer of the usual size."""
@@ -41,6 +43,9 @@ class Swallow:
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Mount both."""
-    await coordinator.mount("tools", Echo(), name=Echo.name)
-    await coordinator.mount("tools", Swallow(), name=Swallow.name)
+    """Mount both; with a name of its own for the first, only that."""
+    name = (config or {}).get("name")
+    echo = Echo(name or "echo")
+    await coordinator.mount("tools", echo, name=echo.name)
+    if name is None:
+        await coordinator.mount("tools", Swallow(), name=Swallow.name)
