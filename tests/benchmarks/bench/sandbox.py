@@ -1,0 +1,73 @@
+"""What the sandbox costs: for each call, and when many modules start at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from bench.calls import INPUT
+from bench.reference import BareForks
+from bench.row import Row, Target
+from bench.sampling import interleave
+from bench.stage import Stage
+
+_ROUNDS: Final = 30
+_CALLS: Final = 150  # in one block
+_STARTS: Final = 5  # of many modules at once
+_AT_ONCE: Final = 30
+_MANY: Final = 100
+
+
+async def measure_sandboxed_calls(stage: Stage) -> list[Row]:
+    """Measure the same call into a worker that is shut in and into one that is not."""
+    shut_in, free = stage.tool("echo"), stage.tool("echo_free")
+
+    async def calls(tool: object) -> list[float]:
+        taken = []
+        for _ in range(_CALLS):
+            before = time.perf_counter_ns()
+            await tool.execute(INPUT)  # type: ignore[attr-defined]
+            taken.append((time.perf_counter_ns() - before) / 1000)
+        return taken
+
+    samples = await interleave({"shut in": lambda: calls(shut_in), "free": lambda: calls(free)}, _ROUNDS)
+    ratio = samples.ratio("shut in", "free")
+    row = ("small call, shut in, to not shut in", "us", samples.p50("shut in"), samples.p50("free"), ratio)
+    return [Row(*row, Target(1.03))]
+
+
+async def measure_many(stage: Stage, forks: BareForks) -> list[Row]:
+    """Measure many starts at once beside as many forks that do nothing, and a hundred up to their first replies."""
+
+    async def at_once() -> list[float]:
+        return [await _start(stage, _AT_ONCE, call=False)]
+
+    async def bare() -> list[float]:
+        before = time.perf_counter()
+        forks.fork(_AT_ONCE)
+        return [time.perf_counter() - before]
+
+    async def hundred() -> list[float]:
+        return [await _start(stage, _MANY, call=True)]
+
+    samples = await interleave({"at once": at_once, "bare": bare, "hundred": hundred}, _STARTS)
+    more = samples.p50("at once") - samples.p50("bare")
+    return [
+        Row(f"{_AT_ONCE} modules started at once", "s", samples.p50("at once"), samples.p50("bare")),
+        Row(f"  more than {_AT_ONCE} bare forks", "s", more, target=Target(0.3)),
+        Row(f"{_MANY} modules started and called", "s", samples.p50("hundred"), target=Target(0.5)),
+    ]
+
+
+async def _start(stage: Stage, count: int, *, call: bool) -> float:
+    """Return the seconds it takes to have so many modules mounted, and called if they are to be."""
+    names = [f"one_of_many_{number}" for number in range(count)]
+    starts = [await stage.cast("tool", "tool-trivial", {"name": name}) for name in names]
+    before = time.perf_counter()
+    modules = await asyncio.gather(*(start() for start in starts))
+    if call:
+        await asyncio.gather(*(stage.tool(name).execute({}) for name in names))
+    taken = time.perf_counter() - before
+    await stage.stop(modules, names)
+    return taken
