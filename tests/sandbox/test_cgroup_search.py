@@ -220,6 +220,16 @@ def test_a_group_that_we_have_to_ourselves_is_vacated_and_used(
     assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
 
 
+def test_a_group_once_vacated_is_found_again_without_moving(kernel: Unified) -> None:
+    kernel.add("", "cpu memory pids")
+    kernel.add("own", "cpu memory pids", processes=(os.getpid(),))
+    kernel.search("own")
+    (leaf,) = (kernel.top / "own").glob(f"{PREFIX}host-*")
+    kernel.add(f"own/{leaf.name}", "cpu memory pids", processes=(os.getpid(),))
+    assert kernel.search(f"own/{leaf.name}") == Outcome(kernel.place("own", *ALL), [])
+    assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
+
+
 def test_a_vacated_group_that_is_not_chosen_is_put_back(kernel: Unified) -> None:
     kernel.add("", "cpu memory pids", "cpu memory pids")
     kernel.add("own", "cpu memory pids", processes=(os.getpid(),))
