@@ -94,15 +94,17 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
     """Have the owner of each tree's root appear as the worker's own id below it; takes root.
 
     Raises:
-        MountError: A granted path lies on a file system that cannot do this. Of a path that code is loaded from it is
-            not needed: what everybody may read stays readable.
+        MountError: A granted path lies on a file system that cannot do this, or not for us. Of a path that code is
+            loaded from it is not needed: what everybody may read stays readable.
     """
     for tree, mount in zip(trees, mounts, strict=True):
         with _naming(f"map the owner of {mount.source}"):
+            root = os.fstat(tree)
+            owner = owners.of(root.st_uid, root.st_gid if mount.writable else None)
             try:
-                _set_attributes(tree, _IDMAP, user_namespace=owners.of(os.fstat(tree).st_uid))
+                _set_attributes(tree, _IDMAP, user_namespace=owner)
             except OSError as error:
-                if error.errno != errno.EINVAL or not mount.mappable:
+                if error.errno not in (errno.EINVAL, errno.EPERM) or not mount.mappable:
                     raise
 
 
@@ -111,18 +113,21 @@ class OwnerMaps:
 
     def __init__(self, own: int, outer: int) -> None:
         self._outer = outer
-        self._by_owner = {0: own}
+        self._namespaces: dict[tuple[int, int | None], int] = {(0, None): own}
 
-    def of(self, owner: int) -> int:
-        """Return the descriptor for an owner; `close` releases all."""
-        if owner not in self._by_owner:
-            self._by_owner[owner] = user_namespace(owner, self._outer)
-        return self._by_owner[owner]
+    def of(self, owner: int, group: int | None = None) -> int:
+        """Return the descriptor for an owner; `close` releases all.
+
+        `group` is the one of whatever the worker makes, and needed where it may change anything.
+        """
+        if (owner, group) not in self._namespaces:
+            self._namespaces[owner, group] = user_namespace(owner, self._outer, group)
+        return self._namespaces[owner, group]
 
     def close(self) -> None:
         """Release every descriptor."""
-        while self._by_owner:
-            os.close(self._by_owner.popitem()[1])
+        while self._namespaces:
+            os.close(self._namespaces.popitem()[1])
 
 
 class NewRoot:

@@ -78,9 +78,7 @@ def unused_id() -> int:
     Raises:
         OSError: The caller is itself in a namespace with too few ids.
     """
-    with open("/proc/self/uid_map", encoding="ascii") as lines:
-        ranges = [(int(first), int(count)) for first, _, count in map(str.split, lines)]
-    for first, last in _candidates(ranges):
+    for first, last in _candidates(_ranges("uid")):
         return first + secrets.randbelow(last - first + 1)
     raise OSError(1, "this user namespace has no ids to spare for workers")
 
@@ -95,17 +93,22 @@ def _candidates(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             yield first + count // 2, first + count - 2  # the last one is often `nobody`
 
 
-def user_namespace(inner: int, outer: int) -> int:
+def user_namespace(inner: int, outer: int, group: int | None = None) -> int:
     """Return a descriptor of a user namespace that maps id `inner` to `outer`, for idmapped mounts; takes root.
 
-    No process stays in it.
+    With `group`, that group is mapped to `outer`, and every other group to itself: of a group that has no name in a
+    mount, nothing there can be written to, whoever owns it. No process stays in the namespace.
     """
     child = _clone(_CLONE_NEWUSER)
     if child == 0:
         while True:
             signal.pause()
     try:
-        map_ids_of(child, outer, inner)
+        if group is None:
+            map_ids_of(child, outer, inner)
+        else:
+            _write(f"/proc/{child}/uid_map", f"{inner} {outer} 1")
+            _write(f"/proc/{child}/gid_map", "\n".join([f"{group} {outer} 1", *_groups_but(group, outer)]))
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(child, signal.SIGKILL)
@@ -113,6 +116,24 @@ def user_namespace(inner: int, outer: int) -> int:
             os.waitpid(child, 0)
         except ChildProcessError:
             pass  # a caller that ignores SIGCHLD has the kernel reap it
+
+
+def _groups_but(*left_out: int) -> Iterator[str]:
+    """Yield lines that map every group there is here to itself, but for some."""
+    for first, count in _ranges("gid"):
+        for group in sorted(left_out):
+            if first <= group < first + count:
+                if group > first:
+                    yield f"{first} {first} {group - first}"
+                first, count = group + 1, first + count - group - 1
+        if count:
+            yield f"{first} {first} {count}"
+
+
+def _ranges(kind: str) -> list[tuple[int, int]]:
+    """Return which ids there are in this user namespace: the first of each range, and how many."""
+    with open(f"/proc/self/{kind}_map", encoding="ascii") as lines:
+        return [(int(first), int(count)) for first, _, count in map(str.split, lines)]
 
 
 def _write(path: str, text: str) -> None:
