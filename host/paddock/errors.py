@@ -9,7 +9,7 @@ written for the contracts catches it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, Protocol
@@ -57,15 +57,22 @@ class PlanError(PaddockError):
     exit_code = 1
 
     def __init__(self, problems: Iterable[PlanProblem], *, origin: str | None = None) -> None:
-        self.problems = tuple(problems)
         self.origin = origin
-        count = len(self.problems)
+        self._tell(f"plan{f' `{origin}`' if origin else ''}", tuple(problems))
+
+    def retell(self, subject: str, reworded: Callable[[PlanProblem], PlanProblem]) -> None:
+        """Tell the same of something that was not written as a plan: of `subject`, in its own words."""
+        self._tell(subject, tuple(map(reworded, self.problems)))
+
+    def _tell(self, subject: str, problems: tuple[PlanProblem, ...]) -> None:
+        self.problems = problems
+        count = len(problems)
         super().__init__(
-            f"plan{f' `{origin}`' if origin else ''} has {'a problem' if count == 1 else f'{count} problems'}",
-            detail=[problem.describe() for problem in self.problems],
+            f"{subject} has {'a problem' if count == 1 else f'{count} problems'}",
+            detail=[problem.describe() for problem in problems],
             hints=_unique(
                 f"{problem.path}: {problem.hint}" if problem.path else problem.hint
-                for problem in self.problems
+                for problem in problems
                 if problem.hint
             ),
         )
@@ -247,20 +254,6 @@ class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
         )
 
 
-class LimitNotEnforcedError(PaddockError):
-    """Raised for a limit that a person asks for and that nothing would enforce at isolation level `level`."""
-
-    exit_code = 1
-
-    def __init__(self, limit: str, *, level: str, enforced: Iterable[str]) -> None:
-        self.limit = limit
-        self.level = level
-        super().__init__(
-            f"limit `{limit}` cannot be enforced: isolation: {level}",
-            hints=[f"limits that can be enforced: {', '.join(enforced)}"],
-        )
-
-
 class UnenforcedLimitError(PlanError):
     """Raised for limits that a person wrote and that nothing enforces at isolation level `level`."""
 
@@ -271,6 +264,10 @@ class UnenforcedLimitError(PlanError):
 
 class GrantError(PlanError):
     """Raised for grants that cannot be given as they are written."""
+
+
+class UnsupportedError(PlanError):
+    """Raised for what a plan may say and this version does not do."""
 
 
 @dataclass(frozen=True, slots=True)

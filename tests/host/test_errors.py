@@ -7,7 +7,6 @@ from paddock.errors import (
     CallRefusedError,
     Denial,
     LaunchError,
-    LimitNotEnforcedError,
     ModuleDiedError,
     ModuleError,
     ModuleLoadError,
@@ -18,6 +17,7 @@ from paddock.errors import (
     QuarantinedError,
     ToolMissingError,
     TurnError,
+    UnsupportedError,
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
@@ -42,7 +42,7 @@ ALL = [
     TurnError("loop-x", "KeyError", "'x'"),
     TurnError("loop-x", "ProviderUnavailableError", "gone", report=Killed()),
     AnswerTypeError("loop-x", "dict"),
-    LimitNotEnforcedError("memory_max", level="process only", enforced=["runtime_max"]),
+    UnsupportedError([PlanProblem("tools[0].state", "not in this version")]),
 ]
 
 

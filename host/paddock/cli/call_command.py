@@ -9,25 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import anyio
 import click
-from pydantic import ValidationError
 
-from paddock.errors import LimitNotEnforcedError
+from paddock.errors import PlanError
 from paddock.kernel.modules import failed_result
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
-from paddock.plan import Limits
-from paddock.plan.problems import problems_of
 from paddock.text import escape
+from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 
-from . import INTERRUPTED, failure
+from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
+from .confinement_notes import tell_confinements
 from .display import ScreenDisplay
 from .interruption import Interruption
 from .json_output import plain, print_json
@@ -35,7 +34,6 @@ from .log_lines import LogLines
 from .progress import Progress
 from .render import Screen
 from .stdin_text import read_stdin
-from .unenforced import ENFORCED_LIMITS, LEVEL, unenforced_limits
 
 
 def call_tool(
@@ -43,14 +41,17 @@ def call_tool(
     tool: str,
     arguments: str,
     config: str,
-    limits: tuple[str, ...],
-    working_dir: Path | None,
+    limits: Sequence[str] = (),
+    grants: Mapping[str, Sequence[str]] | None = None,
+    isolation: IsolationLevel | None = None,
+    working_dir: Path | None = None,
     *,
     as_json: bool,
 ) -> int:
     """Start the module, call the tool, print the result and return the exit code."""
     screen = Screen(sys.stderr)
-    written = _written_limits(limits)
+    written = plan_options.read_limits(limits)
+    granted = plan_options.read_grants(grants or {})
     settings = _object(config, "--config")
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
     approval = TerminalApproval(screen, sys.stdin)
@@ -60,14 +61,16 @@ def call_tool(
         given,
         config=settings,
         limits=written,
+        permissions=granted,
+        isolation=isolation,
         working_dir=working_dir,
         approval=approval,
         display=ScreenDisplay(screen),
         on_output=lambda name, line: screen.module_line(name, line.text),
+        on_confined=lambda confined: tell_confinements(screen, confined),
     )
     with LogLines(screen):
         try:
-            _refuse_unenforced(written)
             outcome = asyncio.run(_run(call, screen, approval))
         except KeyboardInterrupt:
             outcome = None
@@ -76,6 +79,8 @@ def call_tool(
         except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
+    for change in call.changes:
+        screen.warning(change)
     return _report(outcome, tool, screen, as_json=as_json)
 
 
@@ -101,6 +106,9 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
             print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)))
         return INTERRUPTED
     result = outcome.result
+    if isinstance(outcome.error, PlanError):
+        plan_options.retell(outcome.error)
+        result = failed_result(outcome.error)
     if outcome.level:
         screen.note(f"isolation: {outcome.level}")
     if outcome.error is not None:
@@ -150,29 +158,3 @@ def _object(text: str, what: str) -> dict[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
-
-
-def _written_limits(written: tuple[str, ...]) -> dict[str, object]:
-    """Return the limits as a plan would write them.
-
-    Raises:
-        click.UsageError: one is not `K=V`, not known, or its value not understood.
-    """
-    limits: dict[str, object] = {}
-    for item in written:
-        name, equals, value = item.partition("=")
-        if not (name and equals):
-            raise click.UsageError(f"--limit takes K=V, as in runtime_max=30s; `{item}` is not that")
-        limits[name] = value
-    try:
-        Limits.model_validate(limits)
-    except ValidationError as error:
-        problems = problems_of(error, "", {"": tuple(Limits.model_fields)}, {})
-        said = [f"{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
-        raise click.UsageError(f"--limit {'; '.join(said)}") from error
-    return limits
-
-
-def _refuse_unenforced(limits: Mapping[str, object]) -> None:
-    for name in unenforced_limits(Limits.model_validate(dict(limits))):
-        raise LimitNotEnforcedError(name, level=LEVEL, enforced=ENFORCED_LIMITS)

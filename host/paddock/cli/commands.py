@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import paddock as package
+
+if TYPE_CHECKING:
+    from paddock_sandbox.profile import IsolationLevel
 
 _WORKING_DIR = click.option(
     "-C",
@@ -15,7 +20,28 @@ _WORKING_DIR = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The folder modules work in; by default the current one.",
 )
+_LEVELS = click.Choice(["ns", "bwrap", "landlock", "none"])
 _JSON = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
+
+
+# What each family of grants takes, as a plan has it.
+_FAMILIES = {
+    "read": ("PATH", "A folder or file it may read."),
+    "write": ("PATH", "A folder or file it may read and change."),
+    "run": ("PROGRAM", "A program it may execute; `*`: any of the system's."),
+    "env": ("NAME[=VALUE]", "An environment variable, passed on or set."),
+    "secrets": ("NAME", "An environment variable that --config may refer to as ${NAME}."),
+    "net": ("HOST[:PORT]", "Refused: there is no network in this version."),
+    "call": ("WHAT", "What it may call without having been handed it: tools, tools:<name>, `*`."),
+    "emit": ("EVENT", "Events it may emit beyond those of its kind."),
+    "hooks": ("EVENT", "Events it may handle."),
+}
+
+
+def _allow_options(command: Callable[..., int]) -> Callable[..., int]:
+    for family, (takes, what) in reversed(_FAMILIES.items()):
+        command = click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,16 +57,37 @@ def paddock() -> None:
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.argument("prompt", required=False)
 @_WORKING_DIR
+@click.option(
+    "--isolation",
+    type=_LEVELS,
+    help="Run modules at this isolation level, unless their entry names one, and accept it however weak it is; by "
+    "default the strongest there is.",
+)
+@click.option(
+    "--trust-plan",
+    is_flag=True,
+    help="Accept what the plan asks for below the usual floor: a weaker isolation level.",
+)
 @_JSON
-@click.option("-v", "--verbose", is_flag=True, help="List every module, and tell more of what happens.")
-def run(plan: Path, prompt: str | None, working_dir: Path | None, as_json: bool, verbose: bool) -> int:
+@click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
+def run(
+    plan: Path,
+    prompt: str | None,
+    working_dir: Path | None,
+    isolation: IsolationLevel | None,
+    trust_plan: bool,
+    as_json: bool,
+    verbose: bool,
+) -> int:
     """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
     Without PROMPT it is read from stdin.
     """
     from .run_command import run_turn
 
-    return run_turn(plan, prompt, working_dir, as_json=as_json, verbose=verbose)
+    return run_turn(
+        plan, prompt, working_dir, isolation=isolation, trust_plan=trust_plan, as_json=as_json, verbose=verbose
+    )
 
 
 @paddock.command()
@@ -51,6 +98,12 @@ def run(plan: Path, prompt: str | None, working_dir: Path | None, as_json: bool,
 @click.option(
     "--limit", "limits", metavar="K=V", multiple=True, help="A limit, as in runtime_max=30s; can be repeated."
 )
+@_allow_options
+@click.option(
+    "--isolation",
+    type=_LEVELS,
+    help="The isolation level, accepted however weak it is; by default the strongest there is.",
+)
 @_WORKING_DIR
 @_JSON
 def call(
@@ -59,17 +112,23 @@ def call(
     arguments: str,
     config: str,
     limits: tuple[str, ...],
+    isolation: IsolationLevel | None,
     working_dir: Path | None,
     as_json: bool,
+    **grants: tuple[str, ...],
 ) -> int:
     """Call one tool of one module and print what it returns.
 
     SOURCE is what a plan accepts: a folder (./module), builtin:<id>, or the id of a module that is shipped. The tool's
     input is a JSON object; `-` reads it from stdin.
+
+    The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
+    values with commas between them; a comma of a value's own is written twice.
     """
     from .call_command import call_tool
 
-    return call_tool(source, tool, arguments, config, limits, working_dir, as_json=as_json)
+    families = {name.removeprefix("allow_"): values for name, values in grants.items()}
+    return call_tool(source, tool, arguments, config, limits, families, isolation, working_dir, as_json=as_json)
 
 
 @paddock.command()
@@ -79,3 +138,28 @@ def demo(as_json: bool) -> int:
     from .demo_command import run_demo
 
     return run_demo(as_json=as_json)
+
+
+@paddock.command()
+@_JSON
+def doctor(as_json: bool) -> int:
+    """Find out what isolation this machine gives modules, and how to get more.
+
+    Tries every isolation level for real. Exits with 0 when sessions run without further ado, else with 1.
+    """
+    from .doctor_command import run_doctor
+
+    return run_doctor(as_json=as_json)
+
+
+@paddock.command()
+@click.argument("attacks", nargs=-1, metavar="[ATTACK]...")
+@click.option(
+    "--isolation", "levels", type=_LEVELS, multiple=True, help="A level to attack; by default all that can be had."
+)
+@_JSON
+def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
+    """Attack the isolation of this machine for real, and show what became of each attack; by default of all."""
+    from .selftest_command import run_selftest
+
+    return run_selftest(attacks, levels, as_json=as_json)

@@ -8,6 +8,7 @@ listening is not told.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Sequence
 from typing import Final, Literal, TextIO
 
@@ -26,6 +27,7 @@ _STYLES: Final = {"error": "bold red", "warning": "bold yellow", "hint": "bold c
 _MAX_PROMPT_CHARACTERS: Final = 4000  # of a question; a person reads no more, and what is left out is said
 _MAX_PROMPT_LINES: Final = 40
 _MAX_OPTION_CHARACTERS: Final = 200
+_MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _MAX_LINE_CHARACTERS: Final = 2000  # of what a module prints, a message or a warning
 
 
@@ -63,6 +65,14 @@ class Screen:
         """Write one line that deserves attention."""
         self._print(Text.assemble(("warning:", _STYLES["warning"]), " ", _clipped(text)))
 
+    def alarm(self, text: str) -> None:
+        """Write one line that nobody should miss."""
+        self._print(Text(f"WARNING: {_clipped(text)}", _STYLES["error"]))
+
+    def title(self, text: str) -> None:
+        """Write the line above a part of a longer text."""
+        self._print(Text(_clipped(text), _STYLES["info"]))
+
     def message(self, level: Level, source: str, text: str) -> None:
         """Write one line of what a module tells the person."""
         self._print(Text.assemble((f"{level}:", _STYLES[level]), f" {_clipped(source)}: {_clipped(text)}"))
@@ -83,6 +93,23 @@ class Screen:
         for row in rows:
             table.add_row(*(Text(_clipped(cell)) for cell in row))
         self._print(table, soft_wrap=False)
+
+    def points(self, lines: Sequence[str]) -> None:
+        """Write lines one below the other, each marked and folded to fit the width there is."""
+        self.labelled([("  - ", line) for line in lines])
+
+    def labelled(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write texts beside their labels, folded to fit the width there is; labels are as wide as the widest."""
+        wide = max((len(escape(label)) for label, _ in rows), default=0)
+        for label, text in rows:
+            shown = textwrap.fill(
+                _clipped(text),
+                max(self._console.width, wide + _MIN_COLUMN),
+                initial_indent=f"{escape(label):{wide}}",
+                subsequent_indent=" " * wide,
+                break_on_hyphens=False,
+            )
+            self._print(Text(shown or escape(label)))
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table with titles; its cells are folded to fit the width there is."""

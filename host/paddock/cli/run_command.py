@@ -17,10 +17,12 @@ import click
 
 from paddock.errors import PaddockError, render
 from paddock.kernel.session import ModuleStatus, Session
+from paddock_sandbox.profile import IsolationLevel
 
 from . import INTERRUPTED, failure
 from .answer import print_answer
 from .approval import TerminalApproval
+from .confinement_notes import tell_confinements
 from .display import ScreenDisplay
 from .interruption import Interruption
 from .json_output import print_json
@@ -28,17 +30,25 @@ from .log_lines import LogLines
 from .progress import Progress, activity_of
 from .render import Screen
 from .stdin_text import read_stdin
-from .unenforced import LEVEL, unenforced_settings
 
 
-def run_turn(plan: Path, prompt: str | None, working_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
+def run_turn(
+    plan: Path,
+    prompt: str | None,
+    working_dir: Path | None,
+    *,
+    isolation: IsolationLevel | None = None,
+    trust_plan: bool = False,
+    as_json: bool,
+    verbose: bool,
+) -> int:
     """Run the plan's modules for one prompt and return the exit code."""
     screen = Screen(sys.stderr)
     if prompt is None:
         prompt = read_stdin(screen, "the prompt")
     if not prompt.strip():
         raise click.UsageError("the prompt is empty")
-    turn = _Turn(screen, verbose=verbose)
+    turn = _Turn(screen, isolation, trust_plan=trust_plan, verbose=verbose)
     with LogLines(screen, verbose=verbose):
         try:
             asyncio.run(turn.run(plan, prompt, working_dir))
@@ -58,10 +68,12 @@ def run_turn(plan: Path, prompt: str | None, working_dir: Path | None, *, as_jso
 class _Turn:
     """One turn, and what came of it."""
 
-    def __init__(self, screen: Screen, *, verbose: bool) -> None:
+    def __init__(self, screen: Screen, isolation: IsolationLevel | None, *, trust_plan: bool, verbose: bool) -> None:
         self.response: str | None = None
         self.is_interrupted = False
         self._screen = screen
+        self._isolation = isolation
+        self._trust_plan = trust_plan
         self._verbose = verbose
         self._approval = TerminalApproval(screen, sys.stdin)
         self._session_id: str | None = None
@@ -103,6 +115,9 @@ class _Turn:
                 display=ScreenDisplay(self._screen),
                 session_id=session_id,
                 on_output=lambda name, line: self._screen.module_line(name, line.text),
+                isolation=self._isolation,
+                trust_plan=self._trust_plan,
+                on_confined=lambda confined: tell_confinements(self._screen, confined, verbose=self._verbose),
             )
         except PaddockError as error:
             self.fail(error)
@@ -125,6 +140,8 @@ class _Turn:
                 self.is_interrupted = interruption.happened
                 self._modules = self._modules or session.modules
         self._say_what_happened()
+        for change in session.changes:
+            self._screen.warning(change)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -162,13 +179,6 @@ class _Turn:
     def _say_what_the_plan_says(self, session: Session) -> None:
         for note in session.plan.notes:
             self._screen.note(f"note: {note}")
-        for entry in session.plan.entries():
-            settings = unenforced_settings(entry)
-            if settings:
-                self._screen.warning(
-                    f"{entry.path} `{entry.module}`: recorded, but not enforced at isolation: {LEVEL}: "
-                    f"{', '.join(settings)}"
-                )
 
     def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
         started = [module for module in modules if module.is_mounted]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from paddock.plan.models import ModuleEntry
 from paddock.policy import (
     FLOOR,
     Confinement,
+    Machine,
     Owner,
     ResourceLimits,
     RuntimePaths,
@@ -25,7 +27,9 @@ from paddock.policy import (
     choose_level,
     confine,
     environment_of,
+    remedy,
     require_enforced,
+    require_supported,
 )
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.mount_table import MountTable
@@ -36,6 +40,9 @@ from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 from paddock_sources import Resolution
+
+OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
+"""Told how each module will be shut in, when all is decided and none is started."""
 
 _SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
@@ -84,8 +91,10 @@ class Confinements:
         place: where the session is.
         groups: where control groups can be made.
         launcher_of: starts workers at a level.
-        isolation: the level of entries that name none; the strongest that can be had by default.
-        is_trusted: whether the operator accepted a level below the floor.
+        isolation: the level of entries that name none, accepted by the operator; the strongest that can be had by
+            default.
+        is_trusted: whether the operator accepted what the plan asks for below the floor.
+        on_confined: told what was decided.
     """
 
     def __init__(
@@ -96,12 +105,14 @@ class Confinements:
         *,
         isolation: IsolationLevel | None = None,
         is_trusted: bool = False,
+        on_confined: OnConfined | None = None,
     ) -> None:
+        self.groups = groups
         self._place = place
-        self._groups = groups
         self._launcher_of = launcher_of
         self._isolation = isolation
         self._is_trusted = is_trusted
+        self._on_confined = on_confined
         self._owner = Owner.current(place.environ)
         empty = place.folder / "empty"
         empty.mkdir()
@@ -121,24 +132,36 @@ class Confinements:
             IsolationUnavailableError, IsolationRefusedError: A level cannot be had, or is too low.
             PlanError: grants or limits cannot be given; all are named.
         """
-        entries = [self._with_default(entry) for entry, _ in wanted]
-        await self._find_reach(entries)
+        await self._find_reach([entry for entry, _ in wanted])
         codes = [resolution for _, resolution in wanted]
         refused: list[PlanError] = []
-        for entry, (original, resolution) in zip(entries, wanted, strict=True):
+        for entry, resolution in wanted:
             level = choose_level(
-                entry, reachable=self.reach.reachable, failures=self._failures(), trusted=self._is_trusted
+                entry,
+                reachable=self.reach.reachable,
+                failures=self._failures(),
+                trusted=self._is_trusted,
+                named=self._isolation,
             )
-            try:
-                self._shelters[original.path] = self._shelter(entry, resolution, level, codes)
-            except PlanError as error:
-                refused.append(error)
+            limits = ResourceLimits.of(entry)
+            for act in (
+                partial(require_supported, entry),
+                partial(require_enforced, entry, limits, level, self.groups.controllers),
+                partial(self._shelter, entry, resolution, level, limits, codes),
+            ):
+                try:
+                    act()
+                except PlanError as error:
+                    refused.append(error)
         if len(refused) == 1:
             raise refused[0]
         if refused:
             problems: Iterable[PlanProblem] = (problem for error in refused for problem in error.problems)
             raise PlanError(problems)
-        self._watchlists += [self.of(entry).confinement.watchlist() for entry, _ in wanted]
+        confined = [(entry, self.of(entry).confinement) for entry, _ in wanted]
+        self._watchlists += [confinement.watchlist() for _, confinement in confined]
+        if self._on_confined is not None:
+            self._on_confined(confined)
 
     def of(self, entry: ModuleEntry) -> Shelter:
         """Return what was decided for an entry."""
@@ -150,16 +173,27 @@ class Confinements:
         lines = [f"{change.path} {change.what} during the run" for report in reports for change in report.changes]
         return tuple(dict.fromkeys(lines))
 
-    def _with_default(self, entry: ModuleEntry) -> ModuleEntry:
-        if self._isolation is None or entry.isolation is not None:
-            return entry
-        return entry.model_copy(update={"isolation": self._isolation})
+    async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:
+        """Find out which of these levels can be had, one after the other, as far as that is not known."""
+        for level in levels:
+            if level not in self.reach.findings:
+                found = await find_reach([level], self._launcher_of, self._trial)
+                self.reach = Reach({**self.reach.findings, **found.findings})
+        return self.reach
 
     def _shelter(
-        self, entry: ModuleEntry, resolution: Resolution, level: IsolationLevel, codes: Sequence[Resolution]
-    ) -> Shelter:
-        limits = ResourceLimits.of(entry)
-        require_enforced(entry, limits, level, self._groups.controllers)
+        self,
+        entry: ModuleEntry,
+        resolution: Resolution,
+        level: IsolationLevel,
+        limits: ResourceLimits,
+        codes: Sequence[Resolution],
+    ) -> None:
+        """Note the shelter of a module.
+
+        Raises:
+            GrantError: something cannot be granted as it is written.
+        """
         scratch = self._scratch(level)
         confinement = confine(
             entry,
@@ -174,7 +208,7 @@ class Confinements:
             kept=(*self._place.kept, self._place.folder),
         )
         environ = environment_of(entry.permissions, self._place.environ, str(scratch))
-        return Shelter(confinement, limits, environ)
+        self._shelters[entry.path] = Shelter(confinement, limits, environ)
 
     def _scratch(self, level: IsolationLevel) -> Path:
         """Return the private folder as the worker knows it: in a root of its own, or else made here by the host."""
@@ -183,13 +217,11 @@ class Confinements:
 
     async def _find_reach(self, entries: Iterable[ModuleEntry]) -> None:
         """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
-        named = {entry.isolation for entry in entries if entry.isolation is not None}
-        by_default = any(entry.isolation is None for entry in entries)
+        named = {entry.isolation or self._isolation for entry in entries}
+        await self.try_levels(level for level in _TRIED_IN_TURN if level in named)
         for level in _TRIED_IN_TURN:
-            is_needed = level in named or (by_default and self.reach.reachable.isdisjoint(FLOOR))
-            if is_needed and level not in self.reach.findings:
-                found = await find_reach([level], self._launcher_of, self._trial)
-                self.reach = Reach({**self.reach.findings, **found.findings})
+            if None in named and self.reach.reachable.isdisjoint(FLOOR):
+                await self.try_levels([level])
 
     def _trial(self, level: IsolationLevel) -> LaunchSpec:
         """Return what is launched to see whether a level can be had: a worker that is granted nothing."""
@@ -204,7 +236,17 @@ class Confinements:
 
     def _failures(self) -> dict[IsolationLevel, LevelFailure]:
         return {
-            level: LevelFailure(found.step, found.errno, found.reason)
+            level: failure_of(found, self._machine)
             for level, found in self.reach.findings.items()
             if isinstance(found, Unreached)
         }
+
+    @cached_property
+    def _machine(self) -> Machine:
+        return Machine.look(self._place.environ)
+
+
+def failure_of(found: Unreached, machine: Machine) -> LevelFailure:
+    """Return why a level cannot be had, with what would help."""
+    failure = LevelFailure(found.step, found.errno, found.reason)
+    return replace(failure, fix=remedy(found.level, failure, machine))

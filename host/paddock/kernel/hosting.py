@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import ModuleMissingError
-from paddock.kernel.confinements import Confinements, Place
+from paddock.kernel.confinements import Confinements, OnConfined, Place
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
@@ -67,6 +67,7 @@ class Hosting:
         kept: Iterable[Path] = (),
         isolation: IsolationLevel | None = None,
         is_trusted: bool = False,
+        on_confined: OnConfined | None = None,
     ) -> None:
         self.working_dir = working_dir
         self._environ = environ
@@ -74,6 +75,7 @@ class Hosting:
         self._kept = tuple(kept)
         self._isolation = isolation
         self._is_trusted = is_trusted
+        self._on_confined = on_confined
         self._resolver = Resolver(environ, base=base)
         self._tasks = asyncio.TaskGroup()
         self._launchers: dict[str, Launcher] = {}
@@ -93,7 +95,12 @@ class Hosting:
         self._rationing = Rationing(watchdog)
         place = Place(self.working_dir, self._environ, self._scratch, self._kept)
         self.confinements = Confinements(
-            place, groups, self._launcher_at, isolation=self._isolation, is_trusted=self._is_trusted
+            place,
+            groups,
+            self._launcher_at,
+            isolation=self._isolation,
+            is_trusted=self._is_trusted,
+            on_confined=self._on_confined,
         )
         self.values = Values()
         self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)

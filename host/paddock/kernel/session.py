@@ -23,6 +23,7 @@ from paddock.errors import (
     ModuleLoadError,
     PaddockError,
 )
+from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
@@ -80,8 +81,10 @@ class Session:
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         on_output: told of each line that a module prints.
-        isolation: the isolation level of modules whose entries name none; the strongest that can be had by default.
+        isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
+            strongest that can be had by default.
         trust_plan: accept what the plan asks for below the usual floor: a weaker isolation level.
+        on_confined: told how each module will be shut in, before the first of them is started.
 
     Raises:
         PlanError: the plan has problems; all of them are named.
@@ -99,6 +102,7 @@ class Session:
         on_output: OnOutput | None = None,
         isolation: IsolationLevel | None = None,
         trust_plan: bool = False,
+        on_confined: OnConfined | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
@@ -110,6 +114,7 @@ class Session:
             kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
             isolation=isolation,
             is_trusted=trust_plan,
+            on_confined=on_confined,
         )
         self._approval = approval
         self._display = display

@@ -10,7 +10,7 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 import anyio
 
 from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
+from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
@@ -48,13 +49,15 @@ class ToolCallOutcome:
     """What came of a call: a result in any case, `error` when it is not the tool's own.
 
     `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
-    result, not the one that follows a finished call.
+    result, not the one that follows a finished call. `changes` tell people what became, meanwhile, of files that other
+    programs run by themselves.
     """
 
     result: ToolResult
     level: str
     exit_reports: tuple[ExitReport, ...]
     error: Exception | None = None
+    changes: tuple[str, ...] = ()
 
 
 class ToolCall:
@@ -67,12 +70,13 @@ class ToolCall:
         config: the module's configuration.
         limits: the module's limits, as a plan writes them.
         permissions: what the module is granted, as a plan writes it.
-        isolation: the isolation level, which may be a weak one; the strongest that can be had by default.
+        isolation: the isolation level, thereby accepted however weak it is; the strongest that can be had by default.
         working_dir: the folder the module works in; the current one by default.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: who is asked when the module wants approval.
         display: where the module's messages are shown; without one, they are logged.
         on_output: told of each line that the module prints.
+        on_confined: told how the module will be shut in, before it is started.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class ToolCall:
         approval: ApprovalSystem | None = None,
         display: DisplaySystem | None = None,
         on_output: OnOutput | None = None,
+        on_confined: OnConfined | None = None,
     ) -> None:
         self._source = source
         self._tool = tool
@@ -102,13 +107,20 @@ class ToolCall:
         self._approval = approval
         self._display = display
         self._on_output = on_output
+        self._on_confined = on_confined
         self._working_dir = Path(working_dir or Path.cwd()).resolve()
         self._is_called = False
+        self._hosting: Hosting | None = None
 
     @property
     def activity(self) -> str:
         """What is being waited for, in a few words."""
         return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What became, since the module was shut in, of files that other programs run by themselves, for people."""
+        return self._hosting.confinements.changes() if self._hosting is not None else ()
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
@@ -120,13 +132,15 @@ class ToolCall:
                 base=Path.cwd(),
                 on_output=self._on_output,
                 isolation=self._isolation,
-                is_trusted=self._isolation is not None,
+                on_confined=self._on_confined,
             )
             resolution = hosting.resolve(entry)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
         async with hosting:
-            return await self._run(hosting, entry, resolution)
+            self._hosting = hosting
+            outcome = await self._run(hosting, entry, resolution)
+        return replace(outcome, changes=self.changes)
 
     async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
         try:

@@ -12,9 +12,12 @@ from .grants import Grants
 from .guarded_paths import GuardedPaths
 from .levels import FLOOR, choose_level, guarantees_missing
 from .limits import ResourceLimits
+from .machine import Machine
 from .owner import Owner
 from .presets import PRESETS, grants_of
+from .remedies import cgroup_remedy, proc_remedy, remedy
 from .runtime_paths import RuntimePaths
+from .unsupported import require_supported
 from .watchlist import GuardedChange, Watchlist, WatchReport
 
 __all__ = [
@@ -34,6 +37,11 @@ __all__ = [
     "choose_level",
     "guarantees_missing",
     "FLOOR",
+    "require_supported",
+    "Machine",
+    "remedy",
+    "cgroup_remedy",
+    "proc_remedy",
     "GuardedPaths",
     "Watchlist",
     "WatchReport",

@@ -55,6 +55,10 @@ class Confinement:
         """Return what is granted, and what is left out of it, as a person is shown it."""
         return (*self.grants.lines(), *(f"not write {path}" for path in self.protected), *self._notes())
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return of these lines the ones that whoever wrote the grants may not expect: links, and what stays open."""
+        return (*self.grants.linked(), *self._notes())
+
     def watchlist(self) -> Watchlist:
         """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
         return Watchlist.take(self.guarded, self.home, {*self.protected, *self._granted()})

@@ -70,6 +70,11 @@ class Grants:
             return (ANY_PROGRAM,)
         return tuple(sorted({str(file) for program in self.programs for file in program.files}))
 
+    def linked(self) -> Iterator[str]:
+        """Yield the lines of those paths that are reached by way of links."""
+        yield from (f"read {path.describe()}" for path in self.reads if path.links)
+        yield from (f"write {path.describe()}" for path in self.writes if path.links)
+
     def lines(self) -> Iterator[str]:
         """Yield what is granted as a person is shown it, a line for each grant, with links followed."""
         yield from (f"read {path.describe()}" for path in self.reads)

@@ -26,18 +26,20 @@ def choose_level(
     reachable: Collection[IsolationLevel],
     failures: Mapping[IsolationLevel, LevelFailure],
     trusted: bool,
+    named: IsolationLevel | None = None,
     floor: Collection[IsolationLevel] = FLOOR,
 ) -> IsolationLevel:
     """Return the level to run a plan entry's module at.
 
-    `trusted` says that the operator accepted the plan, or named the level; only then may it be below the floor.
+    `trusted` says that the operator accepted the plan, and `named` is a level that the operator accepted by its name,
+    for all entries that name none; only then may it be below the floor.
 
     Raises:
         IsolationUnavailableError: No level that would do can be had, with the steps that failed.
         IsolationRefusedError: The plan asks for less than the floor and nobody accepted that.
     """
-    wanted = entry.isolation
-    if wanted is not None and wanted not in floor and not trusted:
+    wanted = entry.isolation or named
+    if wanted is not None and wanted not in (*floor, named) and not trusted:
         raise IsolationRefusedError(
             wanted,
             place=path_text(entry.path, "isolation"),
@@ -46,6 +48,7 @@ def choose_level(
         )
     if wanted == "none":
         return wanted
+    place = path_text(entry.path, "isolation") if entry.isolation else "" if named else entry.path
     acceptable = _acceptable(wanted, floor, trusted)
     for level in acceptable:
         if level in reachable:
@@ -53,7 +56,7 @@ def choose_level(
     weaker = [level for level in _BY_STRENGTH if wanted is None and level in reachable and level not in acceptable]
     raise IsolationUnavailableError(
         acceptable,
-        place=path_text(entry.path, "isolation") if wanted is not None else entry.path,
+        place=place,
         failures={level: failures[level] for level in acceptable if level in failures},
         hints=[
             "`paddock doctor` says what is missing, and what would help",

@@ -1,0 +1,93 @@
+"""The options that stand for parts of a plan's entry: limits and grants, read into what a plan would say.
+
+What is wrong with the writing itself is a usage error. What is found out later, about places in an entry that nobody
+wrote, is told of the options again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+from pydantic import BaseModel, ValidationError
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan import Limits, Permissions
+from paddock.plan.problems import problems_of
+
+FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
+
+_OWN_COMMA: Final = "\0"  # in no argument of a program
+_GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # how a hint tells what to write in a plan
+_PLACE: Final = re.compile(
+    r"(?P<part>permissions|limits|config|isolation)(?:\.(?P<name>\w+)|(?P<index>\[.*))?(?P<rest>.*)", re.DOTALL
+)
+
+
+def read_limits(written: Sequence[str]) -> dict[str, object]:
+    """Return the limits `K=V` as a plan writes them.
+
+    Raises:
+        click.UsageError: one is not `K=V`, not known, or its value not understood.
+    """
+    limits: dict[str, object] = {}
+    for item in written:
+        name, equals, value = item.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"--limit takes K=V, as in runtime_max=30s; `{item}` is not that")
+        limits[name] = value
+    _check(Limits, limits, "--limit ")
+    return limits
+
+
+def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    """Return the grants, by family, as a plan writes them; a comma stands between two, and twice for itself.
+
+    Raises:
+        click.UsageError: one is not of the form that its family takes.
+    """
+    grants: dict[str, object] = {}
+    for family, options in written.items():
+        if options:
+            grants[family] = [value for option in options for value in _separated(option)]
+    _check(Permissions, grants, "--allow-")
+    return grants
+
+
+def retell(error: PlanError) -> None:
+    """Tell of options what the error tells of a plan."""
+    error.retell("the call", _reworded)
+
+
+def _reworded(problem: PlanProblem) -> PlanProblem:
+    return PlanProblem(_option_of(problem.path), problem.message, _GRANT.sub(r"add `--allow-\1=\2`", problem.hint))
+
+
+def _separated(option: str) -> list[str]:
+    parts = option.replace(",,", _OWN_COMMA).split(",")
+    return [part.replace(_OWN_COMMA, ",") for part in parts]
+
+
+def _option_of(place: str) -> str:
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        return place
+    match match["part"], match["name"]:
+        case "permissions", str(name):
+            return f"--allow-{name}"
+        case "limits", str(name):
+            return f"--limit {name}"
+        case part, name:
+            inside = f"{name or match['index'] or ''}{match['rest']}"
+            return f"--{part} {inside}".rstrip()
+
+
+def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> None:
+    try:
+        model.model_validate(dict(values))
+    except ValidationError as error:
+        problems = problems_of(error, "", {"": tuple(model.model_fields)}, {})
+        said = [f"{prefix}{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
+        raise click.UsageError("; ".join(said)) from error
