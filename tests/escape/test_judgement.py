@@ -39,14 +39,14 @@ _REFUSED = _answer(("refused", "EACCES"), ("refused", "ENOENT"))
         (Evidence(_REFUSED, lag=LAG_MAX + 1), Verdict.SUCCEEDED, "the host stood still for 1.5 s"),
         (Evidence(_REFUSED, kept_bytes=KEPT_MAX + 1), Verdict.SUCCEEDED, "the host kept"),
         (Evidence(_REFUSED, lives_on=True), Verdict.SUCCEEDED, "something of it lives on"),
-        (Evidence(_answer(("refused", "EINVAL"))), Verdict.UNTRIED, "not by being refused"),
-        (Evidence(_answer(("broken", ""))), Verdict.UNTRIED, "not by being refused"),
-        (Evidence(_answer()), Verdict.UNTRIED, "it has no ways"),
-        (Evidence(None), Verdict.UNTRIED, "no answer"),
-        (Evidence({"ways": [{"way": "half"}]}), Verdict.UNTRIED, "no answer"),
-        (Evidence({"ways": 7}), Verdict.UNTRIED, "no answer"),
-        (Evidence(error="the tool raised"), Verdict.UNTRIED, "the tool raised"),
-        (Evidence(report=_report(ExitReason.MEMORY)), Verdict.UNTRIED, "ended for another reason"),
+        (Evidence(_answer(("refused", "EINVAL"))), Verdict.UNCLEAR, "not by being refused"),
+        (Evidence(_answer(("broken", ""))), Verdict.UNCLEAR, "not by being refused"),
+        (Evidence(_answer()), Verdict.UNCLEAR, "it has no ways"),
+        (Evidence(None), Verdict.UNCLEAR, "no answer"),
+        (Evidence({"ways": [{"way": "half"}]}), Verdict.UNCLEAR, "no answer"),
+        (Evidence({"ways": 7}), Verdict.UNCLEAR, "no answer"),
+        (Evidence(error="the tool raised"), Verdict.UNCLEAR, "the tool raised"),
+        (Evidence(report=_report(ExitReason.MEMORY)), Verdict.UNCLEAR, "ended for another reason"),
     ],
 )
 def test_evidence_is_weighed(evidence: Evidence, verdict: Verdict, by: str) -> None:
@@ -64,7 +64,7 @@ def test_an_attacker_that_was_ended_for_its_attack_was_contained_and_by_what_is_
 
 def test_an_attacker_that_was_ended_for_something_else_shows_nothing() -> None:
     outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.SIGNALLED)))
-    assert outcome.verdict is Verdict.UNTRIED
+    assert outcome.verdict is Verdict.UNCLEAR
 
 
 def test_a_leak_is_one_only_at_the_level_it_is_known_of() -> None:

@@ -6,7 +6,6 @@ or limit is left out, and told for each attack that wanted it. Leaving ends ever
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Iterable
@@ -30,10 +29,6 @@ _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the l
 _GONE_SECONDS: Final = 1.0  # from the end of a module to the end of all that it started
 _LOOK_SECONDS: Final = 0.02
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
-
-
-# FIXME: until the session takes it
-_TRUSTED: Any = {"trust_plan": True} if "trust_plan" in inspect.signature(Session.__init__).parameters else {}
 
 
 @dataclass(slots=True)
@@ -83,7 +78,7 @@ class Arena:
         index = next(index for index, entry in enumerate(self._entries) if attack in entry.attacks)
         before = self._status(index)
         if before.problem is not None:
-            return Outcome(Verdict.UNTRIED, before.problem.summary)
+            return Outcome(Verdict.UNCLEAR, before.problem.summary)
         with Responsiveness() as responsiveness:
             answer, error = await self._call(index, attack)
         after = self._status(index)
@@ -120,7 +115,7 @@ class Arena:
                     self._plan(),
                     working_dir=self._stage.files.workspace,
                     environ={**os.environ, **self._stage.environ},
-                    **_TRUSTED,
+                    trust_plan=True,  # it is our own, and levels below the floor are attacked as well
                 )
                 return await stack.enter_async_context(session)
             except PlanError as error:

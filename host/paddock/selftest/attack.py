@@ -31,6 +31,7 @@ class Sign(Enum):
     WAYS = "one of its ways worked"
     MARKS = "the stage bears a mark"  # where the attacker itself cannot tell
     KEPT = "the host kept what it was flooded with"
+    LAG = "the host stood still"
     LIFE = "something of it lives on"
 
 

@@ -70,6 +70,8 @@ class Result:
             for level, outcome in trial.outcomes.items():
                 if outcome.verdict is Verdict.SUCCEEDED:
                     yield f"`{trial.attack.name}` was not refused at level {level}: {outcome.by}"
+                elif outcome.verdict is Verdict.UNCLEAR:
+                    yield f"`{trial.attack.name}` shows nothing at level {level}: {outcome.by}"
 
 
 class Campaign:

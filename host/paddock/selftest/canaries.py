@@ -84,6 +84,9 @@ class Canaries:
                 changes.append(f"{self._name(path)} is gone")
             elif differences := planted.differences(found[path]):
                 changes.append(f"{self._name(path)} was changed: {differences}")
+        changes += [
+            f"{self._name(path)} lends its owner's rights" for path in self.workspace.rglob("*") if _lends(path)
+        ]
         return tuple(sorted(changes))
 
     def restore(self) -> None:
@@ -135,6 +138,11 @@ def _seen(path: Path) -> _Seen:
         content=hashlib.sha256(path.read_bytes()).hexdigest() if is_file else "",
         attributes=_attributes(path),
     )
+
+
+def _lends(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) and bool(mode & (stat.S_ISUID | stat.S_ISGID))
 
 
 def _attributes(path: Path) -> tuple[str, ...]:

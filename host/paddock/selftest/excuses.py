@@ -14,6 +14,7 @@ from typing import Final
 _FORBIDDEN: Final = frozenset(("EPERM", "EACCES", "ENOSYS"))
 _CAPABILITIES: Final = {
     "CAP_DAC_READ_SEARCH": 2,
+    "CAP_FOWNER": 3,
     "CAP_NET_RAW": 13,
     "CAP_SYS_RAWIO": 17,
     "CAP_SYS_ADMIN": 21,

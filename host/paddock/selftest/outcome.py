@@ -28,7 +28,8 @@ class Verdict(StrEnum):
     CONTAINED = "contained"
     LEAKS = "leaks"
     SUCCEEDED = "NOT REFUSED"
-    UNTRIED = "not tried"
+    UNTRIED = "not tried"  # for a reason: a machine or a level that does not have what it is about
+    UNCLEAR = "unclear"
 
     @property
     def is_fine(self) -> bool:
@@ -77,7 +78,7 @@ def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> Outcome:
     """Return what became of the attack."""
     outcome = _judged(attack, evidence)
     if outcome.verdict is Verdict.SUCCEEDED and level in attack.known:
-        return Outcome(Verdict.LEAKS, f"{attack.known[level]} ({outcome.by})", evidence)
+        return Outcome(Verdict.LEAKS, attack.known[level], evidence)
     return outcome
 
 
@@ -88,11 +89,11 @@ def _judged(attack: Attack, evidence: Evidence) -> Outcome:
     if evidence.report is not None:
         return _ended(attack, evidence, evidence.report)
     if evidence.error:
-        return Outcome(Verdict.UNTRIED, evidence.error, evidence)
+        return Outcome(Verdict.UNCLEAR, evidence.error, evidence)
     try:
         attempts = _attempts(evidence.answer)
     except ValueError as error:
-        return Outcome(Verdict.UNTRIED, str(error), evidence)
+        return Outcome(Verdict.UNCLEAR, str(error), evidence)
     return _answered(attack, evidence, attempts)
 
 
@@ -115,13 +116,17 @@ def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> Outcome:
         by += f", {report.signal_name}"
     if report.reason in attack.ends:
         return Outcome(Verdict.CONTAINED, f"ended: {by}", evidence)
-    return Outcome(Verdict.UNTRIED, f"the attacker ended for another reason: {report.describe()}", evidence)
+    return Outcome(Verdict.UNCLEAR, f"the attacker ended for another reason: {report.describe()}", evidence)
 
 
 def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[Attempt]) -> Outcome:
     match attack.sign:
         case Sign.MARKS:
-            return Outcome(Verdict.REFUSED, "nobody was reached", evidence)
+            return Outcome(Verdict.REFUSED, "nothing was reached", evidence)
+        case Sign.LAG:
+            return Outcome(
+                Verdict.CONTAINED, f"the host went on, and paused for {evidence.lag * 1000:.0f} ms", evidence
+            )
         case Sign.LIFE:
             return Outcome(Verdict.CONTAINED, "nothing of it is left", evidence)
         case Sign.KEPT:
@@ -134,7 +139,7 @@ def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[Attempt]) -
     odd = [attempt for attempt in attempts if attempt.outcome != "refused" or attempt.word not in attack.refusals]
     if odd or not attempts:
         told = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
-        return Outcome(Verdict.UNTRIED, f"failed, and not by being refused: {told}", evidence)
+        return Outcome(Verdict.UNCLEAR, f"failed, and not by being refused: {told}", evidence)
     return Outcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
 
 

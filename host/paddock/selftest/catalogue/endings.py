@@ -18,6 +18,16 @@ ENDINGS: Final = (
         outside=Outside.LIVES_ON,
     ),
     Attack(
+        "leave_a_daemon_and_end_its_keeper",
+        "endings",
+        "leaves a process behind and kills the one that would end it",
+        arguments=lambda stage: {"lock": str(stage.lock), "with_keeper": True},
+        outside_arguments=lambda stage: {"lock": str(stage.lock), "with_keeper": False},
+        grants=workspace,
+        sign=Sign.LIFE,
+        outside=Outside.LIVES_ON,
+    ),
+    Attack(
         "refuse_to_end",
         "endings",
         "ignores signals and hangs wherever an end can be held up",

@@ -6,7 +6,7 @@ from typing import Final
 
 from paddock.process.exit_report import ExitReason
 
-from ..attack import Attack
+from ..attack import Attack, Sign
 
 _PATIENCE: Final = 4.0  # seconds after which a lie that was not noticed counts as believed
 _LIES: Final = (
@@ -45,5 +45,21 @@ MESSAGES: Final = (
         outside_arguments=lambda stage: {"requests": 128, "patience": 0.0},
         refusals=frozenset(("EPIPE",)),
         ends=_BROKEN_PROTOCOL,
+    ),
+    Attack(
+        "flood_the_host",
+        "messages",
+        "sends a hundred thousand messages that it may send, as fast as it can",
+        arguments=lambda stage: {"messages": 100_000},
+        sign=Sign.LAG,
+    ),
+    Attack(
+        "send_half_a_message",
+        "messages",
+        "announces a large message and sends it a byte at a time",
+        arguments=lambda stage: {"mebibytes": 3, "seconds": 0.5},
+        outside_arguments=lambda stage: {"mebibytes": 3, "seconds": 0.1},
+        limits={"runtime_max": "2s"},
+        ends=frozenset((ExitReason.TIMEOUT,)),
     ),
 )

@@ -38,6 +38,14 @@ PROCESSES: Final = (
         marks=True,
     ),
     Attack(
+        "signal_through_a_file",
+        "processes",
+        "has the kernel signal a process for it",
+        arguments=lambda stage: {"pid": stage.victim.pid},
+        sign=Sign.MARKS,
+        marks=True,
+    ),
+    Attack(
         "trace_a_process",
         "processes",
         "attaches to another process as a debugger does",
@@ -82,7 +90,10 @@ PROCESSES: Final = (
         "change_limits_of_a_process",
         "processes",
         "lowers the limits and priorities of another process",
-        arguments=lambda stage: {"pid": stage.victim.pid, "ioprio_set": numbers_here()["ioprio_set"]},
+        arguments=lambda stage: {
+            "pid": stage.victim.pid,
+            **{name: numbers_here()[name] for name in ("ioprio_set", "sched_setattr")},
+        },
         marks=True,
     ),
     Attack(

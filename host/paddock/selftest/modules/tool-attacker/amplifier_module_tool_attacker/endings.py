@@ -15,12 +15,20 @@ from collections.abc import Iterator
 
 from .way import Way
 
-__all__ = ["leave_a_daemon", "refuse_to_end"]
+__all__ = ["leave_a_daemon", "leave_a_daemon_and_end_its_keeper", "refuse_to_end"]
 
 
 def leave_a_daemon(lock: str) -> Iterator[Way]:
     """Leave a process behind that belongs to nobody: forked twice, in a session of its own."""
     yield "fork twice", lambda: _leave(lock)
+
+
+def leave_a_daemon_and_end_its_keeper(lock: str, with_keeper: bool) -> Iterator[Way]:
+    """Leave a process behind and stop and kill, if it may be, whoever would see to its end: the module's own parent."""
+    yield "fork twice", lambda: _leave(lock)
+    if with_keeper:
+        yield "stop the parent", lambda: _end_parent(signal.SIGSTOP)
+        yield "kill the parent", lambda: _end_parent(signal.SIGKILL)
 
 
 def refuse_to_end(lock: str) -> Iterator[Way]:
@@ -68,6 +76,11 @@ def _leave(lock: str) -> str:
     if not daemon:
         raise RuntimeError("the daemon did not come up")
     return f"daemon {int(daemon)}"
+
+
+def _end_parent(number: signal.Signals) -> str:
+    os.kill(os.getppid(), number)
+    return f"{number.name} was sent to {os.getppid()}"
 
 
 def _hold(lock: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import socket
@@ -16,10 +17,13 @@ from .raw_calls import call
 from .way import RefusedError, Way
 
 __all__ = [
+    "change_devices",
     "change_metadata",
     "change_what_may_only_be_read",
     "climb_out_of_the_root",
     "find_out_what_exists",
+    "hold_up_whoever_opens_a_file",
+    "leave_a_set_user_id_program",
     "open_by_handle",
     "plant_what_runs_later",
     "pull_in_by_a_link",
@@ -29,9 +33,11 @@ __all__ = [
     "reach_devices",
     "rewrite_its_own_code",
     "use_inherited_descriptors",
+    "watch_what_others_touch",
 ]
 
 _HIGHEST_DESCRIPTOR = 4096
+_IN_ALL_EVENTS = 0xFFF
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of <linux/exportfs.h>
 
 
@@ -60,6 +66,11 @@ def find_out_what_exists(path: str) -> Iterator[Way]:
     yield "access", lambda: _accessible(path)
     yield "open as a place", lambda: _opened(path, os.O_PATH)
     yield "change to its folder", lambda: _visited(os.path.dirname(path))
+
+
+def watch_what_others_touch(folder: str) -> Iterator[Way]:
+    """Be told of the name of everything that is opened in a folder."""
+    yield "inotify", lambda: _watched(folder)
 
 
 def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
@@ -129,6 +140,7 @@ def change_what_may_only_be_read(path: str) -> Iterator[Way]:
 
 def change_metadata(path: str) -> Iterator[Way]:
     yield "chmod", lambda: os.chmod(path, 0o640)
+    yield "chmod of a descriptor", lambda: _fchmod(Path(path), 0o604)
     yield "chmod, seen from its folder", lambda: _chmod_at(path)
     yield "chown", lambda: os.chown(path, os.getuid(), os.getgid())
     yield "utime", lambda: os.utime(path, (1, 1))
@@ -147,6 +159,13 @@ def rewrite_its_own_code(others: Sequence[str] = ()) -> Iterator[Way]:
             yield f"something in {folder}", partial(_created, folder)
 
 
+def change_devices(paths: Sequence[str]) -> Iterator[Way]:
+    """Ask for the modes that devices have already, which nobody may ask for but their owner."""
+    for path in paths:
+        yield f"chmod {path}", partial(_keep_mode, path)
+        yield f"chown {path}", partial(os.chown, path, os.getuid(), os.getgid())
+
+
 def plant_what_runs_later(folder: str) -> Iterator[Way]:
     """Leave commands in a folder of somebody's, in places where their own programs will run them."""
     git = Path(folder, ".git")
@@ -157,6 +176,21 @@ def plant_what_runs_later(folder: str) -> Iterator[Way]:
     yield "replace git's configuration", lambda: _over(git / "config")
     yield "change the shell's start-up file", lambda: _append(str(Path(folder, ".bashrc")))
     yield "replace all of git's folder", lambda: _replaced(git)
+
+
+def leave_a_set_user_id_program(folder: str) -> Iterator[Way]:
+    """Leave a program in a folder of somebody's that lends their rights to everyone who runs it."""
+    here = Path(folder)
+    yield "chmod", lambda: _with_mode(here / "chmod", os.chmod)
+    yield "fchmod", lambda: _with_mode(here / "fchmod", _fchmod)
+    yield "create", lambda: os.close(os.open(here / "create", os.O_CREAT | os.O_WRONLY, 0o6755))
+    yield "mknod", lambda: os.mknod(here / "mknod", stat.S_IFREG | 0o6755)
+
+
+def hold_up_whoever_opens_a_file(path: str) -> Iterator[Way]:
+    """Take a lease: who opens the file then waits until the holder lets go, or for the better part of a minute."""
+    yield "lease for reading", lambda: _leased(path, os.O_RDONLY, fcntl.F_RDLCK)
+    yield "lease for writing", lambda: _leased(path, os.O_RDWR, fcntl.F_WRLCK)
 
 
 def reach_devices(places: Sequence[Sequence[str]]) -> Iterator[Way]:
@@ -194,7 +228,7 @@ def _append(path: str) -> str:
 
 
 def _created(folder: str) -> str:
-    path = Path(folder, "sitecustomize.py")
+    path = Path(folder, "planted.pth")  # what an interpreter runs when it starts
     path.open("x", encoding="utf-8").close()
     return f"created {path}"
 
@@ -313,6 +347,12 @@ def _write_through_memory(path: str) -> str:
     return "wrote one byte"
 
 
+def _keep_mode(path: str) -> str:
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    os.chmod(path, mode)
+    return f"{mode:o} it stays"
+
+
 def _chmod_at(path: str) -> None:
     folder = os.open(os.path.dirname(path), os.O_PATH)
     try:
@@ -335,6 +375,37 @@ def _over(path: Path) -> str:
     _write(new)
     new.replace(path)
     return f"replaced {path}"
+
+
+def _with_mode(path: Path, change: Callable[[Path, int], None]) -> str:
+    path.touch()
+    change(path, 0o6755)
+    return f"{path.name} has mode {path.stat().st_mode:o}"
+
+
+def _fchmod(path: Path, mode: int) -> None:
+    with path.open("rb") as file:
+        os.fchmod(file.fileno(), mode)
+
+
+def _leased(path: str, flags: int, kind: int) -> str:
+    descriptor = os.open(path, flags)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)
+        return "leased"
+    finally:
+        os.close(descriptor)
+
+
+def _watched(folder: str) -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init()
+    try:
+        if libc.inotify_add_watch(descriptor, folder.encode(), _IN_ALL_EVENTS) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return f"watches {folder}"
+    finally:
+        os.close(descriptor)
 
 
 def _made_device() -> str:

@@ -57,8 +57,11 @@ def call_as_another_architecture() -> Iterator[Way]:
 def hold_privileges() -> Iterator[Way]:
     yield "capabilities", _capabilities
     yield "set-user-ID programs", _new_privileges
-    if os.path.isdir("/proc/self/task"):
-        yield "threads that were forgotten", _threads
+    try:
+        os.listdir("/proc/self/task")
+    except OSError:
+        return  # nobody tells here which threads there are
+    yield "threads that were forgotten", _threads
 
 
 def read_memory_shared_by_others(key: int, queue: str, file: str, mq_open: int) -> Iterator[Way]:

@@ -12,14 +12,17 @@ from collections.abc import Iterator
 
 from .way import RefusedError, Way
 
-__all__ = ["lie_to_the_host", "stop_reading"]
+__all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_reading"]
 
 _HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
-_REQUEST, _RESPONSE, _MIRROR = 3, 4, 10
+_REQUEST, _RESPONSE, _NOTIFY, _MIRROR = 3, 4, 6, 10
+_SHOW_MESSAGE = 24  # the host's method that shows a person something
 _EMIT = 5  # the host's method that takes an event and its data
 _ID = 900
 _HIGHEST_DESCRIPTOR = 256
 _SECONDS = 10.0  # for somebody to take what is sent
+_AT_ONCE = 1000  # messages
+_HALF = 1000  # bytes
 _NIL = b"\xc0"
 
 
@@ -39,7 +42,7 @@ def _array(count: int) -> bytes:
 
 
 _LIES = {
-    "garbage": lambda: b"\xff" * 64,
+    "garbage": lambda: struct.pack(">I", 60) + b"\xff" * 60,
     "a huge length": lambda: struct.pack(">I", 0xFFFFFFFF) + b"x" * 64,
     "a length of nothing": lambda: bytes(64),
     "an answer to no question": lambda: _frame(_RESPONSE, id=4242, body=_NIL),
@@ -55,6 +58,20 @@ _LIES = {
 def lie_to_the_host(lie: str, patience: float) -> Iterator[Way]:
     """Say what is not true on the module's own connection; who is not cut off for it within `patience` was heard."""
     yield lie, lambda: _sent(patience, _LIES[lie]())
+
+
+def flood_the_host(messages: int) -> Iterator[Way]:
+    """Say what may be said, as often and as fast as it goes."""
+    body = b"\x93\xa5hello\xa4info\xa4tool"
+    frame = _frame(_NOTIFY, method=_SHOW_MESSAGE, body=body)
+    frames = [frame * _AT_ONCE] * (messages // _AT_ONCE)
+    yield "notify", lambda: _sent(0.0, *frames)
+
+
+def send_half_a_message(mebibytes: int, seconds: float) -> Iterator[Way]:
+    """Announce a message, and send it a byte at a time."""
+    beginning = _frame(_REQUEST, method=_EMIT, id=_ID, body=bytes(mebibytes << 20))[:_HALF]
+    yield "dawdle", lambda: _dawdled(beginning, seconds)
 
 
 def stop_reading(requests: int, patience: float) -> Iterator[Way]:
@@ -75,6 +92,17 @@ def _sent(patience: float, *frames: bytes) -> str:
             raise RefusedError("EPIPE", "the connection was closed for it")
         time.sleep(0.02)
     return "said, and the connection lives"
+
+
+def _dawdled(data: bytes, seconds: float) -> str:
+    line = _connection()
+    deadline = time.monotonic() + seconds
+    for number in range(len(data)):
+        _send(line, data[number : number + 1])
+        if time.monotonic() > deadline:
+            break
+        time.sleep(seconds / len(data))
+    return "waits for the rest"
 
 
 def _connection() -> socket.socket:

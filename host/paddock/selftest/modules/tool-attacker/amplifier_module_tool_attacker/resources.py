@@ -115,6 +115,8 @@ def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
 def _eat_and_wait(tell: int, mebibytes: int) -> None:
     kept = b"x" * (mebibytes * _MEBIBYTE)
     os.write(tell, b".")
+    # So that nobody waits for the word of those that were ended before they could say it.
+    os.close(tell)
     signal.pause()
     del kept
 

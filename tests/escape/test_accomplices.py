@@ -1,0 +1,71 @@
+"""Two modules that help each other get no further than one: what was granted to one is not moved by the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from escape.one_tool import call, folder_of, open_session
+from escape.reachable import skip_or_fail
+from paddock import Session
+from paddock.errors import IsolationUnavailableError
+from paddock.selftest import LEVELS
+
+_MOVER = """
+    import os
+
+    async def act(input):
+        os.rename(input["folder"], input["folder"] + ".moved")
+        os.symlink(input["target"], input["folder"])
+        return "moved"
+"""
+_READER = """
+    import os
+
+    async def act(input):
+        if input.get("die"):
+            os._exit(1)
+        with open(input["path"]) as file:
+            return file.read()
+"""
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text()
+
+
+@pytest.fixture(params=LEVELS)
+async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Session]:
+    workspace = tmp_path / "work"
+    (workspace / "data").mkdir(parents=True)
+    (workspace / "data" / "key").write_text("granted")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("canary")
+    tools: list[dict[str, Any]] = [
+        {"module": "tool-mover", "source": folder_of(tmp_path, "mover", _MOVER), "permissions": {"write": ["."]}},
+        {"module": "tool-reader", "source": folder_of(tmp_path, "reader", _READER), "permissions": {"read": ["data"]}},
+    ]
+    try:
+        async with open_session(request.param, workspace, tools) as session:
+            yield session
+    except IsolationUnavailableError as error:
+        skip_or_fail(request.param, error)
+
+
+async def test_a_granted_folder_that_was_replaced_by_a_link_is_not_followed_in_the_next_life(
+    session: Session, tmp_path: Path
+) -> None:
+    data, secret = str(tmp_path / "work" / "data"), str(tmp_path / "secret")
+    path = os.path.join(data, "key")
+    assert (await call(session, "reader", path=path)).output == "granted"
+    assert (await call(session, "mover", folder=data, target=secret)).output == "moved"
+    assert _read(path) == "canary", "whoever follows the link reads what was not granted"
+    assert not (await call(session, "reader", die=True)).success
+    for place in (path, os.path.join(secret, "key")):
+        again = await call(session, "reader", path=place)
+        assert not again.success
+        assert "canary" not in str(again)
