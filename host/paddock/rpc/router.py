@@ -98,8 +98,8 @@ class Router:
     def on_request(self, peer: Peer, request: Frame) -> None:
         """Route one request; the answer goes back by itself."""
         if len(peer.incoming) >= peer.calls_max:
-            message = f"more than {peer.calls_max} requests that wait for their answers"
-            raise OverBudgetError("calls_max", allowed=peer.calls_max, observed=peer.calls_max + 1, message=message)
+            said = f"more than {peer.calls_max} requests that wait for their answers"
+            raise OverBudgetError("calls_max", allowed=peer.calls_max, observed=peer.calls_max + 1, message=said)
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]
