@@ -110,18 +110,13 @@ def _take_environment(environ: dict[str, str]) -> None:
 
 
 def _enter(working_dir: str, environ: dict[str, str]) -> str:
-    """Change to the working directory, or home where the worker may not read it; return which it is."""
+    """Change to the folder the host chose, or home should it be gone; return which it is."""
     for folder in (working_dir, environ.get("HOME", "/")):
         try:
-            # Opened and not just entered: without namespaces, entering is not refused.
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.chdir(folder)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
-        try:
-            os.fchdir(fd)
-            return folder
-        finally:
-            os.close(fd)
+        return folder
     os.chdir("/")
     return "/"
 
