@@ -1,9 +1,9 @@
 """Read from outside what the tree of processes below one process uses: how many tasks, how much processor and memory.
 
 Plain reads of `/proc`, some 40 microseconds for an init and its worker; `psutil` takes thirty times as long among 150
-processes, because it looks through all of the machine for children. Processes may come and go meanwhile: one that is gone is
-skipped, one that is new may be seen next time. What cannot be read for another reason is an OSError, never a small
-number. Memory is told in three ways, each dearer and closer to the truth than the one before:
+processes, because it looks through all of the machine for children. Processes may come and go meanwhile: one that is
+gone is skipped, one that is new may be seen next time. What cannot be read for another reason is an OSError, never a
+small number. Memory is told in three ways, each dearer and closer to the truth than the one before:
 
 * what is resident, of files too and of shared pages in each process: at least what the tree has, swap apart;
 * what is resident or swapped and no file's, shared pages still in each process, less what the tree began with;
@@ -22,11 +22,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from paddock_sandbox.syscalls import call
+
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _CHUNK_BYTES = 1 << 16
 _MOST_TASKS = 4096  # a bound on the work for one tree that nobody gave a bound
 _SCAN_SECONDS = 0.1
+_KCMP_VM = 1  # from <linux/kcmp.h>
 
 # ESRCH is what a file that was opened in time says when it is read too late.
 _GONE = (errno.ENOENT, errno.ESRCH)
@@ -148,7 +151,10 @@ class ProcessTree:
     def measure(self, pids: Iterable[int]) -> int:
         """Return the bytes of these processes; may take long. What cannot be measured is estimated."""
         total = 0
-        for pid in pids:
+        for pid in (known := frozenset(pids)):
+            stat = _stat(pid)
+            if stat is None or (stat.parent in known and _have_one_memory(pid, stat.parent)):
+                continue
             measured = _proportional_bytes(pid)
             total += self.estimate([pid]) if measured is None else measured
         return total
@@ -223,6 +229,14 @@ def _proportional_bytes(pid: int) -> int | None:
     if fields and b"Pss_Anon" not in fields:  # before Linux 5.3 not told apart from files
         return _sum_of(fields, b"Pss", b"SwapPss")
     return _sum_of(fields, b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
+
+
+def _have_one_memory(pid: int, parent: int) -> bool:
+    """Return whether a child still uses its parent's memory, as one of vfork does until it executes a program."""
+    try:
+        return call("kcmp", pid, parent, _KCMP_VM, 0, 0) == 0
+    except OSError:
+        return False  # one is gone, or the kernel cannot tell
 
 
 def _fields(pid: int, name: str) -> dict[bytes, bytes]:

@@ -130,6 +130,26 @@ def test_what_processes_share_is_measured_once() -> None:
         assert 60 * _MIB < seen.measure(reading.pids) < 80 * _MIB
 
 
+def test_a_child_that_borrows_its_parents_memory_has_none_of_its_own() -> None:
+    # A vfork whose child does not hurry.
+    program = f"""
+{_EATS}
+clone, flags = 56 if os.uname().machine == "x86_64" else 220, 0x4000 | 0x100 | signal.SIGCHLD
+ctypes.PyDLL(None).syscall(clone, flags, 0, 0, 0, 0)
+here()
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        running.is_here()
+        reading = seen.read()
+        assert reading is not None
+        assert reading.tasks == 2
+        assert seen.estimate(reading.pids) > 126 * _MIB
+        assert 60 * _MIB < seen.measure(reading.pids) < 80 * _MIB
+
+
 def test_what_the_tree_began_with_is_not_counted_as_its_own() -> None:
     preparation = "inherited = bytearray(64 << 20); inherited[::4096] = bytes(len(inherited) >> 12)"
     with tree("here()", preparation) as running:
