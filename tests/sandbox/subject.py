@@ -37,14 +37,16 @@ USERS = _users()
 _HOST = Path(paddock_sandbox.__file__).parents[1]
 
 # Everything is imported before the user changes: another user may be unable to reach the interpreter's files.
-_PRELUDE = f"""
+_IMPORTS = f"""
 import ctypes, errno, fcntl, json, mmap, os, resource, signal, socket, stat, sys
 sys.path.append({str(_HOST)!r})
 from paddock_sandbox import capabilities, landlock, prctl, rlimits
 from paddock_sandbox.landlock import Access, PathRule
 from paddock_sandbox.rlimits import ResourceLimit
 from paddock_sandbox.syscalls import call
+"""
 
+_PRELUDE = f"""
 user, given = json.loads(sys.argv[1])
 if user == "ordinary" and os.geteuid() == 0:
     os.setgroups([])
@@ -102,11 +104,14 @@ def tell(value):
 """
 
 
-def run(program: str, given: object = None, *, user: str = USERS[0]) -> Any:
-    """Run a program and return what it tells; `given` is what it finds under that name."""
+def run(program: str, given: object = None, *, user: str = USERS[0], imports: str = "") -> Any:
+    """Run a program and return what it tells; `given` is what it finds under that name.
+
+    `imports` are lines that import what it needs beyond the usual.
+    """
     _need(user)
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _PRELUDE + program, json.dumps([user, given])],
+        [sys.executable, "-I", "-S", "-c", f"{_IMPORTS}{imports}\n{_PRELUDE}{program}", json.dumps([user, given])],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=PATIENCE,

@@ -1,20 +1,59 @@
-"""A profile crosses a socket unharmed, and an unknown one is refused rather than weakened."""
+"""A profile crosses a socket unharmed, and one that cannot be applied as it is meant is refused, never weakened."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from paddock_sandbox.profile import ISOLATION_LEVELS, SandboxProfile
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.rlimits import ResourceLimit
+
+FULL = SandboxProfile(
+    level="ns",
+    mounts=(Mount("/usr/lib", "/usr/lib", mappable=True), Mount("/home/her/work", "/work", writable=True)),
+    programs=("/usr/bin/git", "/lib64/ld-linux-x86-64.so.2"),
+    rlimits=(ResourceLimit("NOFILE", 256), ResourceLimit("FSIZE", 1 << 40)),
+    scratch="/private",
+    tmp_bytes=12345,
+)
+
+
+def crossed(profile: SandboxProfile) -> dict[str, Any]:
+    """Return a profile as whoever receives it reads it."""
+    read: dict[str, Any] = json.loads(json.dumps(profile.as_dict()))
+    return read
 
 
 @pytest.mark.parametrize("level", ISOLATION_LEVELS)
-def test_a_profile_survives_its_way_to_the_worker(level: str) -> None:
-    profile = SandboxProfile.from_dict({"level": level})
-    assert profile.level == level
-    assert SandboxProfile.from_dict(profile.as_dict()) == profile
+def test_a_profile_survives_its_way_to_the_worker(level: IsolationLevel) -> None:
+    assert SandboxProfile.from_dict(crossed(SandboxProfile(level))) == SandboxProfile(level)
 
 
-@pytest.mark.parametrize("data", [{}, {"level": "none of these"}, {"level": None}, {"level": ["process"]}])
-def test_a_level_nobody_can_apply_is_refused(data: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="cannot apply isolation level"):
+def test_every_part_of_a_profile_arrives() -> None:
+    assert SandboxProfile.from_dict(crossed(FULL)) == FULL
+
+
+@pytest.mark.parametrize("level", ["none of these", None, "", "NS", 0])
+def test_a_level_nobody_can_apply_is_refused(level: object) -> None:
+    with pytest.raises(ValueError, match=r"cannot apply isolation level .*: known are ns, bwrap, landlock, none"):
+        SandboxProfile.from_dict({**crossed(FULL), "level": level})
+
+
+@pytest.mark.parametrize("part", crossed(FULL))
+def test_no_default_takes_the_place_of_a_part_that_is_missing(part: str) -> None:
+    data = crossed(FULL)
+    del data[part]
+    with pytest.raises(KeyError, match=part):
         SandboxProfile.from_dict(data)
+
+
+def test_a_limit_that_cannot_be_set_does_not_become_a_profile() -> None:
+    with pytest.raises(ValueError, match="no resource limit is called 'FILES'"):
+        SandboxProfile.from_dict({**crossed(FULL), "rlimits": [["FILES", 1]]})
+
+
+def test_without_a_program_nothing_may_be_executed() -> None:
+    assert not SandboxProfile("ns").may_execute
+    assert FULL.may_execute
