@@ -34,8 +34,6 @@ def main(args: Sequence[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         code = INTERRUPTED
     except BrokenPipeError:
-        # Who read the output has left. Nobody is told, not by the interpreter's own last flush either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except SystemExit:
         raise
@@ -44,4 +42,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
         click.echo(defect_report(error), err=True)
         code = 3
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read the output has left. Nobody is told, not by the interpreter's own last flush either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -7,6 +7,7 @@ is wrong with any of them is found before the first process of a module exists, 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from paddock_sources import Resolution
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Told how each module will be shut in, when all is decided and none is started."""
 
+_AS_PYTHON_SAYS: Final = re.compile(r"^\w+Error: (?:\[Errno \d+\] )?")
 _SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
@@ -248,5 +250,6 @@ class Confinements:
 
 def failure_of(found: Unreached, machine: Machine) -> LevelFailure:
     """Return why a level cannot be had, with what would help."""
-    failure = LevelFailure(found.step, found.errno, found.reason)
+    # Told by the worker as Python shows an error; its class and number say nothing more to a person.
+    failure = LevelFailure(found.step, found.errno, _AS_PYTHON_SAYS.sub("", found.reason))
     return replace(failure, fix=remedy(found.level, failure, machine))

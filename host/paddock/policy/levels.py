@@ -54,13 +54,14 @@ def choose_level(
         if level in reachable:
             return level
     weaker = [level for level in _BY_STRENGTH if wanted is None and level in reachable and level not in acceptable]
+    by_plan = ", or `--trust-plan`," if entry.path else ""  # a call has no plan
     raise IsolationUnavailableError(
         acceptable,
         place=place,
         failures={level: failures[level] for level in acceptable if level in failures},
         hints=[
             "`paddock doctor` says what is missing, and what would help",
-            *(f"`--isolation {level}`, or `--trust-plan`, accepts the weaker level `{level}`" for level in weaker),
+            *(f"`--isolation {level}`{by_plan} accepts the weaker level `{level}`" for level in weaker),
         ],
     )
 

@@ -19,9 +19,9 @@ from .machine import Machine
 
 _REFUSED: Final = (EPERM, EACCES)
 _NOT_MAPPED: Final = "map the owner of "
-_FIRST_STEPS: Final = ("namespaces", "init")  # of what makes namespaces; later ones are named after a path
+_FIRST_STEP: Final = "namespaces"
 _CALLS: Final = (
-    "clone, unshare, mount, umount2, pivot_root, open_tree, move_mount, fsopen, fsconfig, fsmount and mount_setattr"
+    "clone, mount, umount2, pivot_root, open_tree, move_mount, fsopen, fsconfig, fsmount, mount_setattr and sethostname"
 )
 _OLDEST_KERNEL: Final = "5.13"  # the first with Landlock
 _GROUP_OF_VERSION_1: Final = re.compile(r"/cgroup/(?:memory|pids|cpu[^/]*)(?:/|$)")
@@ -111,11 +111,11 @@ def _namespaces(failure: LevelFailure, machine: Machine) -> str:
         if machine.is_filtered:
             return _filter(machine)
         return f"a kernel from {_OLDEST_KERNEL} on is needed; this is {machine.kernel}"
-    if failure.errno == EINVAL and failure.step in _FIRST_STEPS:
+    is_at_clone = failure.step == _FIRST_STEP and "clone" in failure.reason
+    if failure.errno == EINVAL and is_at_clone:
         return f"a kernel with CONFIG_USER_NS and CONFIG_PID_NS is needed; {machine.kernel} seems to lack one"
     if failure.errno not in _REFUSED:
         return ""
-    is_at_clone = failure.step in _FIRST_STEPS and "clone" in failure.reason
     if "ids to spare" in failure.reason:
         return f"{_AS_A_USER}, or give the container's users a larger range of ids (65536 and more)"
     if machine.is_filtered and is_at_clone:

@@ -1,0 +1,180 @@
+"""Examine the machine and show what was found out, for people or for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+
+import anyio
+
+from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
+from paddock.doctor.capability_names import NAMES, names_of
+from paddock.policy import FLOOR, Machine, guarantees_missing
+
+from . import INTERRUPTED, failure
+from .interruption import Interruption
+from .json_output import print_json
+from .log_lines import LogLines
+from .progress import Progress
+from .render import Screen
+
+_Rows = Iterator[tuple[str, str]]
+
+
+def run_doctor(*, as_json: bool) -> int:
+    """Examine the machine and return the exit code: 0 if a session runs here at one of the usual levels."""
+    screen = Screen(sys.stderr)
+    with LogLines(screen):
+        try:
+            diagnosis = asyncio.run(_examine(screen))
+        except KeyboardInterrupt:
+            diagnosis = None
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+            screen.text(failure.text(error))
+            if as_json:
+                print_json({"ok": False, "error": failure.as_dict(error)})
+            return failure.exit_code(error)
+    if diagnosis is None:
+        if as_json:
+            print_json({"ok": False, "error": failure.INTERRUPTION})
+        return INTERRUPTED
+    if as_json:
+        print_json(diagnosis.as_dict())
+    else:
+        _show(diagnosis, Screen(sys.stdout))
+    return 0 if diagnosis.ok else 1
+
+
+async def _examine(screen: Screen) -> Diagnosis | None:
+    """Return the diagnosis, None when it was interrupted."""
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
+        Progress(screen, lambda: "trying every isolation level"),
+    ):
+        return await examine(os.environ)
+    return None
+
+
+def _show(diagnosis: Diagnosis, screen: Screen) -> None:
+    screen.title("machine")
+    screen.labelled([*_of_machine(diagnosis.machine)])
+    screen.title("isolation")
+    for found in diagnosis.levels:
+        _show_level(screen, found, diagnosis)
+    screen.labelled([*_of_what_stands_behind(diagnosis)])
+    screen.title(f"limits at level {diagnosis.limited_level}")
+    screen.table(("limit", "by default", "enforced by"), [_of_limit(limit) for limit in diagnosis.limits])
+    if not all(limit.mechanism for limit in diagnosis.limits):
+        screen.labelled([("  ", "what nothing enforces is not kept, and refused to a plan or an option that sets it")])
+    screen.title("control groups")
+    screen.labelled([*_of_groups(diagnosis)])
+    if diagnosis.settings:
+        screen.title("settings of the kernel")
+        for setting in diagnosis.settings:
+            screen.labelled([(f"  {setting.name} = {setting.value}  ", setting.meaning)])
+    screen.text(_verdict(diagnosis))
+
+
+def _of_machine(machine: Machine) -> _Rows:
+    yield "  kernel  ", f"{machine.kernel} on {machine.architecture}"
+    yield "  user  ", "root" if machine.uid == 0 else f"uid {machine.uid}"
+    yield "  capabilities  ", _capabilities(machine)
+    engine = f"perhaps of {machine.engine}" if machine.engine not in ("", "other") else "perhaps"
+    yield "  container  ", f"{engine}: {'; '.join(machine.signs)}" if machine.signs else "no sign of one"
+    filtered = "set up by whoever started this (seccomp mode 2)"
+    yield "  filter of system calls  ", filtered if machine.is_filtered else "none"
+    if machine.label:
+        yield "  security label  ", machine.label
+
+
+def _capabilities(machine: Machine) -> str:
+    missing = set(range(len(NAMES))) - machine.capabilities
+    if not machine.capabilities:
+        return "none"
+    if not missing:
+        return "all"
+    if len(missing) < len(machine.capabilities):
+        return f"all but {', '.join(names_of(missing))}"
+    return ", ".join(names_of(machine.capabilities))
+
+
+def _show_level(screen: Screen, found: LevelFinding, diagnosis: Diagnosis) -> None:
+    label, below = f"  {found.level:10}", " " * 12
+    if found.failure is not None:
+        screen.labelled([(label, f"cannot be had: {found.failure.describe()}"), (below, _fix_of(found, diagnosis))])
+        return
+    screen.labelled([(label, _standing_of(found, diagnosis))])
+    if found.level in (diagnosis.limited_level, "none"):
+        screen.labelled([(f"{below}- ", sentence) for sentence in guarantees_missing(found.level)])
+
+
+def _standing_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
+    is_told = bool(found.level == diagnosis.limited_level and guarantees_missing(found.level))
+    not_given = "; not given:" if is_told else ""
+    if found.level == diagnosis.level:
+        return f"can be had; a session's modules get this one{not_given}"
+    if found.level in FLOOR:
+        return "can be had"
+    by_plan = "`--trust-plan`" if found.level != "none" else "`isolation: none` in a plan and `--trust-plan`"
+    return f"can be had, where it is accepted: `--isolation {found.level}`, or {by_plan}{not_given}"
+
+
+def _fix_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
+    fix = found.failure.fix if found.failure is not None else ""
+    same = (one.level for one in diagnosis.levels if one.failure is not None and one.failure.fix == fix)
+    first = next(same, found.level)
+    if not fix:
+        return "what would help is not known"
+    return f"fix: {fix}" if first == found.level else f"fix: as for {first}"
+
+
+def _of_what_stands_behind(diagnosis: Diagnosis) -> _Rows:
+    if diagnosis.landlock_abi is None:
+        yield "  Landlock  ", "unknown: the question was refused"
+    elif diagnosis.landlock_abi == 0:
+        yield "  Landlock  ", "the kernel has none, or it is switched off"
+    else:
+        reached = next((found.protections for found in diagnosis.levels if found.protections), ())
+        later = f"; later kernels add {', '.join(diagnosis.later_protections)}" if diagnosis.later_protections else ""
+        yield "  Landlock  ", f"ABI {diagnosis.landlock_abi}, protects {', '.join(reached) or 'nothing here'}{later}"
+    if diagnosis.has_proc is True:
+        yield "  /proc  ", "workers have one of their own, with nothing in it but their own processes"
+    elif diagnosis.has_proc is False:
+        yield "  /proc  ", "workers do without one, which some programs want, since parts of ours are covered"
+        yield "", f"fix: {diagnosis.proc_fix}"
+
+
+def _of_limit(found: LimitFinding) -> tuple[str, str, str]:
+    by = found.mechanism or "nothing"
+    return found.limit, found.default, f"{by}: {found.why}" if found.is_best_effort else by
+
+
+def _of_groups(diagnosis: Diagnosis) -> _Rows:
+    for place in diagnosis.places:
+        yield f"  {', '.join(sorted(place.controllers))}  ", f"version {place.version}, in {place.directory}"
+    by_fix: dict[str, list[CgroupFinding]] = {}
+    for found in diagnosis.problems:
+        by_fix.setdefault(found.fix, []).append(found)
+    for fix, findings in by_fix.items():
+        for found in findings:
+            _, _, why = str(found.problem).partition(": ")
+            yield f"  {found.problem.controller}  ", f"cannot be had: {why}"
+        if fix:
+            yield "", f"fix: {fix}"
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    if diagnosis.level is not None:
+        return f"sessions run here at level {diagnosis.level}"
+    level = diagnosis.limited_level
+    if level == "none":
+        return "error: nothing here isolates modules\nhint: what would help is said above, at each level"
+    return (
+        "error: no session runs here without a weaker level being accepted\n"
+        f"hint: what would help is said above; or `--isolation {level}` accepts level `{level}`"
+    )

@@ -1,0 +1,8 @@
+"""Find out what this machine can give modules, by doing it, and say what is missing and what would help."""
+
+from __future__ import annotations
+
+from .diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
+from .examination import examine
+
+__all__ = ["CgroupFinding", "Diagnosis", "LevelFinding", "LimitFinding", "examine"]

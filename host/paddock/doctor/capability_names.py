@@ -1,0 +1,20 @@
+"""The names of capabilities, by their numbers in <linux/capability.h>, without their common `CAP_`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+NAMES: Final = (
+    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+    *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
+    *("SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE"),
+    *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP"),
+    *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
+    "CHECKPOINT_RESTORE",
+)
+
+
+def names_of(capabilities: Iterable[int]) -> list[str]:
+    """Return the names in the order of the numbers; of one that is newer than this list, the number."""
+    return [NAMES[number] if number < len(NAMES) else str(number) for number in sorted(capabilities)]

@@ -1,0 +1,185 @@
+"""What was found out about a machine: values, with the same facts for people and for scripts.
+
+What follows for a session is in here as well: which level it gets, and whether it runs without further ado.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+from paddock.errors import LevelFailure
+from paddock.policy import FLOOR, Machine, guarantees_missing
+from paddock_sandbox import landlock
+from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
+from paddock_sandbox.profile import IsolationLevel
+
+from .capability_names import names_of
+from .settings import SettingFinding
+
+_NEWEST: int = 1 << 10  # an ABI that has everything which is known of
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFinding:
+    """A level that was tried: what stood in the way, if anything, and else what its worker's file system lacked."""
+
+    level: IsolationLevel
+    failure: LevelFailure | None = None
+    protections: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a worker got there, and could not get out again."""
+        return self.failure is None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        failure = self.failure
+        return {
+            "level": self.level,
+            "reachable": self.is_reachable,
+            "step": failure.step if failure else None,
+            "errno": errno.errorcode.get(failure.errno) if failure else None,
+            "reason": failure.reason if failure else None,
+            "fix": failure.fix if failure else None,
+            "missing_guarantees": list(guarantees_missing(self.level)),
+            "protections": list(self.protections),
+            "lacks": list(self.lacks),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFinding:
+    """What enforces a limit; by `mechanism` none, or one that is not quite as good, `why`, and what would help."""
+
+    limit: str
+    default: str
+    mechanism: str
+    why: str = ""
+    fix: str = ""
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether the default may be overrun, so that it would be refused if a plan demanded more."""
+        return bool(self.why)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "limit": self.limit,
+            "default": self.default,
+            "mechanism": self.mechanism or None,
+            "best_effort": self.is_best_effort,
+            "why": self.why or None,
+            "fix": self.fix or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupFinding:
+    """A controller of control groups that cannot be had, and what would help."""
+
+    problem: CgroupProblem
+    fix: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        problem = self.problem
+        return {
+            "controller": problem.controller,
+            "why": problem.advice,
+            "tried": problem.tried or None,
+            "errno": problem.error or None,
+            "fix": self.fix or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything; `limits` are those at `limited_level`, `landlock_abi` is 0 without Landlock, None where unknown."""
+
+    machine: Machine
+    levels: tuple[LevelFinding, ...]
+    limits: tuple[LimitFinding, ...]
+    places: tuple[CgroupPlace, ...]
+    problems: tuple[CgroupFinding, ...]
+    settings: tuple[SettingFinding, ...]
+    landlock_abi: int | None
+    proc_fix: str = ""
+
+    @property
+    def level(self) -> IsolationLevel | None:
+        """The level that a session gets, unless it is told otherwise; None: it is refused."""
+        return next((found.level for found in self.levels if found.is_reachable and found.level in FLOOR), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether sessions run without a weaker level being accepted."""
+        return self.level is not None
+
+    @property
+    def limited_level(self) -> IsolationLevel:
+        """The strongest level that can be had."""
+        return strongest(self.levels)
+
+    @property
+    def has_proc(self) -> bool | None:
+        """Whether workers in namespaces have a /proc; None where they cannot be made."""
+        found = next((found for found in self.levels if found.level == "ns"), None)
+        return "/proc" not in found.lacks if found is not None and found.is_reachable else None
+
+    @property
+    def later_protections(self) -> tuple[str, ...]:
+        """What Landlock protects on later kernels and not on this."""
+        return tuple(sorted(landlock.protections(_NEWEST) - landlock.protections(self.landlock_abi or 0)))
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "ok": self.ok,
+            "level": self.level,
+            "levels": [found.as_dict() for found in self.levels],
+            "landlock": {
+                "abi": self.landlock_abi,
+                "protections": sorted(landlock.protections(self.landlock_abi or 0)),
+                "later_protections": list(self.later_protections),
+            },
+            "proc": {"reachable": self.has_proc, "fix": self.proc_fix or None},
+            "limits_level": self.limited_level,
+            "limits": [found.as_dict() for found in self.limits],
+            "cgroups": {
+                "controllers": sorted(name for place in self.places for name in place.controllers),
+                "places": [
+                    {
+                        "version": place.version,
+                        "directory": place.directory,
+                        "controllers": sorted(place.controllers),
+                    }
+                    for place in self.places
+                ],
+                "problems": [found.as_dict() for found in self.problems],
+            },
+            "settings": [found.as_dict() for found in self.settings],
+            "machine": _machine_as_dict(self.machine),
+        }
+
+
+def strongest(levels: tuple[LevelFinding, ...]) -> IsolationLevel:
+    """Return the first, which is the strongest, of the levels that can be had."""
+    return next((found.level for found in levels if found.is_reachable), "none")
+
+
+def _machine_as_dict(machine: Machine) -> dict[str, object]:
+    return {
+        "kernel": machine.kernel,
+        "architecture": machine.architecture,
+        "uid": machine.uid,
+        "capabilities": names_of(machine.capabilities),
+        "seccomp_mode": machine.seccomp_mode,
+        "security_label": machine.label or None,
+        "container": machine.engine or None,
+        "container_signs": list(machine.signs),
+        "settings": dict(machine.settings),
+    }

@@ -1,0 +1,89 @@
+"""Examine the machine: take every step of every isolation level for real, in a child, by the means of a session.
+
+Leaves nothing behind. What fails is a finding, with the step, the kernel's answer and what would help; only what has
+nothing to do with the machine's abilities is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock.kernel.confinements import failure_of
+from paddock.kernel.hosting import Hosting
+from paddock.policy import Enforcement, Machine, cgroup_remedy, enforcement, proc_remedy
+from paddock.process.reach import Reached, Unreached
+from paddock_sandbox import landlock
+from paddock_sandbox.cgroup import CgroupProblem, Controller
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+
+from .defaults import default_texts
+from .diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, strongest
+from .settings import settings_that_matter
+
+_CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
+_OURS: Final = "paddock-"
+_WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
+_NO_CONTROLLER: Final = "it takes a control group, and none with that controller can be made here"
+
+
+async def examine(environ: Mapping[str, str]) -> Diagnosis:
+    """Return what was found out; `environ` is the environment that a session would be started in."""
+    machine = Machine.look(environ)
+    hosting = Hosting(working_dir=Path("/"), environ=environ, base=Path("/"))
+    async with hosting:
+        reach = await hosting.confinements.try_levels(ISOLATION_LEVELS)
+        groups = hosting.confinements.groups
+    levels = tuple(_level(reach.findings[level], machine) for level in ISOLATION_LEVELS)
+    problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
+    lacks_proc = any("/proc" in found.lacks for found in levels)
+    return Diagnosis(
+        machine=machine,
+        levels=levels,
+        limits=_limits(strongest(levels), groups.controllers, {one.problem.controller: one.fix for one in problems}),
+        places=groups.places,
+        problems=problems,
+        settings=settings_that_matter(machine),
+        landlock_abi=_landlock_abi(),
+        proc_fix=proc_remedy(machine) if lacks_proc else "",
+    )
+
+
+def _level(found: Reached | Unreached, machine: Machine) -> LevelFinding:
+    if isinstance(found, Reached):
+        return LevelFinding(found.level, None, found.protections, found.missing)
+    return LevelFinding(found.level, failure_of(found, machine))
+
+
+def _cgroup(problem: CgroupProblem, machine: Machine) -> CgroupFinding:
+    folder, _, name = problem.tried.rpartition("/")
+    if name.startswith(_OURS):  # a group that was tried; it is the folder that matters
+        problem = replace(problem, tried=folder)
+    return CgroupFinding(problem, cgroup_remedy(problem, machine))
+
+
+def _limits(
+    level: IsolationLevel, controllers: frozenset[Controller], fixes: Mapping[Controller, str]
+) -> tuple[LimitFinding, ...]:
+    defaults = default_texts()
+    return tuple(
+        _limit(found, defaults[found.limit], fixes.get(_CONTROLLER_OF[found.limit], ""))
+        if found.limit in _CONTROLLER_OF
+        else LimitFinding(found.limit, defaults[found.limit], found.mechanism, found.why, found.fix)
+        for found in enforcement(level, controllers).values()
+    )
+
+
+def _limit(found: Enforcement, default: str, fix: str) -> LimitFinding:
+    """Return the finding about a limit that control groups enforce best."""
+    why = {"watchdog": _WATCHED, "": _NO_CONTROLLER}.get(found.mechanism, "")
+    return LimitFinding(found.limit, default, found.mechanism, why, (fix or found.fix) if why else "")
+
+
+def _landlock_abi() -> int | None:
+    try:
+        return landlock.abi()
+    except OSError:
+        return None
