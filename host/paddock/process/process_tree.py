@@ -30,6 +30,7 @@ _CHUNK_BYTES = 1 << 16
 _MOST_TASKS = 4096  # a bound on the work for one tree that nobody gave a bound
 _SCAN_SECONDS = 0.1
 _KCMP_VM = 1  # from <linux/kcmp.h>
+_VFORK_SECONDS = 0.05  # from the birth of such a child to its program, on a machine with more to do
 
 # ESRCH is what a file that was opened in time says when it is read too late.
 _GONE = (errno.ENOENT, errno.ESRCH)
@@ -151,10 +152,7 @@ class ProcessTree:
     def measure(self, pids: Iterable[int]) -> int:
         """Return the bytes of these processes; may take long. What cannot be measured is estimated."""
         total = 0
-        for pid in (known := frozenset(pids)):
-            stat = _stat(pid)
-            if stat is None or (stat.parent in known and _have_one_memory(pid, stat.parent)):
-                continue
+        for pid in _lenders(frozenset(pids)):
             measured = _proportional_bytes(pid)
             total += self.estimate([pid]) if measured is None else measured
         return total
@@ -177,6 +175,7 @@ class _Stat(NamedTuple):
     ticks: int
     waited_ticks: int
     pages: int
+    mapped_bytes: int
     born: int
 
 
@@ -195,6 +194,7 @@ def _stat(pid: int) -> _Stat | None:
         ticks=int(fields[11]) + int(fields[12]),
         waited_ticks=int(fields[13]) + int(fields[14]),
         pages=int(fields[21]),
+        mapped_bytes=int(fields[20]),
         born=int(fields[19]),
     )
 
@@ -231,12 +231,27 @@ def _proportional_bytes(pid: int) -> int | None:
     return _sum_of(fields, b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
 
 
-def _have_one_memory(pid: int, parent: int) -> bool:
-    """Return whether a child still uses its parent's memory, as one of vfork does until it executes a program."""
-    try:
-        return call("kcmp", pid, parent, _KCMP_VM, 0, 0) == 0
-    except OSError:
-        return False  # one is gone, or the kernel cannot tell
+def _lenders(pids: frozenset[int]) -> frozenset[int]:
+    """Return the processes without those that use their parent's memory, as children of vfork do for a moment.
+
+    Where the kernel does not tell, the moment is waited for; those who were in it have memory of their own by then, or
+    none.
+    """
+    borrowers = set()
+    doubtful = False
+    for pid in pids:
+        stat = _stat(pid)
+        parent = _stat(stat.parent) if stat is not None and stat.parent in pids else None
+        if stat is None or parent is None or stat.mapped_bytes != parent.mapped_bytes:
+            continue
+        try:
+            if call("kcmp", pid, stat.parent, _KCMP_VM, 0, 0) == 0:
+                borrowers.add(pid)
+        except OSError:
+            doubtful = True  # as in many containers
+    if doubtful:
+        time.sleep(_VFORK_SECONDS)
+    return pids - borrowers
 
 
 def _fields(pid: int, name: str) -> dict[bytes, bytes]:
