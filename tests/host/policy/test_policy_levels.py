@@ -89,3 +89,39 @@ def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
 
 def test_the_strongest_level_lacks_nothing_and_every_other_says_what_it_lacks() -> None:
     assert [bool(guarantees_missing(level)) for level in ISOLATION_LEVELS] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named", "chosen"),
+    [
+        (None, "landlock", "landlock"),
+        (None, "none", "none"),
+        ("landlock", "landlock", "landlock"),
+        ("ns", "none", "ns"),
+    ],
+)
+def test_a_level_that_the_operator_names_is_accepted_by_that(
+    wanted: str | None, named: IsolationLevel, chosen: str
+) -> None:
+    one = entry(isolation=wanted)
+    level = choose_level(one, reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
+    assert level == chosen
+
+
+@pytest.mark.parametrize(("wanted", "named"), [("none", "landlock"), ("landlock", "none"), ("landlock", "ns")])
+def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -> None:
+    with pytest.raises(IsolationRefusedError):
+        choose_level(entry(isolation=wanted), reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
+
+
+def test_a_named_level_that_is_not_there_has_no_place_in_the_plan() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, named="ns")
+    assert render(caught.value).startswith("error: isolation level `ns` cannot be had on this machine")
+
+
+def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(path=""), reachable={"landlock"}, failures=FAILURES, trusted=False)
+    shown = render(caught.value)
+    assert "`--isolation landlock` accepts" in shown and "--trust-plan" not in shown
