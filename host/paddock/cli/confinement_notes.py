@@ -24,7 +24,9 @@ def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = Fal
         if names:
             _tell_what_is_missing(screen, level, names)
     if verbose:
-        screen.listing([(entry.module, line) for entry, confinement in confined for line in _lines(entry, confinement)])
+        screen.labelled(
+            [(f"{entry.module}  ", line) for entry, confinement in confined for line in _lines(entry, confinement)]
+        )
     else:
         for entry, confinement in confined:
             for remark in confinement.remarks():

@@ -6,6 +6,7 @@ marks, or are a defect of ours. Nothing here writes anywhere.
 
 from __future__ import annotations
 
+import errno
 import platform
 import shlex
 import sys
@@ -13,7 +14,16 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 import paddock
-from paddock.errors import CallRefusedError, ModuleDiedError, PaddockError, PlanError, TurnError, render
+from paddock.errors import (
+    CallRefusedError,
+    IsolationUnavailableError,
+    LevelFailure,
+    ModuleDiedError,
+    PaddockError,
+    PlanError,
+    TurnError,
+    render,
+)
 from paddock.kernel.session import ModuleStatus
 from paddock.process.exit_report import ExitReport
 from paddock.text import escape
@@ -60,6 +70,8 @@ def as_dict(error: BaseException) -> dict[str, object]:
         facts["problems"] = [
             {"path": problem.path, "message": problem.message, "hint": problem.hint} for problem in error.problems
         ]
+    if isinstance(error, IsolationUnavailableError):
+        facts["failures"] = {level: _failure_as_dict(one) for level, one in error.failures.items()}
     report = getattr(error, "report", None)
     if isinstance(error, ModuleDiedError) or report is not None:
         facts["report"] = report.as_dict() if isinstance(report, ExitReport) else None
@@ -85,6 +97,10 @@ def defect_report(error: BaseException) -> str:
             "-------------------------------------",
         ]
     )
+
+
+def _failure_as_dict(one: LevelFailure) -> dict[str, object]:
+    return {"step": one.step, "errno": errno.errorcode.get(one.errno), "reason": one.reason, "fix": one.fix or None}
 
 
 def _death(modules: Sequence[ModuleStatus]) -> ExitReport | None:

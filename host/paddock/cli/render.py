@@ -107,6 +107,7 @@ class Screen:
                 max(self._console.width, wide + _MIN_COLUMN),
                 initial_indent=f"{escape(label):{wide}}",
                 subsequent_indent=" " * wide,
+                break_long_words=False,  # a path or a command is there to be copied
                 break_on_hyphens=False,
             )
             self._print(Text(shown or escape(label)))
