@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from paddock.cli import failure
-from paddock.errors import ModuleDiedError, PlanError, PlanProblem, TurnError
+from paddock.errors import (
+    IsolationUnavailableError,
+    LevelFailure,
+    ModuleDiedError,
+    PlanError,
+    PlanProblem,
+    TurnError,
+)
 from paddock.kernel.session import ModuleStatus
 from paddock.process.exit_report import ExitReason, ExitReport
 from paddock_sdk.contract.boundary_errors import RefusedError
@@ -12,7 +19,7 @@ _REPORT = ExitReport("provider-x", ExitReason.SIGNALLED, 1.0, signal=11)
 
 
 def _status(kind: str, *reports: ExitReport) -> ModuleStatus:
-    return ModuleStatus(f"{kind}-x", kind, "process only", True, 0, (), reports)
+    return ModuleStatus(f"{kind}-x", kind, "ns", True, 0, (), reports)
 
 
 def _remote(error: Exception, kind: str = "ValueError") -> Exception:
@@ -57,6 +64,15 @@ def test_scripts_get_every_problem_of_a_plan() -> None:
 def test_scripts_get_the_report_on_a_module_that_died() -> None:
     told = failure.as_dict(ModuleDiedError("provider-x", _REPORT))
     assert told["report"] == _REPORT.as_dict()
+
+
+def test_scripts_get_the_step_that_failed_and_the_fix() -> None:
+    failures = {"ns": LevelFailure("namespaces", 1, "clone: no", "allow it"), "bwrap": LevelFailure("start", 0, "no")}
+    told = failure.as_dict(IsolationUnavailableError(["ns", "bwrap"], place="tools[0]", failures=failures))
+    assert told["failures"] == {
+        "ns": {"step": "namespaces", "errno": "EPERM", "reason": "clone: no", "fix": "allow it"},
+        "bwrap": {"step": "start", "errno": None, "reason": "no", "fix": None},
+    }
 
 
 def test_a_defect_of_ours_is_told_with_all_that_a_report_needs() -> None:

@@ -13,6 +13,7 @@ import pytest
 from paddock.cli import main
 from paddock.cli.call_command import call_tool
 from paddock.cli.demo_command import run_demo
+from paddock.cli.doctor_command import run_doctor
 from paddock.cli.run_command import run_turn
 
 
@@ -21,7 +22,7 @@ class Beyond(BaseException):
 
 
 def _call() -> int:
-    return call_tool("tool-x", "x", "{}", "{}", (), None, as_json=True)
+    return call_tool("tool-x", "x", "{}", "{}", as_json=True)
 
 
 def _run() -> int:
@@ -30,6 +31,10 @@ def _run() -> int:
 
 def _demo() -> int:
     return run_demo(as_json=True)
+
+
+def _doctor() -> int:
+    return run_doctor(as_json=True)
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ def ended_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]
     return prepare
 
 
-@pytest.mark.parametrize("command", [_call, _run, _demo])
+@pytest.mark.parametrize("command", [_call, _run, _demo, _doctor])
 @pytest.mark.parametrize(
     "error",
     [
@@ -72,7 +77,7 @@ def test_what_nobody_foresaw_is_a_defect_that_is_told_escaped(
         assert told.keys() == {"success", "output", "error"}
 
 
-@pytest.mark.parametrize("command", [_call, _run, _demo])
+@pytest.mark.parametrize("command", [_call, _run, _demo, _doctor])
 def test_an_interruption_is_told_as_one(
     command: Callable[[], int], ended_by: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,7 +86,7 @@ def test_an_interruption_is_told_as_one(
     assert json.loads(capsys.readouterr().out)["error"]["type"] == "Interrupted"
 
 
-@pytest.mark.parametrize("command", [_call, _run, _demo])
+@pytest.mark.parametrize("command", [_call, _run, _demo, _doctor])
 def test_an_exit_passes(command: Callable[[], int], ended_by: Callable[[BaseException], None]) -> None:
     ended_by(SystemExit(9))
     with pytest.raises(SystemExit) as caught:

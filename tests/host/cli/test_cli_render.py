@@ -23,6 +23,10 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
         lambda screen: screen.warning(_HOSTILE),
         lambda screen: screen.message("info", _HOSTILE, _HOSTILE),
         lambda screen: screen.module_line("tool-x", _HOSTILE),
+        lambda screen: screen.alarm(_HOSTILE),
+        lambda screen: screen.title(_HOSTILE),
+        lambda screen: screen.points([_HOSTILE]),
+        lambda screen: screen.labelled([(_HOSTILE, "x")]),
         lambda screen: screen.listing([(_HOSTILE, "x")]),
         lambda screen: screen.table(["title"], [(_HOSTILE,)]),
         lambda screen: screen.quote("title", _HOSTILE),
@@ -49,6 +53,16 @@ def test_a_long_question_says_how_much_of_it_is_not_shown(stream: io.StringIO) -
 def test_every_line_of_a_message_has_its_source(stream: io.StringIO) -> None:
     ScreenDisplay(Screen(stream)).show_message("one\ntwo", "warning", "hooks-x:hook")
     assert stream.getvalue() == "warning: hooks-x:hook: one\nwarning: hooks-x:hook: two\n"
+
+
+def test_labelled_text_is_folded_beside_its_label_and_a_path_is_not_broken(stream: io.StringIO) -> None:
+    path = "/a-path-that-is-much-longer-than-the-whole-terminal-is-wide-and-must-be-copied"
+    Screen(stream).labelled([("  one  ", "word " * 15), ("  number-two  ", path)])
+    assert stream.getvalue().splitlines() == [
+        "  one         " + " ".join(["word"] * 9),
+        "              " + " ".join(["word"] * 6),
+        f"  number-two  {path}",
+    ]
 
 
 def test_off_a_terminal_there_is_neither_colour_nor_movement(stream: io.StringIO) -> None:

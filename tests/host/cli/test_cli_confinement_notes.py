@@ -1,0 +1,106 @@
+"""Who runs modules at less than full isolation is told what is missing, and which grants are not what they seem."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.cli.confinement_notes import tell_confinements
+from paddock.cli.render import Screen
+from paddock.plan import EntryPlace, ModuleEntry
+from paddock.policy import Confinement, Grants, GuardedPaths, Owner, guarantees_missing
+from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+
+
+def entry(module: str = "tool-x", **keys: Any) -> ModuleEntry:
+    return ModuleEntry.read({"module": module, **keys}, EntryPlace("tool", "tools[0]", Path("/")))
+
+
+def confined(
+    one: ModuleEntry, level: IsolationLevel = "ns", working_dir: Path = Path("/"), **parts: Any
+) -> tuple[ModuleEntry, Confinement]:
+    owner = Owner(os.geteuid(), Path("/nowhere"), lambda uid, gid: True)
+    grants = Grants.of(one, working_dir, owner, lambda granted: None)
+    return one, Confinement(SandboxProfile(level), working_dir, grants, **parts)
+
+
+def told(*modules: tuple[ModuleEntry, Confinement], verbose: bool = False) -> str:
+    stream = io.StringIO()
+    tell_confinements(Screen(stream), modules, verbose=verbose)
+    return stream.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def test_at_full_isolation_there_is_nothing_to_tell() -> None:
+    assert told(confined(entry())) == ""
+
+
+@pytest.mark.parametrize("level", ["bwrap", "landlock"])
+def test_what_a_weaker_level_does_not_give_is_told_once_for_all_its_modules(level: IsolationLevel) -> None:
+    shown = told(confined(entry("tool-a"), level), confined(entry("tool-b")), confined(entry("tool-c"), level))
+    first, *rest = shown.splitlines()
+    assert first == f"warning: weaker isolation, level {level}: tool-a, tool-c; not given:"
+    assert rest == [f"  - {sentence}" for sentence in guarantees_missing(level)]
+
+
+def test_that_there_is_no_isolation_is_told_loudly() -> None:
+    first, *rest = told(confined(entry("tool-a"), "none")).splitlines()
+    assert first == "WARNING: NO ISOLATION, level none: tool-a"
+    assert rest[0].startswith("  - nothing is refused")
+
+
+def test_a_grant_by_way_of_a_link_is_told_unasked(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    one = entry(permissions={"read": ["real"], "write": ["link"]})
+    shown = told(confined(one, working_dir=tmp_path))
+    assert shown == f"warning: tool-x: write {tmp_path}/real (by way of {tmp_path}/link -> real)\n"
+
+
+def test_what_other_programs_run_and_nothing_protects_is_told_unasked(tmp_path: Path) -> None:
+    guarded = GuardedPaths(tmp_path, (tmp_path / ".bashrc",), True)
+    shown = told(confined(entry(), guarded=(guarded,)))
+    assert f"other programs run {tmp_path}/.bashrc" in shown
+    assert told(confined(entry(), guarded=(guarded,), protected=(tmp_path / ".bashrc",))) == ""
+
+
+def test_every_grant_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    one = entry(
+        permissions={
+            "read": ["a"],
+            "run": ["*"],
+            "env": ["LANG", "TOKEN=hidden"],
+            "secrets": ["KEY"],
+            "call": ["tools"],
+            "emit": ["artifact:*"],
+            "hooks": ["tool:*"],
+        }
+    )
+    shown = told(confined(one, working_dir=tmp_path), confined(entry("hooks-long-name")), verbose=True)
+    assert [line.split(maxsplit=1) for line in shown.splitlines()] == [
+        ["tool-x", f"read {tmp_path}/a"],
+        ["tool-x", "run every program of the system"],
+        ["tool-x", "env LANG"],
+        ["tool-x", "env TOKEN"],
+        ["tool-x", "secret KEY"],
+        ["tool-x", "call tools"],
+        ["tool-x", "emit artifact:*"],
+        ["tool-x", "hooks tool:*"],
+        ["hooks-long-name", "nothing is granted"],
+    ]
+
+
+def test_a_name_in_a_grant_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a\u202e").mkdir()
+    one = entry(permissions={"read": [str(tmp_path)]})
+    shown = told(confined(one, guarded=(GuardedPaths(tmp_path, (tmp_path / "a\u202e",), True),)), verbose=True)
+    assert "\u202e" not in shown and r"a\u202e" in shown

@@ -1,0 +1,202 @@
+"""What was found out about a machine, as people and scripts are told it; the machines are made up."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Any
+
+import pytest
+
+from paddock.cli import doctor_command
+from paddock.cli.doctor_command import run_doctor
+from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding
+from paddock.errors import LevelFailure
+from paddock.policy import Machine
+from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
+from paddock_sandbox.profile import IsolationLevel
+
+REACHED: dict[IsolationLevel, LevelFinding] = {
+    "ns": LevelFinding("ns", None, ("file system", "tcp")),
+    "bwrap": LevelFinding("bwrap", None, ("file system", "tcp")),
+    "landlock": LevelFinding("landlock", None, ("file system", "tcp")),
+    "none": LevelFinding("none"),
+}
+FAILED: dict[IsolationLevel, LevelFinding] = {
+    "ns": LevelFinding("ns", LevelFailure("namespaces", errno.EPERM, "clone: Operation not permitted", "lift it")),
+    "bwrap": LevelFinding("bwrap", LevelFailure("start", 0, "bwrap: no \x1b[2J", "lift it")),
+    "landlock": LevelFinding("landlock", LevelFailure("Landlock", errno.EOPNOTSUPP, "switched off")),
+}
+
+
+def diagnosis(*reachable: IsolationLevel, **parts: Any) -> Diagnosis:
+    levels: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
+    return Diagnosis(
+        **{
+            "machine": Machine("6.1", "x86_64", 1000),
+            "levels": (*((REACHED if one in reachable else FAILED)[one] for one in levels), REACHED["none"]),
+            "limits": (LimitFinding("memory_max", "256 MiB", "cgroup memory"),),
+            "places": (CgroupPlace(2, "/sys/fs/cgroup/own", frozenset({"memory"})),),
+            "problems": (),
+            "settings": (),
+            "landlock_abi": 4,
+            **parts,
+        }
+    )
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def tell(found: Diagnosis, *, as_json: bool = False) -> tuple[int, str]:
+        async def examine(environ: Any) -> Diagnosis:
+            return found
+
+        monkeypatch.setattr(doctor_command, "examine", examine)
+        code = run_doctor(as_json=as_json)
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        return code, shown.out
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    ("reachable", "code", "level"),
+    [
+        (["ns", "bwrap", "landlock"], 0, "ns"),
+        (["bwrap", "landlock"], 0, "bwrap"),
+        (["landlock"], 1, None),
+        ([], 1, None),
+    ],
+)
+def test_the_exit_code_says_whether_sessions_run_without_further_ado(
+    told: Any, reachable: list[IsolationLevel], code: int, level: str | None
+) -> None:
+    ended, shown = told(diagnosis(*reachable), as_json=True)
+    facts = json.loads(shown)
+    assert (ended, facts["ok"], facts["level"]) == (code, code == 0, level)
+    assert [found["level"] for found in facts["levels"]] == ["ns", "bwrap", "landlock", "none"]
+    assert [found["reachable"] for found in facts["levels"]][:3] == [one in reachable for one in REACHED][:3]
+
+
+def test_scripts_get_every_fact(told: Any) -> None:
+    problem = CgroupProblem("cpu", "/sys/fs/cgroup/own", "EACCES", "no permission")
+    _, shown = told(
+        diagnosis(
+            "landlock",
+            problems=(CgroupFinding(problem, "delegate it"),),
+            limits=(LimitFinding("cpu_quota", "100% of a CPU", "", "no group", "delegate it"),),
+        ),
+        as_json=True,
+    )
+    facts = json.loads(shown)
+    assert facts["levels"][0] == {
+        "level": "ns",
+        "reachable": False,
+        "step": "namespaces",
+        "errno": "EPERM",
+        "reason": "clone: Operation not permitted",
+        "fix": "lift it",
+        "missing_guarantees": [],
+        "protections": [],
+        "lacks": [],
+    }
+    assert facts["levels"][2]["missing_guarantees"] and facts["levels"][2]["protections"] == ["file system", "tcp"]
+    assert facts["limits"] == [
+        {
+            "limit": "cpu_quota",
+            "default": "100% of a CPU",
+            "mechanism": None,
+            "best_effort": True,
+            "why": "no group",
+            "fix": "delegate it",
+        }
+    ]
+    assert facts["limits_level"] == "landlock"
+    assert facts["cgroups"] == {
+        "controllers": ["memory"],
+        "places": [{"version": 2, "directory": "/sys/fs/cgroup/own", "controllers": ["memory"]}],
+        "problems": [
+            {
+                "controller": "cpu",
+                "why": "no permission",
+                "tried": "/sys/fs/cgroup/own",
+                "errno": "EACCES",
+                "fix": "delegate it",
+            }
+        ],
+    }
+    assert facts["machine"]["kernel"] == "6.1" and facts["machine"]["container"] is None
+    assert facts["landlock"]["abi"] == 4 and "udp" in facts["landlock"]["later_protections"]
+
+
+def test_people_are_told_the_step_that_failed_its_error_and_the_fix_once(told: Any) -> None:
+    code, shown = told(diagnosis("landlock"))
+    lines = [line.strip() for line in shown.splitlines()]
+    assert code == 1
+    assert "ns        cannot be had: namespaces: clone: Operation not permitted (EPERM)" in lines
+    assert lines.count("fix: lift it") == 1 and "fix: as for ns" in lines
+    assert r"bwrap: no \x1b[2J" in shown and "\x1b" not in shown
+    assert any("can be had, where it is accepted: `--isolation landlock`" in line for line in lines)
+    assert any(line.startswith("- names, sizes and dates") for line in lines)
+    assert lines[-1].startswith("hint: ") and "`--isolation landlock` accepts" in lines[-1]
+
+
+def test_where_nothing_isolates_nobody_is_told_to_do_without(told: Any) -> None:
+    _, shown = told(diagnosis())
+    assert "what would help is not known" in shown
+    assert "error: nothing here isolates modules" in shown
+    assert "accepts level" not in shown
+
+
+def test_where_all_is_well_the_last_line_says_so(told: Any) -> None:
+    code, shown = told(diagnosis("ns", "landlock"))
+    assert code == 0
+    assert shown.splitlines()[-1] == "sessions run here at level ns"
+    assert "not given" not in shown
+
+
+def test_the_default_level_says_what_it_lacks_where_it_is_not_the_strongest(told: Any) -> None:
+    _, shown = told(diagnosis("bwrap", "landlock"))
+    assert "a session's modules get this one; not given:" in shown
+    assert "- there is no /proc, which some programs want" in shown
+
+
+def test_a_machine_without_a_proc_for_workers_is_told_how_to_uncover_it(told: Any) -> None:
+    levels = (LevelFinding("ns", None, (), ("/proc",)), *diagnosis().levels[1:])
+    found = diagnosis(levels=levels, proc_fix="uncover it")
+    _, shown = told(found)
+    assert "workers do without one" in shown and "fix: uncover it" in shown
+    _, shown = told(found, as_json=True)
+    assert json.loads(shown)["proc"] == {"reachable": False, "fix": "uncover it"}
+
+
+@pytest.mark.parametrize(
+    ("abi", "told_of_it"),
+    [(None, "unknown: the question was refused"), (0, "the kernel has none"), (4, "ABI 4, protects file system, tcp;")],
+)
+def test_landlock_is_told_by_its_abi(told: Any, abi: int | None, told_of_it: str) -> None:
+    _, shown = told(diagnosis("ns", landlock_abi=abi))
+    assert told_of_it in shown
+
+
+def test_what_nothing_enforces_is_told_to_be_refused_where_it_is_asked_for(told: Any) -> None:
+    limits = (
+        LimitFinding("memory_max", "256 MiB", "watchdog", "can be overrun"),
+        LimitFinding("cpu_quota", "100% of a CPU", "", "no group"),
+    )
+    _, shown = told(diagnosis("ns", limits=limits))
+    assert "watchdog: can be overrun" in shown and "nothing: no group" in shown
+    assert "refused to a plan or an option that sets it" in shown
+    _, shown = told(diagnosis("ns"))
+    assert "refused to a plan" not in shown
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_it_fits_the_width_there_is_without_colour(told: Any, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    _, shown = told(diagnosis("landlock"))
+    assert max(map(len, shown.splitlines()[:-2])) <= int(columns)
+    assert "\x1b" not in shown

@@ -1,0 +1,119 @@
+"""Options for limits and grants come to what a plan would say, and are told of in their own words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from paddock.cli.commands import _FAMILIES
+from paddock.cli.plan_options import FAMILIES, read_grants, read_limits, retell
+from paddock.errors import GrantError, PlanError, PlanProblem, render
+
+
+def test_there_is_an_option_for_every_family_of_grants() -> None:
+    assert set(_FAMILIES) == set(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        (["a"], ["a"]),
+        (["a", "b"], ["a", "b"]),
+        (["a,b", "c"], ["a", "b", "c"]),
+        (["a,,b"], ["a,b"]),
+        (["a,,b,c,,"], ["a,b", "c,"]),
+        (["a,,,b"], ["a,", "b"]),
+    ],
+)
+def test_values_stand_between_commas_and_a_comma_of_their_own_is_written_twice(
+    written: list[str], values: list[str]
+) -> None:
+    assert read_grants({"read": written, "write": []}) == {"read": values}
+
+
+def test_every_family_reads_what_a_plan_accepts() -> None:
+    written = {
+        "read": ["."],
+        "write": ["./out"],
+        "net": ["example.com:443"],
+        "env": ["LANG,A=b"],
+        "secrets": ["KEY"],
+        "run": ["git,bash"],
+        "call": ["tools:x"],
+        "emit": ["artifact:*"],
+        "hooks": ["tool:*"],
+    }
+    assert set(written) == set(FAMILIES)
+    assert read_grants(written)["env"] == ["LANG", "A=b"]
+
+
+@pytest.mark.parametrize(
+    ("family", "value", "told"),
+    [
+        ("read", "", "--allow-read: holds an empty grant"),
+        ("read", "a,", "--allow-read: holds an empty grant"),
+        ("read", "*", "--allow-read: `*` is not a path"),
+        ("env", "1A", "--allow-env: `1A` is not understood (env takes `NAME` or `NAME=VALUE`)"),
+        (
+            "run",
+            "/bin/sh",
+            "--allow-run: `/bin/sh` is not the name of a program (run takes names such as `git`, or `*`)",
+        ),
+        ("net", "http://x", "--allow-net: `http://x` is an address with a scheme"),
+        ("secrets", "A B", "--allow-secrets[0]: `A B` is not the name of an environment variable"),
+        ("call", "everything", "--allow-call: `everything` is not understood"),
+    ],
+)
+def test_a_grant_of_no_known_form_is_a_usage_error_that_says_what_would_be_one(
+    family: str, value: str, told: str
+) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        read_grants({family: [value]})
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("memory_max", "takes K=V"),
+        ("=1M", "takes K=V"),
+        ("memroy_max=1M", "did you mean `memory_max`?"),
+        ("memory_max=lots", "--limit memory_max: `lots` is not understood (a size is bytes"),
+        ("cpu_quota=50", "as in 50% or 200%"),
+    ],
+)
+def test_a_limit_that_is_not_understood_is_a_usage_error(written: str, told: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        read_limits([written])
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("place", "option"),
+    [
+        ("permissions.read[1]", "--allow-read"),
+        ("permissions.net", "--allow-net"),
+        ("limits.memory_max", "--limit memory_max"),
+        ("config.api.key[0]", "--config api.key[0]"),
+        ('config["a key"].x', '--config ["a key"].x'),
+        ("isolation", "--isolation"),
+        ("", ""),
+    ],
+)
+def test_a_place_in_a_plan_is_told_as_the_option_it_came_from(place: str, option: str) -> None:
+    error = GrantError([PlanProblem(place, "is wrong", "mend it")])
+    retell(error)
+    assert [problem.path for problem in error.problems] == [option]
+    shown = render(error)
+    assert shown.startswith("error: the call has a problem\n")
+    assert "plan" not in shown
+    assert f"{option}: mend it" in shown if option else "hint: mend it" in shown
+
+
+def test_what_to_grant_in_a_plan_is_told_as_an_option() -> None:
+    hint: Any = "grant it where the module is listed as a table: permissions: {secrets: [API_KEY]}"
+    error = PlanError([PlanProblem("config.key", "`${API_KEY}` is a secret that this entry is not granted", hint)])
+    retell(error)
+    assert error.hints == ("--config key: add `--allow-secrets=API_KEY`",)

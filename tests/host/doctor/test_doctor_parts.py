@@ -1,0 +1,60 @@
+"""What the doctor says without looking at the machine: defaults, meanings of settings, names of capabilities."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.doctor.capability_names import NAMES, names_of
+from paddock.doctor.defaults import default_texts
+from paddock.doctor.settings import settings_that_matter
+from paddock.plan import Limits
+from paddock.policy import Machine
+from paddock.policy.machine import CAP_SYS_ADMIN
+
+
+def test_every_limit_has_a_default_that_a_person_can_read() -> None:
+    told = default_texts()
+    assert list(told) == list(Limits.model_fields)
+    assert told["memory_max"] == "256 MiB, 1 GiB with `run`"
+    assert told["cpu_quota"] == "100% of a CPU"
+    assert told["tmp_max"] == "64 MiB"
+    assert told["open_files_max"] == "256"
+    assert told["output_max"] == "none"
+    assert "120 s (tool)" in told["runtime_max"] and "none (orchestrator)" in told["runtime_max"]
+    assert told["frame_max"].startswith("4 MiB (hook, tool), 16 MiB (")
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, []),
+        ({"kernel.apparmor_restrict_unprivileged_userns": "1"}, ["kernel.apparmor_restrict_unprivileged_userns"]),
+        ({"kernel.apparmor_restrict_unprivileged_userns": "0"}, []),
+        ({"kernel.unprivileged_userns_clone": "0"}, ["kernel.unprivileged_userns_clone"]),
+        ({"kernel.unprivileged_userns_clone": "1"}, []),
+        ({"user.max_user_namespaces": "0"}, ["user.max_user_namespaces"]),
+        ({"user.max_user_namespaces": "60000"}, []),
+        ({"kernel.yama.ptrace_scope": "0"}, ["kernel.yama.ptrace_scope"]),
+        ({"kernel.yama.ptrace_scope": "1"}, []),
+        ({"kernel.io_uring_disabled": "2", "dev.tty.legacy_tiocsti": "0"}, []),
+        (
+            {"kernel.io_uring_disabled": "0", "dev.tty.legacy_tiocsti": "1"},
+            ["kernel.io_uring_disabled", "dev.tty.legacy_tiocsti"],
+        ),
+    ],
+)
+def test_settings_are_told_where_they_mean_something(settings: dict[str, str], names: list[str]) -> None:
+    found = settings_that_matter(Machine(settings=settings))
+    assert [setting.name for setting in found] == names
+    assert all(setting.meaning and setting.value == settings[setting.name] for setting in found)
+
+
+def test_what_holds_for_ordinary_users_is_not_told_to_administrators() -> None:
+    settings = {"kernel.apparmor_restrict_unprivileged_userns": "1", "kernel.unprivileged_userns_clone": "0"}
+    assert settings_that_matter(Machine(settings=settings, capabilities=frozenset({CAP_SYS_ADMIN}))) == ()
+
+
+def test_capabilities_have_their_names_and_newer_ones_their_numbers() -> None:
+    assert NAMES[CAP_SYS_ADMIN] == "SYS_ADMIN"
+    assert len(NAMES) == 41
+    assert names_of({21, 0, 63}) == ["CHOWN", "SYS_ADMIN", "63"]
