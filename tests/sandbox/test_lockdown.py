@@ -3,61 +3,261 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock_sandbox import lockdown, prctl
+from paddock_sandbox import landlock, lockdown, prctl
 from paddock_sandbox.lockdown import LockdownError, LockdownReport
 from paddock_sandbox.profile import SandboxProfile
+from sandbox.subject import PATIENCE, USERS, ground, run
 
 _SANDBOX = Path(lockdown.__file__).parents[1]
-_SECONDS = 20
 
+IMPORTS = """
+import threading
+from paddock_sandbox import lockdown, seccomp
+from paddock_sandbox.lockdown import LockdownError, apply
+from paddock_sandbox.profile import Mount, SandboxProfile
+"""
+PROGRAM = """
+def profile(level, **parts):
+    return SandboxProfile(level, scratch=given, **parts)
 
-def run(program: str) -> dict[str, Any]:
-    """Run a program in a process of its own and return what it prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(_SANDBOX)!r})\n{program}"],
-        capture_output=True,
-        timeout=_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    printed: dict[str, Any] = json.loads(done.stdout)
-    return printed
-
-
-_APPLIED = """
-import json, os, resource
-from paddock_sandbox.lockdown import apply
-from paddock_sandbox.profile import SandboxProfile
-report = apply(SandboxProfile(), parent=os.getppid())
-status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
-print(json.dumps({
-    "report": report.as_dict(),
-    "no_new_privs": status["NoNewPrivs"],
-    "core": resource.getrlimit(resource.RLIMIT_CORE),
-}))
+def shut_in(level, act=lambda: None, parent=None, **parts):
+    "What act() returns in a child that shut itself in, with the report; or the step that failed."
+    reading, writing = os.pipe()
+    here = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            report = apply(profile(level, **parts), parent=here if parent is None else parent)
+            said = {"returned": act(), "report": report.as_dict()}
+        except LockdownError as error:
+            said = {"step": error.step, "error": errno.errorcode[error.errno], "text": str(error)}
+        os.write(writing, json.dumps(said).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with open(reading) as pipe:
+        return json.loads(pipe.read())
 """
 
+OF_NONE = ["no_new_privs", "no core dumps", "die with the parent"]
+OF_OTHERS = [
+    *("one thread", "resource limits", "capabilities", "no_new_privs", "Landlock"),
+    *("dumpable", "die with the parent", "seccomp"),
+]
+# Without namespaces each of them can be applied to any process, which is then at that level in all but its namespaces.
+LEVELS = ["ns", "bwrap", "landlock"]
 
-def test_the_process_level_takes_privileges_and_core_files_away_and_says_so() -> None:
-    applied = run(_APPLIED)
-    assert applied["no_new_privs"] == "1"
-    assert applied["core"] == [0, 0]
-    assert applied["report"] == {
-        "level": "process only",
-        "steps": ["no_new_privs", "no core dumps", "die with the parent"],
+
+@pytest.fixture(params=USERS)
+def user(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def scratch(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A private folder: the user's where a test is about each of them."""
+    with ground(request.getfixturevalue("user") if "user" in request.fixturenames else USERS[0]) as folder:
+        yield folder
+
+
+def told(program: str, scratch: Path, user: str = USERS[0]) -> Any:
+    return run(PROGRAM + program, str(scratch), user=user, imports=IMPORTS)
+
+
+def needs_landlock() -> None:
+    if landlock.abi() == 0:
+        pytest.skip("this kernel has no Landlock")
+
+
+def test_a_process_that_asks_for_no_isolation_takes_three_steps_and_says_so(user: str, scratch: Path) -> None:
+    program = """
+def act():
+    return prctl.is_no_new_privs(), resource.getrlimit(resource.RLIMIT_CORE), prctl.seccomp_mode(), outcome(open, "/")
+resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+tell([resource.getrlimit(resource.RLIMIT_CORE)[1], shut_in("none", act)])
+"""
+    allowed, done = told(program, scratch, user)
+    no_new_privs, core, seccomp, opened = done["returned"]
+    assert no_new_privs
+    # With 0, a program that handles crashes would still be handed this one.
+    assert core == [min(1, allowed) if allowed >= 0 else 1] * 2
+    assert (seccomp, opened) == (0, "EISDIR")
+    assert done["report"] == {"level": "none", "steps": OF_NONE, "protections": []}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_other_level_takes_all_steps_in_this_order(user: str, scratch: Path, level: str) -> None:
+    needs_landlock()
+    report = told(f"tell(shut_in({level!r}))", scratch, user)["report"]
+    assert (report["level"], report["steps"]) == (level, OF_OTHERS)
+    assert "file system" in report["protections"]
+    assert report["protections"] == sorted(report["protections"])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_afterwards_the_process_has_only_what_was_left_to_it(user: str, scratch: Path, level: str) -> None:
+    needs_landlock()
+    program = f"""
+listening = socket.create_server(("127.0.0.1", 0))
+def act(place=given):
+    return {{
+        "capabilities": sorted(capabilities.held().effective | capabilities.held().permitted),
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "filter": prctl.seccomp_mode(),
+        "privileges": prctl.is_no_new_privs(),
+        "dumpable": prctl.is_dumpable(),
+        "write here": outcome(open, f"{{place}}/file", "w"),
+        "write elsewhere": outcome(open, "/var/tmp/paddock-test-lockdown", "w"),
+        "make a socket": outcome(socket.socket),
+        "execute": outcome(os.execv, sys.executable, ["python", "-c", ""]),
+        "use a device": outcome(open, "/dev/null", "w"),
+    }}
+tell(shut_in({level!r}, act, rlimits=(ResourceLimit("NOFILE", 32),)))
+"""
+    done = told(program, scratch, user)
+    assert done["returned"] == {
+        **{"capabilities": [], "files": [32, 32], "filter": 2, "privileges": True, "dumpable": True},
+        **{"write here": "ok", "write elsewhere": "EACCES", "make a socket": "EACCES", "execute": "EPERM"},
+        **{"use a device": "ok"},
     }
 
 
-def test_a_process_dies_with_its_parent() -> None:
+def test_beside_the_host_only_what_is_named_can_be_read(user: str, scratch: Path) -> None:
+    needs_landlock()
+    for name in ("granted", "other"):
+        (scratch.parent / f"{scratch.name}-{name}").mkdir()
+    program = """
+def act():
+    return {name: outcome(os.listdir, f"{given}-{name}") for name in ("granted", "other")}
+tell([act(), *(shut_in(level, act, mounts=(Mount(f"{given}-granted", "/elsewhere"),))["returned"] for level in
+     ("landlock", "ns"))])
+"""
+    for name in ("granted", "other"):
+        (scratch.parent / f"{scratch.name}-{name}").chmod(0o755)
+    try:
+        outside, beside, with_its_own_root = told(program, scratch, user)
+    finally:
+        for name in ("granted", "other"):
+            (scratch.parent / f"{scratch.name}-{name}").rmdir()
+    assert outside == with_its_own_root == {"granted": "ok", "other": "ok"}
+    assert beside == {"granted": "ok", "other": "EACCES"}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("programs", "executed"),
+    # What may be executed is no program, so the kernel says so.
+    [("()", "EPERM"), ("(f'{given}/other',)", "EACCES"), ("(f'{given}/it',)", "ENOEXEC"), ("('*',)", "ENOEXEC")],
+    ids=["none", "another", "this one", "any that is seen"],
+)
+def test_only_the_programs_that_are_named_can_be_executed(
+    scratch: Path, level: str, programs: str, executed: str
+) -> None:
+    needs_landlock()
+    program = f"""
+for name in ("it", "other"):
+    with open(f"{{given}}/{{name}}", "w") as file:
+        file.write("x")
+    os.chmod(f"{{given}}/{{name}}", 0o755)
+def act():
+    return outcome(os.execv, f"{{given}}/it", ["it"])
+tell([act(), shut_in({level!r}, act, programs={programs}, mounts=(Mount(given, given, mappable=True),))])
+"""
+    outside, inside = told(program, scratch)
+    assert outside == "ENOEXEC"
+    assert inside["returned"] == executed
+
+
+@pytest.mark.parametrize(
+    ("level", "step"), [*(("none", step) for step in OF_NONE), *(("landlock", step) for step in OF_OTHERS)]
+)
+def test_no_step_is_taken_after_one_that_failed(scratch: Path, level: str, step: str) -> None:
+    needs_landlock()
+    program = f"""
+taken = []
+def replace(place, function, name):
+    def take(*arguments):
+        taken.append(name)
+        if name == {step!r}:
+            raise OSError(errno.EIO, "injected")
+    setattr(place, function, take)
+replace(lockdown, "_require_one_thread", "one thread")
+replace(rlimits, "apply", "no core dumps" if {level!r} == "none" else "resource limits")
+replace(capabilities, "drop_all", "capabilities")
+replace(prctl, "give_up_new_privileges", "no_new_privs")
+landlock.restrict = lambda rules, real=landlock.restrict: taken.append("Landlock") or frozenset()
+if {step!r} == "Landlock":
+    replace(landlock, "restrict", "Landlock")
+replace(prctl, "set_dumpable", "dumpable")
+replace(lockdown, "_die_with", "die with the parent")
+replace(seccomp, "install", "seccomp")
+try:
+    apply(profile({level!r}), parent=os.getppid())
+except LockdownError as error:
+    tell([error.step, errno.errorcode[error.errno], str(error), taken])
+"""
+    steps = OF_NONE if level == "none" else OF_OTHERS
+    failed, number, text, taken = told(program, scratch)
+    assert (failed, number) == (step, "EIO")
+    assert text == f"[Errno {errno.EIO}] lockdown step `{step}` failed: injected"
+    assert taken == steps[: steps.index(step) + 1]
+
+
+def test_a_process_with_a_second_thread_is_not_locked_in(scratch: Path) -> None:
+    program = """
+idle = threading.Event()
+threading.Thread(target=idle.wait, daemon=True).start()
+try:
+    apply(profile("landlock"), parent=os.getppid())
+except LockdownError as error:
+    tell([error.step, errno.errorcode[error.errno], str(error), prctl.is_no_new_privs()])
+os._exit(0)
+"""
+    step, number, text, was_given_up = told(program, scratch)
+    assert (step, number, was_given_up) == ("one thread", "EBUSY", False)
+    assert "the process has 2 threads" in text
+
+
+def test_a_path_of_a_profile_that_is_not_there_is_named(scratch: Path) -> None:
+    needs_landlock()
+    failed = told('tell(shut_in("landlock", mounts=(Mount("/no/such/place", "/no/such/place"),)))', scratch)
+    assert (failed["step"], failed["error"]) == ("Landlock", "ENOENT")
+    assert "/no/such/place" in failed["text"]
+
+
+def test_an_architecture_without_a_filter_is_not_locked_in_without_one(scratch: Path) -> None:
+    needs_landlock()
+    program = """
+import platform
+platform.machine = lambda: "pdp11"
+tell(shut_in("ns"))
+"""
+    failed = told(program, scratch)
+    assert (failed["step"], failed["error"]) == ("seccomp", "ENOSYS")
+    assert "pdp11" in failed["text"]
+
+
+def test_a_process_whose_parent_ended_first_is_not_locked_to_a_stranger(user: str, scratch: Path) -> None:
+    for level, gone in (("none", "os.getpid() + 1"), ("none", "1" if os.getpid() != 1 else "2")):
+        failed = told(f"tell(shut_in({level!r}, parent={gone}))", scratch, user)
+        assert (failed["step"], failed["error"]) == ("die with the parent", "ESRCH")
+        assert "lockdown step `die with the parent` failed: the parent ended first" in failed["text"]
+
+
+@pytest.mark.parametrize("level", ["none", "landlock"])
+def test_a_process_dies_with_its_parent(level: str, scratch: Path) -> None:
+    needs_landlock()
     reading, writing = os.pipe()
     program = f"""
 import os, signal, sys
@@ -67,49 +267,19 @@ from paddock_sandbox.profile import SandboxProfile
 parent = os.getpid()
 ready, readied = os.pipe()
 if os.fork() == 0:
-    apply(SandboxProfile(), parent=parent)
+    apply(SandboxProfile({level!r}, scratch={str(scratch)!r}), parent=parent)
     os.write(readied, b"x")
     while True:
         signal.pause()
 os.read(ready, 1)
 """
     try:
-        subprocess.run([sys.executable, "-I", "-S", "-c", program], pass_fds=(writing,), timeout=_SECONDS, check=True)
+        subprocess.run([sys.executable, "-I", "-S", "-c", program], pass_fds=(writing,), timeout=PATIENCE, check=True)
         os.close(writing)
-        readable, _, _ = select.select([reading], [], [], _SECONDS)
+        readable, _, _ = select.select([reading], [], [], PATIENCE)
         assert readable and os.read(reading, 1) == b"", "the child holds its pipe after its parent's end"
     finally:
         os.close(reading)
-
-
-def test_a_process_whose_parent_ended_first_is_not_locked_to_a_stranger() -> None:
-    refused = run("""
-import json, os
-from paddock_sandbox.lockdown import LockdownError, apply
-from paddock_sandbox.profile import SandboxProfile
-try:
-    apply(SandboxProfile(), parent=os.getpid())
-except LockdownError as error:
-    print(json.dumps({"step": error.step, "errno": error.errno, "text": str(error)}))
-""")
-    assert refused["step"] == "die with the parent"
-    assert refused["errno"] == errno.ESRCH
-    assert "lockdown step `die with the parent` failed: the parent ended first" in refused["text"]
-
-
-def test_no_step_is_taken_after_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-
-    def refuse() -> None:
-        taken.append("no_new_privs")
-        raise OSError(errno.EPERM, "PR_SET_NO_NEW_PRIVS: Operation not permitted")
-
-    monkeypatch.setattr(prctl, "give_up_new_privileges", refuse)
-    monkeypatch.setattr(lockdown, "_forbid_core_dumps", lambda: taken.append("no core dumps"))
-    with pytest.raises(LockdownError) as failed:
-        lockdown.apply(SandboxProfile(), parent=os.getppid())
-    assert failed.value.step == "no_new_privs"
-    assert taken == ["no_new_privs"]
 
 
 def test_a_request_the_kernel_refuses_is_an_error_named_after_it() -> None:
@@ -118,10 +288,8 @@ def test_a_request_the_kernel_refuses_is_an_error_named_after_it() -> None:
 
 
 def test_an_orphan_comes_to_a_subreaper() -> None:
-    adopted = run("""
-import json, os
-from paddock_sandbox.prctl import become_child_subreaper
-become_child_subreaper()
+    program = """
+prctl.become_child_subreaper()
 alive, end = os.pipe()
 if os.fork() == 0:
     if os.fork() == 0:
@@ -130,11 +298,28 @@ if os.fork() == 0:
         os._exit(7)
     os._exit(0)
 os.close(end)
-codes = sorted(os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]) for _ in range(2))
-print(json.dumps({"codes": codes}))
-""")
-    assert adopted["codes"] == [0, 7]
+tell(sorted(os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]) for _ in range(2)))
+"""
+    assert run(program) == [0, 7]
 
 
 def test_a_report_is_plain_data() -> None:
-    assert LockdownReport("process only", ("a", "b")).as_dict() == {"level": "process only", "steps": ["a", "b"]}
+    report = LockdownReport("landlock", ("a", "b"), ("c",))
+    assert report.as_dict() == {"level": "landlock", "steps": ["a", "b"], "protections": ["c"]}
+    assert LockdownReport.from_dict(report.as_dict()) == report
+
+
+def test_an_error_is_the_kernels_with_the_step_added() -> None:
+    error = LockdownError("Landlock", errno.ENOENT, "no such place")
+    assert isinstance(error, FileNotFoundError | OSError)
+    assert (error.step, error.errno) == ("Landlock", errno.ENOENT)
+
+
+def test_the_filter_knows_whether_the_machine_is_shared_and_whether_programs_may_run() -> None:
+    compiled = {
+        lockdown.filter_of(SandboxProfile(level, programs=programs))
+        for level in ("ns", "landlock")
+        for programs in ((), ("/bin/true",))
+    }
+    assert len(compiled) == 4
+    assert lockdown.filter_of(SandboxProfile("bwrap")) == lockdown.filter_of(SandboxProfile("ns"))
