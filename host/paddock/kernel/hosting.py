@@ -82,26 +82,29 @@ class Hosting:
         self._scratch: Path
 
     async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
-        self._scratch = Path(tempfile.mkdtemp(prefix="paddock-"))
         groups = await anyio.to_thread.run_sync(_find_groups)
         self._launchers = {
             "template": TemplateLauncher(groups),
             "exec": ExecLauncher(groups),
             "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
         }
+        self._scratch = Path(tempfile.mkdtemp(prefix="paddock-"))
+        try:
+            self.confinements = Confinements(
+                Place(self.working_dir, self._environ, self._scratch, self._kept),
+                groups,
+                self._launcher_at,
+                isolation=self._isolation,
+                is_trusted=self._is_trusted,
+                on_confined=self._on_confined,
+            )
+        except BaseException:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+        await self._tasks.__aenter__()
         watchdog = Watchdog()
         self._watching = self._tasks.create_task(watchdog.run())
         self._rationing = Rationing(watchdog)
-        place = Place(self.working_dir, self._environ, self._scratch, self._kept)
-        self.confinements = Confinements(
-            place,
-            groups,
-            self._launcher_at,
-            isolation=self._isolation,
-            is_trusted=self._is_trusted,
-            on_confined=self._on_confined,
-        )
         self.values = Values()
         self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
         self.mirrors = Mirrors()
@@ -126,8 +129,10 @@ class Hosting:
             finally:
                 self._watching.cancel()
                 self.router.cancel_all()
-                await self._tasks.__aexit__(None, None, None)
-                shutil.rmtree(self._scratch, ignore_errors=True)
+                try:
+                    await self._tasks.__aexit__(None, None, None)
+                finally:
+                    shutil.rmtree(self._scratch, ignore_errors=True)
 
     async def _stop_modules(self) -> None:
         # The orchestrator first: what it still has to put in order, it does with the others' help.
