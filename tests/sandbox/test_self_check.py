@@ -1,0 +1,194 @@
+"""A worker's own attempts say what it could do: all of it outside, none of it inside, and what is missing counts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from paddock_sandbox import landlock
+from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.self_check import SUCCEEDED, breaches
+from sandbox import apart
+from sandbox.subject import USERS, ground, run
+
+ACTS = (
+    *("read the parent's environment", "read the kernel's settings", "list devices", "read the password file"),
+    *(f"socket {family}" for family in ("unix", "inet", "inet6", "netlink", "vsock")),
+    *("signal the parent", "change the parent's limits", "list the keyring", "unshare", "clone3", "setns", "mount"),
+    *("ptrace", "process_vm_readv", "io_uring", "bpf", "perf_event_open", "userfaultfd", "open_by_handle_at", "memfd"),
+    *("unknown call", "more privileges", "other descriptors"),
+)
+REFUSED = {"EPERM", "EACCES", "ENOENT", "ESRCH", "ENOSYS"}
+
+_IMPORTS = """
+import select
+from paddock_sandbox import lockdown, mounts, namespaces, self_check
+from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.mounts import NewRoot, OwnerMaps
+from paddock_sandbox.profile import SandboxProfile
+"""
+_PROGRAM = """
+def checked(prepare):
+    "The verdicts of a child on itself, once it prepared for it; of the descriptors it has, it is to have one."
+    parent = os.getpid()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        prepare(parent, writing)
+        os.write(writing, json.dumps(self_check.run(parent=parent, descriptors=[0, 1, 2, writing])).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with open(reading) as pipe:
+        return json.loads(pipe.read())
+
+def shut_in(level, scratch):
+    def prepare(parent, writing):
+        close_all_but(0, 1, 2, writing)
+        lockdown.apply(SandboxProfile(level, scratch=scratch), parent=parent)
+    return prepare
+"""
+# The acts would stand in each other's way: once there is a new user namespace, nothing outside can be reached.
+_OUTSIDE = """
+real = self_check.call
+def call_apart(name, *arguments):
+    if name == "unshare":
+        return in_a_child(lambda: real(name, *arguments))
+    return real(name, *arguments)
+self_check.call = call_apart
+tell(checked(lambda parent, writing: None))
+"""
+_BESIDE = 'tell(checked(shut_in("landlock", given)))'
+_APART = """
+def act(trees):
+    root = NewRoot()
+    root.attach_scratch("/scratch", 1 << 20)
+    root.enter()
+    return checked(shut_in("ns", "/scratch"))
+tell(apart(act))
+"""
+
+
+@cache
+def verdicts(where: str, user: str) -> dict[str, str]:
+    """Return what came of each act."""
+    if where == "apart":
+        if refusal := apart.why_not(user):
+            pytest.skip(f"as {user}: {refusal}")
+        told = run(_PROGRAM + apart.PROGRAM + _APART, user=user, imports=_IMPORTS)
+        found: dict[str, str] = told["returned"]
+        return found
+    if where == "beside" and landlock.abi() == 0:
+        pytest.skip("this kernel has no Landlock")
+    with ground(user) as folder:
+        program = _OUTSIDE if where == "outside" else _BESIDE
+        found = run(_PROGRAM + program, str(folder), user=user, imports=_IMPORTS)
+    return found
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("act", ACTS)
+def test_what_a_shut_in_process_is_refused_is_not_refused_outside(user: str, act: str) -> None:
+    outside = verdicts("outside", user)[act]
+    assert verdicts("beside", user)[act] in REFUSED
+    # With a parent that is its own init a worker may do as it likes.
+    assert verdicts("apart", user)[act] in REFUSED or act == "change the parent's limits"
+    if outside in REFUSED and act != "unknown call":  # which is unknown to the kernel
+        pytest.skip(f"as {user}, outside too: {outside}")
+
+
+def test_every_act_is_one_of_these() -> None:
+    assert {*verdicts("outside", USERS[0])} == {*ACTS}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize(("where", "level"), [("beside", "landlock"), ("apart", "ns"), ("apart", "bwrap")])
+def test_a_process_that_is_shut_in_breaches_nothing(user: str, where: str, level: IsolationLevel) -> None:
+    assert breaches(SandboxProfile(level), verdicts(where, user)) == ()
+
+
+@pytest.mark.parametrize("limit", [8, 64, 300])
+@pytest.mark.parametrize("descriptor", [3, 100, 255])
+def test_a_descriptor_that_was_left_open_is_seen_however_few_are_allowed(limit: int, descriptor: int) -> None:
+    program = """
+limit, descriptor = given
+seen = []
+for left_open in (True, False):
+    def prepare(parent, writing):
+        close_all_but(0, 1, 2, writing)
+        if left_open and descriptor != writing:
+            os.dup2(0, descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        self_check._OUTSIDE, self_check._FAMILIES = {}, {}
+    seen.append(checked(prepare)["other descriptors"])
+tell(seen)
+"""
+    assert run(_PROGRAM + program, [limit, descriptor], imports=_IMPORTS) == ["succeeded", "ENOENT"]
+
+
+def test_an_error_without_a_name_is_no_refusal() -> None:
+    program = """
+def fail(*arguments):
+    raise OSError(9999, "unheard of")
+self_check.call = fail
+tell(checked(lambda parent, writing: None)["bpf"])
+"""
+    assert run(_PROGRAM + program, imports=_IMPORTS) == "unknown"
+
+
+ALL_REFUSED = dict.fromkeys(ACTS, "EPERM")
+PROMISED = {
+    "landlock": set(ACTS),
+    "ns": {*ACTS} - {"change the parent's limits"},
+    "bwrap": {*ACTS} - {"change the parent's limits"},
+    "none": set(),
+}
+
+
+@pytest.mark.parametrize("level", PROMISED)
+@pytest.mark.parametrize("verdict", [SUCCEEDED, "EINVAL", "EFAULT", "EBADF", "unknown", "", None, 1, "eperm"])
+def test_each_act_that_was_not_refused_is_a_breach_of_what_its_level_promises(
+    level: IsolationLevel, verdict: object
+) -> None:
+    for act in ACTS:
+        found = breaches(SandboxProfile(level), {**ALL_REFUSED, act: verdict})
+        assert found == ((act,) if act in PROMISED[level] else ())
+
+
+@pytest.mark.parametrize("verdict", sorted(REFUSED))
+def test_every_way_in_which_the_kernel_refuses_is_a_refusal(verdict: str) -> None:
+    assert breaches(SandboxProfile("landlock"), dict.fromkeys(ACTS, verdict)) == ()
+
+
+@pytest.mark.parametrize("level", PROMISED)
+def test_an_act_that_was_not_tried_is_a_breach(level: IsolationLevel) -> None:
+    assert {*breaches(SandboxProfile(level), {})} == PROMISED[level]
+
+
+@pytest.mark.parametrize(
+    ("granted", "exempt"),
+    [
+        ("/etc/shadow", {"read the password file"}),
+        ("/etc", {"read the password file"}),
+        ("/etc/", {"read the password file"}),
+        (
+            "/",
+            {"read the password file", "list devices", "read the kernel's settings", "read the parent's environment"},
+        ),
+        ("/sys", {"list devices"}),
+        ("/proc", {"read the kernel's settings", "read the parent's environment"}),
+        ("/etc/shadow-", set()),
+        ("/et", set()),
+        ("/etc/shadow/below", set()),
+        ("/proc/sys/kernel", {"read the kernel's settings"}),
+    ],
+)
+def test_what_a_grant_covers_is_not_promised_to_be_refused(granted: str, exempt: set[str]) -> None:
+    profile = SandboxProfile("landlock", (Mount(granted, granted),))
+    assert {*breaches(profile, dict.fromkeys(ACTS, SUCCEEDED))} == {*ACTS} - exempt
+
+
+def test_a_grant_is_known_by_where_it_is_seen() -> None:
+    profile = SandboxProfile("ns", (Mount("/etc", "/elsewhere"),))
+    assert breaches(profile, {**ALL_REFUSED, "read the password file": SUCCEEDED}) == ("read the password file",)
