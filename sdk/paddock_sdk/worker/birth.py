@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 import msgpack
 
 from paddock_sandbox import mounts, namespaces
-from paddock_sandbox.cgroup import CgroupHome, enter
+from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import entrance, init
@@ -44,16 +44,19 @@ class Unborn:
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.shared = tuple(shared)
         self._outer = namespaces.unused_id() if os.getuid() == 0 else None
-        self._group = None if groups is None else groups.create(_GROUP)
         self._to_init, init_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._to_worker, worker_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._pid = 0
+        self._group: Cgroup | None = None
+        self._pidfd = -1
         doors: list[int] = []
         try:
+            self._group = None if groups is None else groups.create(_GROUP)
             doors = [] if self._group is None else self._group.doors()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
                 _be_init(init_line, worker_line, self.shared, doors)
+            # By the time it is abandoned it may have ended, and its number be somebody else's.
+            self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
         except BaseException:
             self.abandon()
@@ -92,15 +95,21 @@ class Unborn:
 
     def abandon(self) -> None:
         """End it."""
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self._close()
-        if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
         if self._group is not None:
             self._group.remove()
 
     def _close(self) -> None:
         self._to_init.close()
         self._to_worker.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def _give_ids(self) -> None:
         """Say who they are: of an ordinary user the ids to map to themselves, of root none, as that is done here."""
@@ -124,15 +133,15 @@ class Unborn:
                 os.close(tree)
 
     def _trees_of(self, sources: Sequence[Mount], outer: int) -> list[int]:
-        trees = mounts.open_trees(mount.source for mount in sources)
-        own = os.open(f"/proc/{self._pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-        owners = mounts.OwnerMaps(own, outer)
+        owners = mounts.OwnerMaps(os.open(f"/proc/{self._pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC), outer)
         try:
-            mounts.give_to_worker(trees, sources, owners)
-        except BaseException:
-            for tree in trees:
-                os.close(tree)
-            raise
+            trees = mounts.open_trees(mount.source for mount in sources)
+            try:
+                mounts.give_to_worker(trees, sources, owners)
+            except BaseException:
+                for tree in trees:
+                    os.close(tree)
+                raise
         finally:
             owners.close()
         return trees
