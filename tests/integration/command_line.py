@@ -1,8 +1,14 @@
-"""Run the installed command as people and scripts do: as a process of its own, with pipes or a terminal around it."""
+"""Run the installed command as people and scripts do: as a process of its own, with pipes or a terminal around it.
+
+Where a machine reaches only a weaker isolation level than is used by default, the commands that start modules are told
+to accept that; which level it is, the command itself finds out.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import json
 import os
 import pty
 import select
@@ -10,11 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psutil
 import pytest
@@ -51,12 +57,45 @@ def _adopt_orphans(wanted: bool) -> None:
     assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
 
 
+@functools.cache
+def diagnosis() -> Mapping[str, Any]:
+    """Return what `paddock doctor` finds out about this machine, by trying it, once."""
+    done = subprocess.run(
+        [*_PADDOCK, "doctor", "--json"], capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
+    )
+    told: Mapping[str, Any] = json.loads(done.stdout)
+    assert "levels" in told, done.stderr
+    return told
+
+
+def reachable_level() -> str:
+    """Return the strongest level of isolation that can be had here; skips where there is none."""
+    for found in diagnosis()["levels"]:
+        if found["reachable"] and found["level"] != "none":
+            return str(found["level"])
+    pytest.skip(f"nothing isolates modules here: {diagnosis()['levels']}")
+
+
+def require_unreachable() -> Mapping[str, Any]:
+    """Return what was found out about a level that cannot be had here; skips where all can."""
+    found = next((one for one in diagnosis()["levels"] if not one["reachable"]), None)
+    return found if found is not None else pytest.skip("every level of isolation can be had here")
+
+
+def _accepting(args: Sequence[str]) -> Sequence[str]:
+    """Return the arguments with a weaker level accepted, where a command needs that on this machine."""
+    is_start = args[:1] in (("call",), ("run",)) and "--help" not in args
+    if not is_start or {"--isolation", "--trust-plan"} & set(args) or diagnosis()["ok"]:
+        return args
+    return [args[0], "--isolation", reachable_level(), *args[1:]]
+
+
 def paddock(
     *args: str, stdin: str = "", cwd: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*_PADDOCK, *args],
+        [*_PADDOCK, *_accepting(args)],
         input=stdin,
         cwd=cwd,
         env={**os.environ, **(environ or {})},
@@ -75,7 +114,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self._deadline = time.monotonic() + _SECONDS
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *args],
+            [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *_accepting(args)],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import (
+    Terminal,
+    diagnosis,
+    nothing_outlives_its_command,
+    paddock,
+    reachable_level,
+    require_unreachable,
+)
 from integration.conftest import WriteModule
 
 _TRICKY = """
@@ -136,14 +143,14 @@ def test_a_call_that_takes_longer_than_its_limit_is_ended(tricky: str) -> None:
 
 
 def test_what_a_tool_returns_is_on_stdout(tricky: str, tmp_path: Path) -> None:
-    done = paddock("call", tricky, "tricky", '{"a": [1, "ü"]}', "-C", str(tmp_path), "--json")
+    done = paddock("call", tricky, "tricky", '{"a": [1, "ü"]}', "-C", str(tmp_path), "--allow-read=.", "--json")
     assert done.returncode == 0
     assert _told(done) == {
         "success": True,
         "output": {"input": {"a": [1, "ü"]}, "folder": str(tmp_path)},
         "error": None,
     }
-    assert "isolation: process only" in done.stderr
+    assert f"isolation: {reachable_level()}" in done.stderr.splitlines()
 
 
 def test_without_json_a_text_is_printed_as_it_is(tricky: str) -> None:
@@ -184,7 +191,7 @@ def test_a_source_is_also_a_relative_folder_or_the_id_of_what_is_shipped(tricky:
     relative = paddock("call", f"./{Path(tricky).name}", "tricky", '{"do": "text"}', cwd=tmp_path)
     assert relative.returncode == 0, relative.stderr
     for source in ("tool-filesystem", "builtin:tool-filesystem"):
-        done = paddock("call", source, "read_file", '{"file_path": "file"}', "--json", cwd=tmp_path)
+        done = paddock("call", source, "read_file", '{"file_path": "file"}', "--allow-read=.", "--json", cwd=tmp_path)
         assert "content" in _told(done)["output"]["content"]
 
 
@@ -209,8 +216,18 @@ def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
         ("tool-filesistem", "x", [], "ModuleMissingError", "did you mean `tool-filesystem`?"),
         ("./nowhere", "x", [], "ModuleMissingError", "no such file"),
         ("tool-filesystem", "read_fil", [], "ToolMissingError", "did you mean `read_file`?"),
-        ("tool-filesystem", "read_file", ["--limit", "memory_max=1M"], "LimitNotEnforcedError", "process only"),
-        ("tool-filesystem", "read_file", ["--config", '{"k": "${NAME}"}'], "PlanError", "config.k"),
+        (
+            "tool-filesystem",
+            "read_file",
+            ["--allow-read=./nowhere"],
+            "GrantError",
+            "--allow-read: `./nowhere` does not",
+        ),
+        ("tool-filesystem", "read_file", ["--allow-write=/etc"], "GrantError", "--allow-write: `/etc` is in `/etc`"),
+        ("tool-filesystem", "read_file", ["--allow-read=/proc"], "GrantError", "the kernel's and never granted"),
+        ("tool-filesystem", "read_file", ["--allow-run=gti"], "GrantError", "--allow-run: no program `gti`"),
+        ("tool-filesystem", "read_file", ["--allow-net=example.com"], "UnsupportedError", "--allow-net: there is no"),
+        ("tool-filesystem", "read_file", ["--config", '{"k": "${NAME}"}'], "PlanError", "add `--allow-secrets=NAME`"),
     ],
 )
 def test_a_call_that_cannot_start_is_explained_and_still_a_result(
@@ -257,8 +274,16 @@ def test_a_module_that_cannot_be_mounted_is_explained(
         ["call", "tool-filesystem", "read_file", "--limit", "runtime_max"],
         ["call", "tool-filesystem", "read_file", "--limit", "runtime_max=soon"],
         ["call", "tool-filesystem", "read_file", "--limit", "runtim_max=1s"],
-        ["call", "tool-filesystem", "read_file", "--isolation", "ns"],
-        ["run", "plan.yaml", "prompt", "--trust-plan"],
+        ["call", "tool-filesystem", "read_file", "--limit", "memory_max=lots"],
+        ["call", "tool-filesystem", "read_file", "--isolation", "strong"],
+        ["call", "tool-filesystem", "read_file", "--allow-read="],
+        ["call", "tool-filesystem", "read_file", "--allow-env=1A"],
+        ["call", "tool-filesystem", "read_file", "--allow-all=x"],
+        ["call", "tool-filesystem", "read_file", "--trust-plan"],
+        ["run", "plan.yaml", "prompt", "--isolation", "strong"],
+        ["run", "plan.yaml", "prompt", "--allow-read=."],
+        ["doctor", "everything"],
+        ["selftest", "--isolation", "strong"],
         ["run", "plan.yaml", "prompt", "-C", "/nowhere/at/all"],
         ["run", "plan.yaml", "  "],
         ["nonsense"],
@@ -277,7 +302,7 @@ def test_a_command_that_is_not_understood_is_a_usage_error(args: list[str]) -> N
 def test_a_turn_answers_on_stdout_and_says_how_its_modules_are_shut_in(tmp_path: Path) -> None:
     done = paddock("run", _plan(tmp_path), "hello", "-C", str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "You said: hello\n")
-    assert "3 modules started, isolation: process only" in done.stderr
+    assert f"3 modules started, isolation: {reachable_level()}" in done.stderr.splitlines()
 
 
 def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
@@ -390,7 +415,7 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
     told = _told(done)
     assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
     assert said in told["error"]["message"] and said in done.stderr
-    assert "isolation: process only" in done.stderr
+    assert f"isolation: {reachable_level()}" in done.stderr
 
 
 def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
@@ -415,20 +440,6 @@ def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Pat
     told = _told(done)
     assert (done.returncode, told["error"]["type"]) == (5, "TurnError")
     assert told["error"]["report"]["code"] == 9
-
-
-def test_what_a_plan_asks_for_and_nothing_enforces_is_said(tmp_path: Path) -> None:
-    tools = [
-        {
-            "module": "tool-filesystem",
-            "permissions": {"net": ["example.com"], "env": ["LANG"]},
-            "limits": {"memory_max": "64M", "runtime_max": "5s"},
-        }
-    ]
-    done = paddock("run", _plan(tmp_path, tools=tools), "hello")
-    (line,) = [line for line in done.stderr.splitlines() if "not enforced" in line]
-    assert line.startswith("warning: tools[0] `tool-filesystem`")
-    assert line.endswith("isolation: process only: limits.memory_max, permissions.net")
 
 
 _CANCELLING = """
@@ -458,7 +469,7 @@ def test_every_module_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
     done = paddock("run", _plan(tmp_path), "hello", "-v")
     listed = [line.split() for line in done.stderr.splitlines() if "started" in line and "modules" not in line]
     assert [line[0] for line in listed] == ["loop-basic", "context-simple", "provider-mock"]
-    assert all("isolation: process only" in " ".join(line) for line in listed)
+    assert all(f"isolation: {reachable_level()}" in " ".join(line) for line in listed)
 
 
 _ASKING = """
@@ -511,6 +522,250 @@ def test_the_message_of_a_hook_is_shown_with_level_and_source(
     done = paddock("run", _asking_plan(tmp_path, write_module, tricky, default="allow"), "go")
     (line,) = [line for line in done.stderr.splitlines() if "owned" in line]
     assert line.startswith("warning: ") and r"done \x1b]0;owned\x07" in line
+
+
+# -- grants, limits and isolation ----------------------------------------------------------
+
+_GRANTED = """
+    import os, subprocess
+
+    from amplifier_core.models import ToolResult
+
+    def outcome(act):
+        try:
+            return act()
+        except OSError as error:
+            return type(error).__name__
+
+    class Granted:
+        name = "granted"
+        description = "tries what it is told to"
+
+        async def execute(self, input):
+            folder = input.get("folder")
+            if "hook" in input:
+                os.makedirs(f"{folder}/.git/hooks", exist_ok=True)
+                with open(f"{folder}/.git/hooks/pre-commit", "w") as file:
+                    file.write("exit 1")
+            if input.get("then") == "die":
+                os._exit(7)
+            return ToolResult(output={
+                "read": outcome(lambda: open(f"{folder}/file").read()),
+                "write": outcome(lambda: open(f"{folder}/new", "w").write("text")),
+                "run": outcome(lambda: subprocess.run(["/bin/sh", "-c", "exit 3"]).returncode),
+                "env": os.environ.get("PROBE"),
+            })
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Granted())
+"""
+
+
+@pytest.fixture
+def granted(write_module: WriteModule) -> str:
+    return write_module("tool-granted", _GRANTED)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file, apart from modules and plans."""
+    made = tmp_path / "granted"
+    made.mkdir()
+    (made / "file").write_text("content", encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ([], {}),
+        (["--allow-read={folder}"], {"read": "content"}),
+        (["--allow-write={folder}"], {"read": "content", "write": 4}),
+        (["--allow-run=sh"], {"run": 3}),
+        (["--allow-env=PROBE"], {"env": "from outside"}),
+        (["--allow-env=PROBE=set,LANG"], {"env": "set"}),
+        (["--allow-env=PROBE=a,,b"], {"env": "a,b"}),
+        (["--allow-read={folder}", "--allow-run=sh,true", "--allow-env", "PROBE"], {"read": "content", "run": 3}),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_a_module_can_do_what_was_allowed_and_nothing_else(
+    granted: str, folder: Path, options: list[str], changed: dict[str, object]
+) -> None:
+    given = [option.format(folder=folder) for option in options]
+    call = [granted, "granted", json.dumps({"folder": str(folder)})]
+    done = paddock("call", *call, *given, "--json", environ={"PROBE": "from outside"})
+    output = _told(done)["output"]
+    if "PROBE" in options:
+        changed = {**changed, "env": "from outside"}
+    refused = {name: output[name] for name in output if name not in changed}
+    assert {name: output[name] for name in changed} == changed
+    assert set(refused.values()) <= {"PermissionError", "FileNotFoundError", "OSError", None}  # the last one: EROFS
+
+
+def test_a_secret_that_was_allowed_reaches_the_configuration(tricky: str) -> None:
+    call = ["call", tricky, "tricky", '{"do": "config"}', "--config", '{"key": "${API_KEY}"}', "--json"]
+    environ = {"API_KEY": "hidden"}
+    assert _told(paddock(*call, "--allow-secrets=API_KEY", environ=environ))["output"] == {"key": "hidden"}
+    refused = paddock(*call, environ=environ)
+    assert refused.returncode == 1
+    assert "--config key" in refused.stderr and "hidden" not in refused.stderr + refused.stdout
+
+
+def test_a_grant_by_way_of_a_link_is_shown(granted: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("granted")
+    call = ["call", granted, "granted", json.dumps({"folder": str(folder)}), "-C", str(tmp_path), "--json"]
+    done = paddock(*call, "--allow-read=link")
+    assert _told(done)["output"]["read"] == "content"
+    assert f"tool-granted: read {folder} (by way of {tmp_path}/link -> granted)" in done.stderr
+    assert "by way of" not in paddock(*call, "--allow-read=granted").stderr
+
+
+@pytest.mark.parametrize("then", ["end well", "die"])
+def test_what_became_of_files_that_other_programs_run_is_told_however_a_call_ended(
+    granted: str, folder: Path, then: str
+) -> None:
+    call = json.dumps({"folder": str(folder), "hook": True, "then": then})
+    done = paddock("call", granted, "granted", call, f"--allow-write={folder}", "--json")
+    assert done.returncode == (5 if then == "die" else 0)
+    assert f"warning: {folder}/.git appeared during the run" in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("then", ["end well", "die"])
+def test_what_became_of_files_that_other_programs_run_is_told_however_a_turn_ended(
+    tmp_path: Path, write_module: WriteModule, folder: Path, then: str
+) -> None:
+    code = f"""
+        import os
+
+        class Loop:
+            async def execute(self, prompt, context, providers, tools, hooks, **rest):
+                os.makedirs("{folder}/.git/hooks")
+                {"os._exit(9)" if then == "die" else "return 'well'"}
+
+        async def mount(coordinator, config):
+            await coordinator.mount("orchestrator", Loop())
+    """
+    loop = {
+        "module": "loop-hooking",
+        "source": write_module("loop-hooking", code),
+        "permissions": {"write": [str(folder)]},
+    }
+    done = paddock("run", _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"}), "x")
+    assert done.returncode == (5 if then == "die" else 0)
+    assert f"warning: {folder}/.git appeared during the run" in done.stderr.splitlines()
+
+
+def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
+    tools = [
+        {"module": "tool-filesystem", "permissions": {"read": [str(folder)], "run": ["sh"], "env": ["A=hidden"]}},
+    ]
+    done = paddock("run", _plan(tmp_path, tools=tools), "hello", "-v", environ={"COLUMNS": "300"})
+    lines = [line.split(maxsplit=1) for line in done.stderr.splitlines()]
+    assert ["tool-filesystem", f"read {folder}"] in lines
+    assert ["tool-filesystem", "env A"] in lines
+    assert any(line[0] == "tool-filesystem" and line[1].startswith("run ") for line in lines if len(line) == 2)
+    assert ["loop-basic", "nothing is granted"] in lines
+    assert "hidden" not in done.stderr
+    assert f"read {folder}" not in paddock("run", _plan(tmp_path, tools=tools), "hello").stderr
+
+
+@pytest.mark.parametrize("level", ["ns", "bwrap", "landlock", "none"])
+def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(tricky: str, level: str) -> None:
+    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
+    done = paddock("call", tricky, "tricky", '{"do": "text"}', "--isolation", level, "--json")
+    told = _told(done)
+    if found["reachable"]:
+        assert (done.returncode, told["output"]) == (0, "plain\ntext")
+        assert f"isolation: {level}" in done.stderr.splitlines()
+        assert all(sentence.split()[0] in done.stderr for sentence in found["missing_guarantees"])
+    else:
+        assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
+        assert f"isolation level `{level}` cannot be had" in done.stderr
+        assert f"{level}: {found['step']}: " in done.stderr and (found["fix"] or "") in done.stderr
+
+
+def test_that_nothing_isolates_is_said_before_the_module_can_say_anything(tricky: str) -> None:
+    done = paddock("call", tricky, "tricky", '{"do": "print"}', "--isolation", "none")
+    first = done.stderr.splitlines()[0]
+    assert first == "WARNING: NO ISOLATION, level none: tool-tricky"
+
+
+def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path: Path, tricky: str) -> None:
+    plan = _plan(tmp_path, tools=[{"module": "tool-tricky", "source": tricky, "isolation": "none"}])
+    refused = paddock("run", plan, "hello", "--isolation", reachable_level(), "--json")
+    told = _told(refused)
+    assert (refused.returncode, told["error"]["type"]) == (4, "IsolationRefusedError")
+    assert "tools[0].isolation" in refused.stderr and "hint: `--trust-plan` accepts" in refused.stderr
+    assert all(not module["level"] for module in told["modules"])
+    accepted = paddock("run", plan, "hello", "--trust-plan", "--json")
+    told = _told(accepted)
+    assert accepted.returncode == 0
+    assert {module["module"]: module["level"] for module in told["modules"]} == {
+        "loop-basic": reachable_level(),
+        "context-simple": reachable_level(),
+        "provider-mock": reachable_level(),
+        "tool-tricky": "none",
+    }
+    assert "WARNING: NO ISOLATION, level none: tool-tricky" in accepted.stderr.splitlines()
+
+
+def test_naming_a_level_accepts_it_for_all_that_name_none(tmp_path: Path) -> None:
+    done = paddock("run", _plan(tmp_path), "hello", "--isolation", "none", "--json")
+    assert [module["level"] for module in _told(done)["modules"]] == ["none"] * 3
+    assert "WARNING: NO ISOLATION, level none: loop-basic, context-simple, provider-mock" in done.stderr.splitlines()
+    assert done.stderr.count("NO ISOLATION") == 1
+
+
+def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_path: Path) -> None:
+    found = require_unreachable()
+    plan = _plan(tmp_path, tools=[{"module": "tool-filesystem", "isolation": found["level"]}])
+    done = paddock("run", plan, "hello", "--trust-plan", "--json")
+    told = _told(done)
+    assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
+    assert told["error"]["failures"][found["level"]] == {
+        key: found[key] or None for key in ("step", "errno", "reason", "fix")
+    }
+    assert done.stderr.startswith(f"error: tools[0].isolation: isolation level `{found['level']}` cannot be had")
+    by_option = paddock("run", _plan(tmp_path), "hello", "--isolation", found["level"])
+    assert by_option.returncode == 1
+    assert by_option.stderr.startswith(f"error: isolation level `{found['level']}` cannot be had")
+
+
+def test_a_limit_that_the_level_cannot_enforce_is_refused_with_its_place_and_a_fix(tmp_path: Path) -> None:
+    call = paddock("call", "tool-filesystem", "read_file", "--limit", "tmp_max=1M", "--isolation", "none", "--json")
+    assert (call.returncode, _told(call)["error"]["type"]) == (1, "UnenforcedLimitError")
+    assert "--limit tmp_max: cannot be enforced at isolation level `none`" in call.stderr
+    assert "hint: --limit tmp_max: run the module at isolation level `ns`, or leave the limit out" in call.stderr
+    tools = [{"module": "tool-filesystem", "isolation": "none", "limits": {"open_files_max": 10}}]
+    run = paddock("run", _plan(tmp_path, tools=tools), "hello", "--trust-plan")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "tools[0].limits.open_files_max: cannot be enforced at isolation level `none`" in run.stderr
+    assert "hint: tools[0].limits.open_files_max: " in run.stderr
+
+
+def test_everything_that_cannot_be_given_is_told_at_once_and_nothing_is_started(tmp_path: Path, tricky: str) -> None:
+    plan = _plan(
+        tmp_path,
+        tools=[
+            {"module": "tool-filesystem", "permissions": {"read": ["./nowhere"], "net": ["example.com"]}},
+            {"module": "tool-tricky", "source": tricky, "state": "keep"},
+        ],
+        hooks=[{"module": "hooks-logging", "permissions": {"secrets": [{"name": "KEY", "inject": "host"}]}}],
+    )
+    done = paddock("run", plan, "hello", "-C", str(tmp_path), "--json")
+    told = _told(done)
+    assert (done.returncode, told["response"]) == (1, None)
+    assert {problem["path"] for problem in told["error"]["problems"]} == {
+        "tools[0].permissions.read[0]",
+        "tools[0].permissions.net",
+        "tools[1].state",
+        "hooks[0].permissions.secrets[0].inject",
+    }
+    for problem in told["error"]["problems"]:
+        assert problem["hint"] and f"hint: {problem['path']}: {problem['hint']}" in done.stderr
+    assert "started" not in done.stderr
+    assert all((module["level"], module["exit_reports"]) == ("", []) for module in told["modules"])
 
 
 # -- on a terminal -------------------------------------------------------------------------

@@ -88,7 +88,9 @@ class Screen:
     # -- tables ----------------------------------------------------------------------------
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
-        """Write rows in columns, without a frame."""
+        """Write rows in columns, without a frame; of none, nothing."""
+        if not rows:
+            return
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
         for row in rows:
             table.add_row(*(Text(_clipped(cell)) for cell in row))

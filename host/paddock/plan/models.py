@@ -27,7 +27,7 @@ from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_mo
 
 from .limits import Limits
 from .permissions import Permissions, SecretGrant
-from .problems import NotAcceptedError, must_be, problems_of
+from .problems import NotAcceptedError, must_be, path_text, problems_of
 from .secret_references import expanded, reference_problems
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
@@ -49,7 +49,7 @@ class EntryPlace:
     @property
     def config_path(self) -> str:
         """Where the entry's configuration stands."""
-        return self.renamed.get("config", f"{self.path}.config")
+        return self.renamed.get("config", path_text(self.path, "config"))
 
 
 def _known_module(module_id: str) -> str:
