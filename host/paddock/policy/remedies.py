@@ -20,9 +20,12 @@ from .machine import Machine
 _REFUSED: Final = (EPERM, EACCES)
 _NOT_MAPPED: Final = "map the owner of "
 _FIRST_STEP: Final = "namespaces"
-_CALLS: Final = (
-    "clone, mount, umount2, pivot_root, open_tree, move_mount, fsopen, fsconfig, fsmount, mount_setattr and sethostname"
+CALLS_FOR_NAMESPACES: Final = (
+    *("clone", "mount", "umount2", "pivot_root", "open_tree", "move_mount"),
+    *("fsopen", "fsconfig", "fsmount", "mount_setattr", "sethostname"),
 )
+"""System calls that making a worker's namespaces takes and that filters of containers refuse."""
+_CALLS: Final = f"{', '.join(CALLS_FOR_NAMESPACES[:-1])} and {CALLS_FOR_NAMESPACES[-1]}"
 _OLDEST_KERNEL: Final = "5.13"  # the first with Landlock
 _GROUP_OF_VERSION_1: Final = re.compile(r"/cgroup/(?:memory|pids|cpu[^/]*)(?:/|$)")
 _TO_KEEP_IT: Final = "(to keep it: in a file in /etc/sysctl.d)"
