@@ -20,7 +20,8 @@ _WORKING_DIR = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The folder modules work in; by default the current one.",
 )
-_LEVELS = click.Choice(["ns", "bwrap", "landlock", "none"])
+_ISOLATING = ["ns", "bwrap", "landlock"]
+_LEVELS = click.Choice([*_ISOLATING, "none"])
 _JSON = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
 
 
@@ -155,7 +156,11 @@ def doctor(as_json: bool) -> int:
 @paddock.command()
 @click.argument("attacks", nargs=-1, metavar="[ATTACK]...")
 @click.option(
-    "--isolation", "levels", type=_LEVELS, multiple=True, help="A level to attack; by default all that can be had."
+    "--isolation",
+    "levels",
+    type=click.Choice(_ISOLATING),
+    multiple=True,
+    help="A level to attack; can be repeated. By default all that can be had.",
 )
 @_JSON
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:

@@ -7,13 +7,20 @@ from typing import Any
 import click
 import pytest
 
-from paddock.cli.commands import _FAMILIES
+from paddock.cli.commands import _FAMILIES, _ISOLATING, _LEVELS
 from paddock.cli.plan_options import FAMILIES, read_grants, read_limits, retell
 from paddock.errors import GrantError, PlanError, PlanProblem, render
+from paddock.selftest import LEVELS
+from paddock_sandbox.profile import ISOLATION_LEVELS
 
 
 def test_there_is_an_option_for_every_family_of_grants() -> None:
     assert set(_FAMILIES) == set(FAMILIES)
+
+
+def test_every_isolation_level_can_be_named_and_every_one_that_isolates_be_attacked() -> None:
+    assert tuple(_LEVELS.choices) == ISOLATION_LEVELS
+    assert tuple(_ISOLATING) == LEVELS
 
 
 @pytest.mark.parametrize(
