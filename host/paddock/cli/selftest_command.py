@@ -32,17 +32,22 @@ _NOWHERE: Final = "not possible here"
 
 
 def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_json: bool) -> int:
-    """Run the attacks `names` at `levels`, by default all at all that this machine reaches, and return the exit code.
+    """Run the attacks `names` at `levels`, by default all at every level to be had here, and return the exit code.
 
     0: whatever could be attacked held. 3: something did not. Otherwise that of the error because of which a level that
-    was asked for, or any at all, could not be had.
+    was asked for, or any at all, was not to be had.
+
+    Raises:
+        UsageError: there is no such attack, or nothing to be tried at a level.
     """
     attacks = _chosen(names)
+    if "none" in levels:
+        raise click.UsageError("at level `none` every attack succeeds: there is nothing to be tried")
     screen = Screen(sys.stderr)
     # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
     with LogLines(screen, level=logging.ERROR):
         try:
-            result = asyncio.run(_run(attacks, levels or LEVELS, screen))
+            result = asyncio.run(_run(attacks, tuple(dict.fromkeys(levels)) or LEVELS, screen))
         except KeyboardInterrupt:
             result = None
         except SystemExit:
@@ -81,7 +86,7 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             raise click.UsageError(f"there is no attack `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""))
-    return tuple(known[name] for name in names) or CATALOGUE
+    return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
 
 
 async def _run(attacks: Sequence[Attack], levels: Sequence[IsolationLevel], screen: Screen) -> Result | None:
@@ -119,7 +124,8 @@ def _show(result: Result, screen: Screen) -> None:
     titles = ("attack", "what it does", "outside", *(f"at level {level}" for level in result.levels))
     screen.table(titles, [tuple(_cells(trial, result.levels)) for trial in result.trials])
     for level, error in result.unreachable.items():
-        screen.text(f"level {level} is not to be had here: {escape(error.summary)}")
+        why = "; ".join(found.describe() for found in error.failures.values()) or error.summary
+        screen.text(f"level {level} is not to be had here: {escape(why)}")
     counts = [f"{_count(result, verdict)} {verdict.value}" for verdict in Verdict if _count(result, verdict)]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     screen.text(f"{len(result.trials)} attacks as {who}: {', '.join(counts) or 'none could be tried'}")
