@@ -1,22 +1,28 @@
-"""Real processes for tests: a small runtime, both launchers, and proof after each test that nothing was left behind."""
+"""Real processes for tests: a small runtime, all launchers, and proof after each test that nothing was left behind."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
+from host.process.levels import TOKEN, WAYS, Levels, Way
+from host.process.waiting import PATIENCE
 from paddock.process import ExecLauncher, Launcher, LaunchSpec, ModuleProcess, TemplateLauncher, WorkerRuntime
-
-WORKERS = Path(__file__).parent / "workers"
-PATIENCE = 20.0
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.profile import IsolationLevel
 
 Launch = Callable[..., Awaitable[ModuleProcess]]
+Needs = Callable[[IsolationLevel], Awaitable[None]]
+
+_GONE_SECONDS = 3.0  # a tree that was told to end, and its control group, are gone long before
 
 
 def children_of_this_process() -> set[int]:
@@ -46,24 +52,54 @@ def open_fds() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind() -> Iterator[None]:
-    fds, children = open_fds(), children_of_this_process()
-    yield
-    assert children_of_this_process() == children, "a child was not reaped"
-    assert open_fds() == fds, "a descriptor was not closed"
+def processes_of_these_tests() -> set[int]:
+    """Return every process that was started here, whosever child it has become."""
+    found = set()
+    for name in os.listdir("/proc"):
+        with suppress(OSError):  # it ended meanwhile
+            if name.isdigit() and TOKEN.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                found.add(int(name))
+    return found
+
+
+def groups_of_these_tests(home: CgroupHome) -> set[str]:
+    """Return the folders of this process's control groups."""
+    return {
+        os.path.join(place.directory, name)
+        for place in home.places
+        for name in os.listdir(place.directory)
+        if name.startswith(home.owner.prefix)
+    }
+
+
+def still_there(find: Callable[[], Iterable[object]]) -> Iterable[object]:
+    """Return what is still found when all should be gone."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (found := find()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
 
 
 @pytest.fixture(scope="session")
-def runtime() -> WorkerRuntime:
+def levels(tmp_path_factory: pytest.TempPathFactory) -> Levels:
+    return Levels(tmp_path_factory.mktemp("covers"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(levels: Levels) -> Iterator[None]:
+    fds, children, mounts = open_fds(), children_of_this_process(), Path("/proc/self/mountinfo").read_text()
+    yield
+    assert children_of_this_process() == children, "a child was not reaped"
+    assert open_fds() == fds, "a descriptor was not closed"
+    assert not still_there(processes_of_these_tests), "a process lives on"
+    assert not still_there(lambda: groups_of_these_tests(levels.groups)), "a control group was not removed"
+    assert Path("/proc/self/mountinfo").read_text() == mounts, "something is still mounted"
+
+
+@pytest.fixture(scope="session")
+def runtime(levels: Levels) -> WorkerRuntime:
     """A runtime whose template starts quickly and whose workers are those of these tests."""
-    located = WorkerRuntime.locate()
-    return dataclasses.replace(
-        located,
-        packages=(*located.packages, ("paddock_test_worker", WORKERS)),
-        preload=("asyncio", "paddock_sandbox.lockdown", "paddock_test_worker"),
-        entry="paddock_test_worker:waits",
-    )
+    return levels.runtime
 
 
 @pytest.fixture
@@ -106,3 +142,49 @@ async def launch(launcher: Launcher, spec: LaunchSpec) -> AsyncIterator[Launch]:
     for process in launched:
         await process.stop(0)
         process.rpc.close()
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """The private folder of a worker that has no root of its own."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def needs(levels: Levels, scratch: Path) -> Needs:
+    """Skip a test where a level is not to be had, with what a worker met that tried."""
+
+    async def needs(level: IsolationLevel) -> None:
+        if refusal := await levels.refusal(level, scratch):
+            pytest.skip(refusal)
+
+    return needs
+
+
+@pytest.fixture(params=WAYS, ids=str)
+async def way(request: pytest.FixtureRequest, needs: Needs) -> Way:
+    """Each way there is to each level that can be had."""
+    way: Way = request.param
+    await needs(way.level)
+    return way
+
+
+@pytest.fixture
+async def start(levels: Levels, way: Way, scratch: Path) -> AsyncIterator[Launch]:
+    """Launch a function of the test worker at a level; whatever still lives after the test is ended."""
+    launched: list[ModuleProcess] = []
+    launcher = levels.launcher(way)
+
+    async def start(function: str = "waits", **parts: object) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            process = await launcher.launch(levels.spec(way.level, scratch, function, **parts))  # type: ignore[arg-type]
+        launched.append(process)
+        return process
+
+    yield start
+    for process in launched:
+        await process.stop(0)
+        process.rpc.close()
+    await launcher.aclose()
