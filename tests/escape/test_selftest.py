@@ -17,6 +17,8 @@ from paddock.selftest import CATALOGUE
 
 _SECONDS = 25  # for a few attacks
 _ALL_SECONDS = 100  # for every attack at every level
+_CONTAINER = Path(__file__).parents[1] / "container.py"
+_NO_CONTAINER = 77  # its exit code where there can be none
 _COMMAND = "from paddock.cli import main; main()"
 _FEW = ("read_ssh_key", "use_io_uring", "spin")
 
@@ -65,6 +67,27 @@ def test_an_attack_that_there_is_not_is_named_with_what_was_meant(tmp_path: Path
     done = _selftest("read_ssh_keys", tmp_path=tmp_path)
     assert done.returncode == 2
     assert "did you mean `read_ssh_key`?" in done.stderr
+
+
+@pytest.mark.timeout(_ALL_SECONDS + 20)
+def test_in_a_container_that_forbids_namespaces_every_attack_is_contained(tmp_path: Path) -> None:
+    require_root()
+    done = subprocess.run(
+        [sys.executable, str(_CONTAINER), "--", sys.executable, "-c", _COMMAND, "selftest", "--json"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_ALL_SECONDS,
+        check=False,
+    )
+    if done.returncode == _NO_CONTAINER:
+        pytest.skip(done.stderr.strip())
+    told = _require_levels(done)
+    assert told["levels"] == ["landlock"]
+    assert "clone" in told["unreachable"]["ns"]["message"]
+    assert told["problems"] == []
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.timeout(_ALL_SECONDS + 20)
