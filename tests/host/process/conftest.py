@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from host.process.levels import TOKEN, WAYS, Levels, Way
+from host.process.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
 from host.process.waiting import PATIENCE
 from paddock.process import ExecLauncher, Launcher, LaunchSpec, ModuleProcess, TemplateLauncher, WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
@@ -163,9 +163,9 @@ def needs(levels: Levels, scratch: Path) -> Needs:
     return needs
 
 
-@pytest.fixture(params=WAYS, ids=str)
+@pytest.fixture(params=ONE_WAY_TO_EACH, ids=str)
 async def way(request: pytest.FixtureRequest, needs: Needs) -> Way:
-    """Each way there is to each level that can be had."""
+    """A way to each level that can be had."""
     way: Way = request.param
     await needs(way.level)
     return way

@@ -34,15 +34,16 @@ class Way:
         return f"{self.level} by {self.by}"
 
 
-WAYS = (
+NS, BWRAP, LANDLOCK, NONE = (
     Way("ns", "template"),
-    Way("ns", "exec"),
     Way("bwrap", "exec"),
     Way("landlock", "template"),
-    Way("landlock", "exec"),
     Way("none", "template"),
 )
-SHUT_IN = tuple(way for way in WAYS if way.level != "none")
+NS_BY_EXEC, LANDLOCK_BY_EXEC = Way("ns", "exec"), Way("landlock", "exec")
+
+ONE_WAY_TO_EACH = (NS, BWRAP, LANDLOCK, NONE)
+EVERY_WAY = (NS, NS_BY_EXEC, BWRAP, LANDLOCK, LANDLOCK_BY_EXEC, NONE)
 
 
 class Levels:
@@ -77,6 +78,9 @@ class Levels:
         """Return the spec of a function of the test worker; `scratch` is the host's folder where it needs one."""
         home = {"ns": "/scratch", "bwrap": "/tmp"}.get(level, str(scratch))
         shown = self._shown(by_mounts=level in LEVELS_WITH_NAMESPACES)
+        if level == "landlock":
+            # The interpreter looks for a module in the listing of its folder, as it does for the code of a plug-in.
+            shown += (Mount(os.fspath(WORKERS), os.fspath(WORKERS), mappable=True),)
         profile = SandboxProfile(level, (*shown, *mounts), scratch=home)
         return LaunchSpec(
             name="tool-x",
@@ -96,7 +100,7 @@ class Levels:
     async def refusal(self, level: IsolationLevel, scratch: Path) -> str:
         """Return what stands in the way of a level here, or nothing; found out once."""
         if level not in self._refusals:
-            launcher = self.launcher(next(way for way in WAYS if way.level == level))
+            launcher = self.launcher(next(way for way in ONE_WAY_TO_EACH if way.level == level))
             try:
                 reach = await find_reach([level], lambda _: launcher, lambda _: self.spec(level, scratch))
             finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import importlib
 import importlib.metadata
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -64,10 +66,19 @@ def stops_its_init(rpc: socket.socket, name: str) -> None:
         signal.pause()
 
 
+def tries_to_harm_its_init(rpc: socket.socket, name: str) -> None:
+    told = [_outcome("signal", os.getppid(), number) for number in (signal.SIGSTOP, signal.SIGKILL)]
+    rpc.sendall(json.dumps(told).encode())
+
+
 def kills_its_init(rpc: socket.socket, name: str) -> None:
     os.kill(os.getppid(), signal.SIGKILL)
     while True:
         signal.pause()
+
+
+def aborts(rpc: socket.socket, name: str) -> None:
+    os.abort()
 
 
 def floods(rpc: socket.socket, name: str) -> None:
@@ -151,6 +162,114 @@ def describes_itself(rpc: socket.socket, name: str) -> None:
         "versions": {name: _version_of(name) for name in ("pydantic", "anyio")},
     }
     rpc.sendall(json.dumps(described).encode())
+
+
+def tries(rpc: socket.socket, name: str) -> None:
+    """Do what the environment names, a list of acts with their arguments, and send what came of each."""
+    acts = json.loads(os.environ["ACTS"])
+    rpc.sendall(json.dumps([_outcome(*act) for act in acts]).encode())
+
+
+def _outcome(act: str, *arguments: object) -> str:
+    try:
+        said = _ACTS[act](*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return "ok" if said is None else str(said)
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def _write(path: str, text: str = "written") -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _open_descriptors() -> str:
+    """Without a /proc, which not every level has."""
+    found = []
+    for fd in range(256):
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue
+        found.append(fd)
+    return str(len(found))
+
+
+def _threads(count: int) -> str:
+    done = threading.Event()
+    started = 0
+    try:
+        for _ in range(count):
+            threading.Thread(target=done.wait, daemon=True).start()
+            started += 1
+    except RuntimeError:
+        pass
+    done.set()
+    return str(started)
+
+
+_ACTS = {
+    "read": _read,
+    "write": _write,
+    "list": lambda path: ",".join(sorted(os.listdir(path))),
+    "signal": os.kill,
+    "pids": lambda: f"{os.getpid()} {os.getppid()}",
+    "environment": lambda: json.dumps(dict(os.environ)),
+    "folder": os.getcwd,
+    "descriptors": _open_descriptors,
+    "threads": _threads,
+    "execute": lambda *command: subprocess.run(command).returncode,
+    "connect": lambda port: socket.create_connection(("127.0.0.1", port), 1).close(),
+    "import": lambda name: None if _can_import(name) else "missing",
+    "files": lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+    "fill": lambda path, size: _write(path, "x" * size),
+}
+
+
+def eats_memory(rpc: socket.socket, name: str) -> None:
+    """Take memory once told to, more than there is for it."""
+    rpc.send(b"here")
+    rpc.recv(1)
+    eaten = [b"x" * (1 << 20) for _ in range(int(os.environ["MIB"]))]
+    assert eaten
+    rpc.send(b"full")
+    rpc.recv(1)
+
+
+def eats_memory_by_its_child(rpc: socket.socket, name: str) -> None:
+    if os.fork() == 0:
+        eats_memory(rpc, name)
+    signal.pause()
+
+
+def fills_its_folder(rpc: socket.socket, name: str) -> None:
+    rpc.send(b"here")
+    rpc.recv(1)
+    _write(os.environ["HOME"] + "/file", "x" * (int(os.environ["MIB"]) << 20))
+    rpc.send(b"full")
+    rpc.recv(1)
+
+
+def forks(rpc: socket.socket, name: str) -> None:
+    """Have so many children, or as many as can be had, and say how many that were."""
+    rpc.send(b"here")
+    rpc.recv(1)
+    born = 0
+    try:
+        while born < int(os.environ["CHILDREN"]):
+            if os.fork() == 0:
+                while True:
+                    signal.pause()
+            born += 1
+    except BlockingIOError:
+        pass
+    rpc.send(f"{born:04}".encode())
+    rpc.recv(1)
 
 
 def _can_import(name: str) -> bool:
