@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -23,11 +23,12 @@ from paddock_sandbox.profile import IsolationLevel
 from .attack import Attack
 from .outcome import Evidence, Outcome, Verdict, judge
 from .responsiveness import Responsiveness
-from .stage import Stage
+from .stage import CONFIDENCE, Stage
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
 _GONE_SECONDS: Final = 1.0  # from the end of a module to the end of all that it started
 _LOOK_SECONDS: Final = 0.02
+_FIRST: Final = 1  # place of the first attacker in the plan's list of tools
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
 
 
@@ -128,7 +129,7 @@ class Arena:
             place = _TOOLS.match(problem.path)
             if place is None:
                 return False
-            problems.setdefault(int(place["index"]), problem.message)
+            problems.setdefault(int(place["index"]) - _FIRST, problem.message)
         for index in sorted(problems, reverse=True):
             for attack in self._entries.pop(index).attacks:
                 self._refused[attack.name] = problems[index]
@@ -142,20 +143,27 @@ class Arena:
                 "context": {"module": "context-simple", **level},
             },
             "tools": [
-                {
-                    "module": "tool-attacker",
-                    "source": os.fspath(self._stage.files.module),
-                    "config": {"name": _tool(index)},
-                    "permissions": entry.grants,
-                    "limits": entry.limits,
-                    **level,
-                }
-                for index, entry in enumerate(self._entries)
+                # Before every attacker, one that is told what none of them is to know.
+                self._entry("confidant", {"env": [CONFIDENCE]}),
+                *(
+                    self._entry(_tool(index), entry.grants, limits=entry.limits)
+                    for index, entry in enumerate(self._entries)
+                ),
             ],
         }
 
+    def _entry(self, name: str, grants: Mapping[str, list[str]], **more: object) -> dict[str, Any]:
+        return {
+            "module": "tool-attacker",
+            "source": os.fspath(self._stage.files.module),
+            "config": {"name": name},
+            "permissions": dict(grants),
+            "isolation": self._level,
+            **more,
+        }
+
     def _status(self, index: int) -> ModuleStatus:
-        return [status for status in self._session.modules if status.kind == "tool"][index]
+        return [status for status in self._session.modules if status.kind == "tool"][index + _FIRST]
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return what the attacker answered, or what the host said in its place."""

@@ -24,6 +24,10 @@ from .victim import VARIABLE, Victim
 
 ATTACKER: Final = Path(__file__).resolve().parent / "modules" / "tool-attacker"
 
+CONFIDENCE: Final = "PADDOCK_SELFTEST_CONFIDENCE"
+"""The variable that one module is granted, and no other."""
+
+_TIMES: Final = 1000
 _LONGEST_FOLDER: Final = 60  # characters; with more, a socket in it would have too long a name
 
 
@@ -44,7 +48,10 @@ class Stage:
     def _fill(self, stack: contextlib.ExitStack) -> None:
         mark = secrets.token_hex(8)
         self.secret = f"canary-{mark}"
-        self.environ = {VARIABLE: self.secret}
+        # Two, of which the second is never in an attack's arguments: where it is found, it was left by somebody else.
+        self.confidence = f"confidence-{mark[::-1]}"
+        # Many times over, so that what is done next with the memory it was in does not cover all of it.
+        self.environ = {VARIABLE: self.secret, CONFIDENCE: " ".join([self.confidence] * _TIMES)}
         folder = tempfile.gettempdir()
         short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()

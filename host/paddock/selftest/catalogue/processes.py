@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from paddock_sandbox.syscall_numbers import numbers_here
 
@@ -14,6 +15,11 @@ from ..stage import Stage
 
 def _others(stage: Stage) -> dict[str, int]:
     return {"the host": os.getpid(), "a process of the user": stage.victim.pid}
+
+
+def _shifted_confidence(stage: Stage) -> Mapping[str, Any]:
+    """Return the text so that looking for it does not put it into memory."""
+    return {"shifted": "".join(chr(ord(letter) + 1) for letter in stage.confidence)}
 
 
 PROCESSES: Final = (
@@ -63,6 +69,12 @@ PROCESSES: Final = (
             "content": stage.secret,
         },
         excuses=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
+    ),
+    Attack(
+        "remember_what_others_were_told",
+        "processes",
+        "looks in its own memory for what another module was granted",
+        arguments=_shifted_confidence,
     ),
     Attack(
         "steal_a_descriptor",

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import endings, files, kernel_calls, messages, network, processes, programs, resources
+from . import endings, files, kernel_calls, memory, messages, network, processes, programs, resources
 from .way import RefusedError, Way
 
 __all__ = ["BODIES", "perform"]
@@ -20,7 +20,7 @@ _MAX_CHARACTERS = 300  # of what was obtained; enough to recognise it
 
 BODIES: Mapping[str, Callable[..., Iterator[Way]]] = {
     name: getattr(family, name)
-    for family in (files, processes, kernel_calls, programs, network, resources, endings, messages)
+    for family in (files, processes, memory, kernel_calls, programs, network, resources, endings, messages)
     for name in family.__all__
 }
 
