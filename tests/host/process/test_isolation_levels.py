@@ -262,6 +262,13 @@ async def refused(levels: Levels, way: Way, scratch: Path, **parts: Any) -> Laun
     return failed.value
 
 
+async def refused_with(levels: Levels, way: Way, scratch: Path, folder: Path, module: str, code: str) -> LaunchError:
+    """Return why a launch failed whose worker runs the sandbox with a change at the end of one of its modules."""
+    runtime = altered(levels.runtime, folder, module, code)
+    seen = str(dict(runtime.packages)["paddock_sandbox"])
+    return await refused(levels, way, scratch, runtime=runtime, mounts=[Mount(seen, seen, mappable=True)])
+
+
 @only_shut_in
 @pytest.mark.parametrize("kind", ["missing", "a link"])
 async def test_a_granted_path_that_is_not_what_it_was_is_named(
@@ -332,8 +339,8 @@ def {function}(*arguments, **named):
         return _real_{function}(*arguments, **named)
     raise OSError(18, "injected")
 """
-    runtime = altered(levels.runtime, tmp_path, place, f"_real_{function} = {function}\n{code}")
-    error = await refused(levels, way, scratch, runtime=runtime)
+    code = f"_real_{function} = {function}\n{code}"
+    error = await refused_with(levels, way, scratch, tmp_path, place, code)
     assert (error.step, error.errno) == (step, 18)
     assert "injected" in error.message
 
@@ -348,7 +355,7 @@ def _refuse(*arguments):
     raise MountError({step!r}, OSError(18, "injected"))
 NewRoot.{_BROKEN_ROOT[step]} = _refuse
 """
-    error = await refused(levels, way, scratch, runtime=altered(levels.runtime, tmp_path, "mounts", code))
+    error = await refused_with(levels, way, scratch, tmp_path, "mounts", code)
     assert (error.step, error.errno) == (step, 18)
 
 
@@ -362,7 +369,7 @@ _HOLLOW = {
 
 
 @pytest.mark.parametrize("part", _HOLLOW)
-@by(NS, NS_BY_EXEC, LANDLOCK, LANDLOCK_BY_EXEC)
+@by(NS, NS_BY_EXEC, BWRAP, LANDLOCK, LANDLOCK_BY_EXEC)
 async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, part: str
 ) -> None:
@@ -372,13 +379,13 @@ async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
         if way.level != "landlock":
             pytest.skip("the mounts refuse it all by themselves")
         breached = {"read the kernel's settings", "list devices"}
-    if part == "capabilities" and way.level == "landlock" and os.geteuid() != 0:
-        pytest.skip("an ordinary user has none")
+    if part == "capabilities" and way.level in ("landlock", "bwrap") and os.geteuid() != 0:
+        pytest.skip("an ordinary user has none there")
     code = f"""
 def {function}(*arguments):
     return frozenset()
 """
-    error = await refused(levels, way, scratch, runtime=altered(levels.runtime, tmp_path, place, code))
+    error = await refused_with(levels, way, scratch, tmp_path, place, code)
     assert error.step == "self-check"
     assert f"not as isolation {way.level} promises: " in error.message
     assert breached <= {*error.message.partition("promises: ")[2].split(", ")}
@@ -394,7 +401,7 @@ def apply(profile, *, parent):
     report = _real(profile, parent=parent)
     return LockdownReport("none", report.steps, report.protections)
 """
-    error = await refused(levels, way, scratch, runtime=altered(levels.runtime, tmp_path, "lockdown", code))
+    error = await refused_with(levels, way, scratch, tmp_path, "lockdown", code)
     assert error.step == "self-check"
     assert "its level, which is none" in error.message
 
@@ -410,7 +417,7 @@ def run(**named):
     del verdicts["ptrace"]
     return verdicts
 """
-    error = await refused(levels, way, scratch, runtime=altered(levels.runtime, tmp_path, "self_check", code))
+    error = await refused_with(levels, way, scratch, tmp_path, "self_check", code)
     assert (error.step, error.message.rpartition(": ")[2]) == ("self-check", "ptrace")
 
 
