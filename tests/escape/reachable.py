@@ -13,8 +13,6 @@ from typing import NoReturn
 
 import pytest
 
-from paddock.errors import IsolationUnavailableError
-
 _SECONDS = 10
 _LANDLOCK_NEEDED = 6  # the version that keeps signals and abstract sockets inside
 _LANDLOCK_CREATE_RULESET = 444  # the same on every architecture
@@ -33,12 +31,12 @@ if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) != 0:
 """
 
 
-def skip_or_fail(level: str, error: IsolationUnavailableError) -> NoReturn:
+def skip_or_fail(level: str, why: object) -> NoReturn:
     """Skip, unless the machine has all that the level takes: then it is the level that is broken."""
     missing = _missing(level)
     if not missing:
-        pytest.fail(f"the machine has what level {level} takes, and yet: {error}")
-    pytest.skip(f"{missing}; {error}")
+        pytest.fail(f"the machine has what level {level} takes, and yet: {why}")
+    pytest.skip(f"{missing}; {why}")
 
 
 @functools.cache
