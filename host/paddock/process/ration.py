@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -85,6 +86,8 @@ class RationedProcess:
         used = status.used
         if used is None or not used.memory_kills or self._ration.memory_max is None:
             return None
+        if status.code is not None or status.signal not in (None, signal.SIGKILL):
+            return None  # it was a child that the kernel killed for it, and the worker went on
         peak = "" if used.memory_peak is None else size_text(used.memory_peak)
         return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._ration.memory_max), peak, "cgroup memory")
 

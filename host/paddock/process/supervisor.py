@@ -199,6 +199,7 @@ class Supervisor:
                 self._ration = self._rationing.begin(process, self.spec.ration, self.end)
             except OSError as error:
                 self.end(ExitReason.START, detail=f"limits: {error}")
+                process.rpc.close()
                 raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0) from error
         return process
 

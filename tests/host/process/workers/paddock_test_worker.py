@@ -242,9 +242,10 @@ def eats_memory(rpc: socket.socket, name: str) -> None:
 
 
 def eats_memory_by_its_child(rpc: socket.socket, name: str) -> None:
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         eats_memory(rpc, name)
-    signal.pause()
+    os.waitpid(child, 0)
 
 
 def fills_its_folder(rpc: socket.socket, name: str) -> None:
