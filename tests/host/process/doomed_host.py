@@ -7,21 +7,28 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import cast
 
 import anyio
 
-from paddock.process import ExecLauncher, Launcher, LaunchSpec, TemplateLauncher, WorkerRuntime
+from host.process.levels import Levels, Way
+from paddock_sandbox.profile import IsolationLevel, Mount
 
 
-async def main(launcher: Launcher, fifo: str) -> None:
-    located = WorkerRuntime.locate()
-    runtime = WorkerRuntime(
-        interpreter=located.interpreter,
-        packages=(*located.packages, ("paddock_test_worker", Path(__file__).parent / "workers")),
-        preload=("asyncio", "paddock_test_worker"),
-        entry="paddock_test_worker:leaves_daemons",
+async def main(by: str, fifo: str, level: str, folder: str) -> None:
+    covers, scratch = Path(folder, "covers"), Path(folder, "scratch")
+    for made in (covers, scratch):
+        made.mkdir(exist_ok=True)
+    levels = Levels(covers)
+    shared = str(Path(fifo).parent)
+    spec = levels.spec(
+        cast(IsolationLevel, level),
+        scratch,
+        "leaves_daemons",
+        mounts=[Mount(shared, shared, writable=True)],
+        environ=(("FIFO", fifo),),
     )
-    spec = LaunchSpec(name="tool-x", working_dir=Path("/"), environ={"FIFO": fifo}, runtime=runtime)
+    launcher = levels.launcher(Way(cast(IsolationLevel, level), "template" if by == "template" else "exec"))
     process = await launcher.launch(spec)
     assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"here"
     print(json.dumps([process.init_pid, process.pid]), flush=True)
@@ -31,4 +38,4 @@ async def main(launcher: Launcher, fifo: str) -> None:
 if __name__ == "__main__":
     # Whoever runs the tests in the background has SIGINT ignored, and a host inherits that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    anyio.run(main, TemplateLauncher() if sys.argv[1] == "template" else ExecLauncher(), sys.argv[2])
+    anyio.run(main, *sys.argv[1:])

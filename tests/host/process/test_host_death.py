@@ -11,19 +11,23 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 import pytest
 
+from host.process.levels import EVERY_WAY, NONE, NS, Levels, Way
 from host.process.waiting import PATIENCE, children_of, fifo, gone, nobody_holds
 
 _HOST = Path(__file__).with_name("doomed_host.py")
 _REPOSITORY = Path(__file__).parents[3]
 
+NONE_BY_EXEC = Way("none", "exec")
 
-def doomed_host(launcher: str, fifo: str) -> subprocess.Popen[bytes]:
-    path = ":".join(str(_REPOSITORY / name) for name in ("host", "sdk", "sources"))
+
+def doomed_host(launcher: str, fifo: str, level: str, folder: str) -> subprocess.Popen[bytes]:
+    path = ":".join((*(str(_REPOSITORY / name) for name in ("host", "sdk", "sources", "tests")), *sys.path))
     return subprocess.Popen(
-        [sys.executable, str(_HOST), launcher, fifo],
+        [sys.executable, str(_HOST), launcher, fifo, level, folder],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={"PYTHONPATH": path},
@@ -39,12 +43,23 @@ def pidfd_of(pid: int) -> Iterator[int]:
         os.close(fd)
 
 
-@pytest.mark.parametrize("launcher", ["template", "exec"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-async def test_a_host_that_is_killed_leaves_no_process(launcher: str, number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "number"),
+    [
+        *((way, signal.SIGKILL) for way in (*EVERY_WAY, NONE_BY_EXEC)),
+        *((way, number) for way in (NS, NONE) for number in (signal.SIGTERM, signal.SIGINT)),
+    ],
+    ids=str,
+    indirect=["way"],
+)
+async def test_a_host_that_is_killed_leaves_no_process(
+    levels: Levels, way: Way, number: signal.Signals, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
     with ExitStack() as cleanup:
-        held = cleanup.enter_context(fifo(tmp_path / "fifo"))
-        host = cleanup.enter_context(doomed_host(launcher, str(tmp_path / "fifo")))
+        held = cleanup.enter_context(fifo(shared / "fifo"))
+        host = cleanup.enter_context(doomed_host(way.by, str(shared / "fifo"), way.level, str(tmp_path)))
         cleanup.callback(host.kill)
         assert host.stdout is not None
         with anyio.fail_after(PATIENCE):
@@ -57,3 +72,14 @@ async def test_a_host_that_is_killed_leaves_no_process(launcher: str, number: si
         await nobody_holds(held)
         with anyio.fail_after(PATIENCE):
             await anyio.to_thread.run_sync(host.wait)
+    # Nobody was left to remove their groups: the next host does.
+    with anyio.fail_after(PATIENCE):
+        while groups_of(levels, host.pid):
+            levels.groups.remove_stale()
+            await anyio.sleep(0.01)
+
+
+def groups_of(levels: Levels, host: int) -> list[str]:
+    """Return the control groups of another host."""
+    prefix = f"paddock-{host}-"
+    return [name for place in levels.groups.places for name in os.listdir(place.directory) if name.startswith(prefix)]
