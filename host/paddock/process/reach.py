@@ -59,8 +59,10 @@ async def find_reach(
         except LaunchError as error:
             findings[level] = Unreached(level, error.step, error.errno, error.message)
             continue
-        await process.stop(0)
-        process.rpc.close()
+        try:
+            await process.stop(0)
+        finally:
+            process.rpc.close()
         lockdown = process.ready.lockdown
         findings[level] = Reached(level, lockdown.steps, lockdown.protections, process.ready.missing)
     return Reach(findings)
