@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -26,6 +24,7 @@ from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
+from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.kernel.service import HostService
 from paddock.plan.models import ModuleEntry
 from paddock.process.bubblewrap import bubblewrap_command
@@ -88,7 +87,7 @@ class Hosting:
             "exec": ExecLauncher(groups),
             "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
         }
-        self._scratch = Path(tempfile.mkdtemp(prefix="paddock-"))
+        self._scratch = make_private_folder()
         try:
             self.confinements = Confinements(
                 Place(self.working_dir, self._environ, self._scratch, self._kept),
@@ -99,7 +98,7 @@ class Hosting:
                 on_confined=self._on_confined,
             )
         except BaseException:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_private_folder(self._scratch)
             raise
         await self._tasks.__aenter__()
         watchdog = Watchdog()
@@ -132,7 +131,7 @@ class Hosting:
                 try:
                     await self._tasks.__aexit__(None, None, None)
                 finally:
-                    shutil.rmtree(self._scratch, ignore_errors=True)
+                    remove_private_folder(self._scratch)
 
     async def _stop_modules(self) -> None:
         # The orchestrator first: what it still has to put in order, it does with the others' help.

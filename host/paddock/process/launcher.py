@@ -18,6 +18,7 @@ from paddock.process.runtime import WorkerRuntime
 from paddock.process.wiring import Wiring
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import SandboxProfile
+from paddock_sdk.worker.lifeline import PARTICULARS_LENGTH
 
 _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usual start takes milliseconds
 
@@ -44,28 +45,33 @@ class LaunchSpec:
     on_line: Callable[[OutputLine], None] | None = None
 
     def request(self) -> bytes:
-        """Return the request as the worker's init reads it.
+        """Return the request as whoever forks the worker reads it: nothing of what only the worker may know.
+
+        Raises:
+            LaunchError: The profile is too large to hand over.
+        """
+        return self._packed("profile", {"entry": self.runtime.entry, "profile": self.profile.as_dict()})
+
+    def particulars(self) -> bytes:
+        """Return what the worker itself is told, with its length in front.
 
         Raises:
             LaunchError: The environment is too large to hand over.
         """
-        request: bytes = msgpack.packb(
-            {
-                "name": self.name,
-                "working_dir": str(self.working_dir),
-                "environ": dict(self.environ),
-                "entry": self.runtime.entry,
-                "profile": self.profile.as_dict(),
-            }
-        )
-        if len(request) > _REQUEST_BYTES:
+        told = {"name": self.name, "working_dir": str(self.working_dir), "environ": dict(self.environ)}
+        packed = self._packed("environment", told)
+        return PARTICULARS_LENGTH.pack(len(packed)) + packed
+
+    def _packed(self, what: str, message: Mapping[str, object]) -> bytes:
+        packed: bytes = msgpack.packb(message)
+        if len(packed) > _REQUEST_BYTES:
             raise LaunchError(
                 self.name,
                 "request",
-                f"its environment takes {len(request)} bytes, {_REQUEST_BYTES} can be handed over",
-                hints=["grant it fewer or shorter environment variables"],
+                f"its {what} takes {len(packed)} bytes, {_REQUEST_BYTES} can be handed over",
+                hints=["grant it fewer or shorter paths and environment variables"],
             )
-        return request
+        return packed
 
 
 class Launcher(Protocol):
@@ -96,6 +102,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
         LaunchError: A step failed or took too long.
         OSError: The hand-over failed.
     """
+    particulars = spec.particulars()
     try:
         wiring = Wiring()
     except OSError as error:
@@ -104,6 +111,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
     try:
         with anyio.fail_after(_START_SECONDS):
             try:
+                wiring.tell_worker(particulars)
                 await hand_over(wiring)
             finally:
                 wiring.close_worker_ends()

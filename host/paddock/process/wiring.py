@@ -5,6 +5,7 @@ Opens all or nothing. Owns every descriptor it opened until somebody takes it; `
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from contextlib import ExitStack
@@ -37,6 +38,15 @@ class Wiring:
             "stderr": self._worker_stderr,
             "lifeline": self._worker_lifeline.fileno(),
         }
+
+    def tell_worker(self, message: bytes) -> None:
+        """Put the first bytes of the rpc stream into it, where they wait for the worker.
+
+        Raises:
+            OSError: They do not fit into an empty socket's buffer.
+        """
+        if self.rpc.send(message, socket.MSG_NOSIGNAL) != len(message):
+            raise OSError(errno.ENOBUFS, "the socket of a new worker does not hold what it is to be told")
 
     def close_worker_ends(self) -> None:
         """Let go of the worker's ends, so that theirs being closed is the end of each stream."""

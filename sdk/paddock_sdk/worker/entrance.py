@@ -21,10 +21,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import msgpack
+
 from paddock_sandbox import lockdown, self_check
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
-from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, report_failure, say_ready
+from paddock_sdk.worker.lifeline import (
+    FAILED_BEFORE_ENTRY,
+    PARTICULARS_LENGTH,
+    report_failure,
+    say_ready,
+)
 
 
 def warm_up() -> None:
@@ -44,17 +51,20 @@ def cross(
 ) -> NoReturn:
     """Take every step up to the entry, say `ready`, run the entry and end the process.
 
-    `init` is the parent; `missing` is what the file system it made lacks.
+    `init` is the parent; `missing` is what the file system it made lacks. What only this worker may know, its
+    environment above all, is the first thing to come over `rpc`: a template that had seen it would hand it on, in
+    memory it no longer uses, to every worker it forks later.
     """
-    step = "entry"
+    step = "particulars"
     try:
+        particulars = _read_particulars(rpc)
         profile = SandboxProfile.from_dict(request["profile"])
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
             ("new session", os.setsid),
             ("signals", _take_signals),
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
             ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
-            ("environment", lambda: _take_environment(request["environ"])),
+            ("environment", lambda: _take_environment(particulars["environ"])),
         )
         for name, take in steps:
             step = name
@@ -66,9 +76,11 @@ def cross(
         step = "lockdown"
         locked = lockdown.apply(profile, parent=init)
         step = "self-check"
-        verdicts = self_check.run(parent=init, descriptors=(0, 1, 2, rpc, lifeline, *pidfds))
+        # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
+        known = (0, 1, 2, rpc, lifeline, *pidfds)
+        verdicts = {} if profile.level == "none" else self_check.run(parent=init, descriptors=known)
         step = "working directory"
-        working_dir = _enter(request["working_dir"], request["environ"])
+        working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
         entry = _load(request["entry"])
         gc.enable()
@@ -85,10 +97,26 @@ def cross(
         os._exit(FAILED_BEFORE_ENTRY)
     code = 1
     try:
-        code = _run_entry(entry, rpc, request["name"])
+        code = _run_entry(entry, rpc, particulars["name"])
     finally:
         # The frames below belong to the init and the template; nothing may return or raise into them.
         os._exit(code)
+
+
+def _read_particulars(rpc: int) -> dict[str, Any]:
+    (size,) = PARTICULARS_LENGTH.unpack(_read_exactly(rpc, PARTICULARS_LENGTH.size))
+    particulars: dict[str, Any] = msgpack.unpackb(_read_exactly(rpc, size))
+    return particulars
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        read = os.read(fd, size - len(data))
+        if not read:
+            raise EOFError("the host is gone")
+        data += read
+    return data
 
 
 def _take_signals() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 
 import msgpack
 
 FAILED_BEFORE_ENTRY = 70  # EX_SOFTWARE of sysexits.h: nothing of the module has run
-REQUEST_BYTES = 1 << 18  # a name, paths, an environment, a profile; the host refuses longer ones before sending
+REQUEST_BYTES = 1 << 18  # an entry and a profile; the host refuses longer ones before sending
+PARTICULARS_LENGTH = struct.Struct(">I")  # before what the host tells the worker itself, over its other socket
 _DETAIL_CHARS = 2000
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
 
 import anyio
 import pytest
 
 from host.process.conftest import children_of_this_process, descendants_of_this_process, open_fds
+from host.process.levels import BWRAP, LANDLOCK, NS, NS_BY_EXEC, Levels, Way
 from host.process.waiting import PATIENCE, ended, here
 from paddock.process import Launcher, LaunchSpec, ModuleProcess, TemplateLauncher
 from paddock.process.lifeline import Lifeline
@@ -52,6 +55,35 @@ async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
     await first.stop(0)
     first.rpc.close()
     assert len(open_fds()) <= len(fds)
+
+
+@pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP, LANDLOCK], ids=str, indirect=True)
+async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_nothing(
+    levels: Levels, way: Way, scratch: Path
+) -> None:
+    launcher = levels.launcher(way)
+    for _ in range(2):  # the first one may have a template started
+        began = time.monotonic()
+        process = await launcher.launch(levels.spec(way.level, scratch))
+        took = time.monotonic() - began
+        await process.stop(0)
+        process.rpc.close()
+    fds = open_fds()
+    for part in range(14):
+        launching = asyncio.get_running_loop().create_task(launcher.launch(levels.spec(way.level, scratch)))
+        with anyio.move_on_after(took * part / 10):
+            await asyncio.wait([launching])
+        launching.cancel()
+        with anyio.fail_after(PATIENCE):
+            await asyncio.wait([launching])
+        if not launching.cancelled():  # it was quicker than the cancellation
+            await launching.result().stop(0)
+            launching.result().rpc.close()
+    # An exec'd interpreter is reaped a moment after its worker.
+    with anyio.fail_after(PATIENCE):
+        while len(open_fds()) > len(fds):
+            await asyncio.sleep(0.01)
+    await launcher.aclose()  # that nothing else is left is seen after the test
 
 
 @pytest.mark.parametrize("moment", ["ready", "exited"])
