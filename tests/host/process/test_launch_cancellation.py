@@ -69,7 +69,7 @@ async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_n
         await process.stop(0)
         process.rpc.close()
     fds = open_fds()
-    for part in range(14):
+    for part in range(12):
         launching = asyncio.get_running_loop().create_task(launcher.launch(levels.spec(way.level, scratch)))
         with anyio.move_on_after(took * part / 10):
             await asyncio.wait([launching])
