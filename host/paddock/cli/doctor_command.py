@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
-
-import anyio
 
 from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
 from paddock.doctor.capability_names import NAMES, names_of
 from paddock.policy import FLOOR, Machine, guarantees_missing
 
-from . import INTERRUPTED, failure
-from .interruption import Interruption
+from .finding import find
 from .json_output import print_json
-from .log_lines import LogLines
-from .progress import Progress
 from .render import Screen
 
 _Rows = Iterator[tuple[str, str]]
@@ -26,38 +20,14 @@ _Rows = Iterator[tuple[str, str]]
 def run_doctor(*, as_json: bool) -> int:
     """Examine the machine and return the exit code: 0 if a session runs here at one of the usual levels."""
     screen = Screen(sys.stderr)
-    with LogLines(screen):
-        try:
-            diagnosis = asyncio.run(_examine(screen))
-        except KeyboardInterrupt:
-            diagnosis = None
-        except SystemExit:
-            raise
-        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
-            screen.text(failure.text(error))
-            if as_json:
-                print_json({"ok": False, "error": failure.as_dict(error)})
-            return failure.exit_code(error)
-    if diagnosis is None:
-        if as_json:
-            print_json({"ok": False, "error": failure.INTERRUPTION})
-        return INTERRUPTED
+    diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
+    if isinstance(diagnosis, int):
+        return diagnosis
     if as_json:
         print_json(diagnosis.as_dict())
     else:
         _show(diagnosis, Screen(sys.stdout))
     return 0 if diagnosis.ok else 1
-
-
-async def _examine(screen: Screen) -> Diagnosis | None:
-    """Return the diagnosis, None when it was interrupted."""
-    with (
-        anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
-        Progress(screen, lambda: "trying every isolation level"),
-    ):
-        return await examine(os.environ)
-    return None
 
 
 def _show(diagnosis: Diagnosis, screen: Screen) -> None:

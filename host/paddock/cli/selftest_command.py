@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -10,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-import anyio
 import click
 
 from paddock.errors import PaddockError
@@ -18,11 +16,9 @@ from paddock.selftest import CATALOGUE, LEVELS, Attack, Campaign, Result, Trial,
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
-from . import INTERRUPTED, failure
-from .interruption import Interruption
+from . import failure
+from .finding import find
 from .json_output import print_json
-from .log_lines import LogLines
-from .progress import Progress
 from .render import Screen
 
 _FAILED: Final = 3  # isolation is ours: an attack that got through is a defect
@@ -42,23 +38,12 @@ def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_j
     """
     attacks = _chosen(names)
     screen = Screen(sys.stderr)
+    doing = ["preparing"]
+    campaign = Campaign(tuple(dict.fromkeys(levels)) or LEVELS, attacks, told=lambda what: doing.__setitem__(0, what))
     # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
-    with LogLines(screen, level=logging.ERROR):
-        try:
-            result = asyncio.run(_run(attacks, tuple(dict.fromkeys(levels)) or LEVELS, screen))
-        except KeyboardInterrupt:
-            result = None
-        except SystemExit:
-            raise
-        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
-            screen.text(failure.text(error))
-            if as_json:
-                print_json({"ok": False, "error": failure.as_dict(error)})
-            return failure.exit_code(error)
-    if result is None:
-        if as_json:
-            print_json({"ok": False, "error": failure.INTERRUPTION})
-        return INTERRUPTED
+    result = find(campaign.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
+    if isinstance(result, int):
+        return result
     missing = _missing(result, levels)
     if as_json:
         print_json(_as_dict(result, is_fine=not (result.problems or missing)))
@@ -85,19 +70,6 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
             close = get_close_matches(name, known, n=1)
             raise click.UsageError(f"there is no attack `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""))
     return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
-
-
-async def _run(attacks: Sequence[Attack], levels: Sequence[IsolationLevel], screen: Screen) -> Result | None:
-    """Return the result, None when the attacks were interrupted."""
-    doing = ["preparing"]
-    campaign = Campaign(levels, attacks, told=lambda what: doing.__setitem__(0, what))
-    with (
-        anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
-        Progress(screen, lambda: doing[0]),
-    ):
-        return await campaign.run()
-    return None
 
 
 def _missing(result: Result, asked: Sequence[IsolationLevel]) -> tuple[PaddockError, ...]:

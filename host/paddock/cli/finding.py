@@ -1,0 +1,65 @@
+"""The top of a command whose whole outcome is one finding: a diagnosis, a demonstration, a list of attacks.
+
+Whatever happens instead of a finding is told here, to people and to scripts, and is an exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+
+from . import INTERRUPTED, failure
+from .interruption import Interruption
+from .json_output import print_json
+from .log_lines import LogLines
+from .progress import Progress
+from .render import Screen
+
+_Finding = TypeVar("_Finding")
+
+
+def find(
+    search: Callable[[], Coroutine[Any, Any, _Finding]],
+    screen: Screen,
+    activity: Callable[[], str],
+    *,
+    as_json: bool,
+    level: int = logging.WARNING,
+) -> _Finding | int:
+    """Return what `search` finds, or the exit code when it was interrupted or failed.
+
+    `activity` says what is being done, in a few words; log records below `level` are not shown.
+    """
+    with LogLines(screen, level=level):
+        try:
+            found = asyncio.run(_interruptible(search, screen, activity))
+        except KeyboardInterrupt:
+            found = None
+        except SystemExit:
+            raise
+        except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
+            screen.text(failure.text(error))
+            if as_json:
+                print_json({"ok": False, "error": failure.as_dict(error)})
+            return failure.exit_code(error)
+    if found is None:
+        if as_json:
+            print_json({"ok": False, "error": failure.INTERRUPTION})
+        return INTERRUPTED
+    return found
+
+
+async def _interruptible(
+    search: Callable[[], Coroutine[Any, Any, _Finding]], screen: Screen, activity: Callable[[], str]
+) -> _Finding | None:
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, lambda: scope.cancel()),
+        Progress(screen, activity),
+    ):
+        return await search()
+    return None
