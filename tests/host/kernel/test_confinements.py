@@ -1,0 +1,296 @@
+"""How every module of a session is shut in is decided before any is started, by what this machine was seen to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LaunchError, PlanError
+from paddock.kernel.confinements import Confinements, Place, failure_of
+from paddock.plan import EntryPlace, Kind, ModuleEntry
+from paddock.policy import Confinement, Machine
+from paddock.process import Launcher, LaunchSpec, ModuleProcess
+from paddock.process.reach import Unreached
+from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.lockdown import LockdownReport
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sources import Resolution
+
+
+class _Process:
+    """What came to be at a level, and is ended again at once."""
+
+    def __init__(self, level: IsolationLevel) -> None:
+        self.ready = dataclasses.make_dataclass("Ready", ["lockdown", "missing"])(LockdownReport(level, ()), ())
+        self.rpc = self
+        self.ended: list[str] = []
+
+    async def stop(self, grace: float) -> None:
+        self.ended.append("stop")
+
+    def close(self) -> None:
+        self.ended.append("close")
+
+
+class ScriptedMachine:
+    """Launches at the levels it has, and says why not at the others."""
+
+    def __init__(self, *levels: IsolationLevel) -> None:
+        self.levels = levels
+        self.tried: list[LaunchSpec] = []
+        self.processes: list[_Process] = []
+
+    def launcher_at(self, level: IsolationLevel) -> Launcher:
+        return self  # type: ignore[return-value]
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        self.tried.append(spec)
+        level = spec.profile.level
+        if level not in self.levels:
+            raise LaunchError(spec.name, f"step of {level}", "PermissionError: [Errno 1] it is refused", errno=1)
+        self.processes.append(_Process(level))
+        return self.processes[-1]  # type: ignore[return-value]
+
+    @property
+    def tried_levels(self) -> list[IsolationLevel]:
+        return [spec.profile.level for spec in self.tried]
+
+
+class Scene:
+    """A place for a session, with modules."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("work", "host", "home"):
+            (root / name).mkdir()
+        self.place = Place(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
+        self.confined: list[Sequence[tuple[ModuleEntry, Confinement]]] = []
+
+    def confinements(
+        self, machine: ScriptedMachine, *, groups: CgroupHome | None = None, **how: object
+    ) -> Confinements:
+        return Confinements(
+            self.place,
+            CgroupHome() if groups is None else groups,
+            machine.launcher_at,
+            on_confined=self.confined.append,
+            **how,  # type: ignore[arg-type]
+        )
+
+    def module(self, name: str, kind: Kind = "tool", **keys: object) -> tuple[ModuleEntry, Resolution]:
+        root = self.root / "modules" / name
+        package_dir = root / "package"
+        package_dir.mkdir(parents=True)
+        (package_dir / "__init__.py").touch()
+        number = len(os.listdir(self.root / "modules")) - 1
+        entry = ModuleEntry.read({"module": name, **keys}, EntryPlace(kind, f"{kind}s[{number}]", self.root))
+        return entry, Resolution(name, str(root), root, "package", package_dir, root, kind)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path.resolve())
+
+
+async def test_the_strongest_level_that_can_be_had_is_taken_and_no_weaker_one_tried(scene: Scene) -> None:
+    machine = ScriptedMachine("ns", "bwrap", "landlock")
+    confinements = scene.confinements(machine)
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).level == "ns"
+    assert machine.tried_levels == ["ns"]
+
+
+async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
+    machine = ScriptedMachine("ns")
+    await scene.confinements(machine).decide([scene.module("tool-x")])
+    assert [process.ended for process in machine.processes] == [["stop", "close"]]
+
+
+async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) -> None:
+    machine = ScriptedMachine("bwrap", "landlock")
+    confinements = scene.confinements(machine)
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).level == "bwrap"
+    assert machine.tried_levels == ["ns", "bwrap"]
+
+
+async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_accept_it(scene: Scene) -> None:
+    machine = ScriptedMachine("landlock")
+    with pytest.raises(IsolationUnavailableError) as refused:
+        await scene.confinements(machine).decide([scene.module("tool-x")])
+    assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
+    assert any("--isolation landlock" in hint for hint in refused.value.hints)
+    assert scene.confined == []
+
+
+async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).level == "landlock"
+
+
+async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
+    machine = ScriptedMachine("ns", "bwrap", "landlock")
+    confinements = scene.confinements(machine, is_trusted=True)
+    named, other = scene.module("tool-x", isolation="landlock"), scene.module("tool-y")
+    await confinements.decide([named, other])
+    assert (confinements.of(named[0]).level, confinements.of(other[0]).level) == ("landlock", "ns")
+    assert sorted(machine.tried_levels) == ["landlock", "ns"]
+
+
+async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
+    with pytest.raises(IsolationRefusedError):
+        await scene.confinements(ScriptedMachine("ns", "landlock")).decide(
+            [scene.module("tool-x", isolation="landlock")]
+        )
+
+
+async def test_the_operators_level_is_for_all_entries_that_name_none(scene: Scene) -> None:
+    machine = ScriptedMachine("ns", "landlock")
+    confinements = scene.confinements(machine, isolation="landlock")
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).level == "landlock"
+    assert machine.tried_levels == ["landlock"]
+
+
+async def test_without_isolation_there_is_nothing_to_try(scene: Scene) -> None:
+    machine = ScriptedMachine()
+    confinements = scene.confinements(machine, isolation="none")
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).level == "none"
+    assert machine.tried == []
+
+
+async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
+    machine = ScriptedMachine("bwrap")
+    confinements = scene.confinements(machine)
+    for name in ("tool-x", "tool-y"):
+        await confinements.decide([scene.module(name)])
+    reach = await confinements.try_levels(["ns", "bwrap", "landlock"])
+    assert machine.tried_levels == ["ns", "bwrap", "landlock"]
+    assert reach.reachable == {"bwrap"}
+
+
+async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) -> None:
+    machine = ScriptedMachine("ns", "bwrap", "landlock")
+    confinements = scene.confinements(machine)
+    await confinements.try_levels(["ns", "bwrap", "landlock"])
+    homes: Mapping[str, str] = {spec.profile.level: spec.profile.scratch for spec in machine.tried}
+    assert (homes["ns"], homes["bwrap"]) == ("/scratch", "/tmp")
+    assert Path(homes["landlock"]).is_relative_to(scene.place.folder)
+    for spec in machine.tried:
+        assert not [mount for mount in spec.profile.mounts if mount.writable]
+        assert spec.profile.programs == ()
+        assert dict(spec.environ) == {"HOME": spec.profile.scratch}
+        if spec.profile.level != "landlock":
+            assert spec.profile.mounts == confinements.runtime.mounts
+
+
+async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    modules = [scene.module("tool-x"), scene.module("tool-y")]
+    await confinements.decide(modules)
+    folders = [Path(confinements.of(entry).confinement.profile.scratch) for entry, _ in modules]
+    assert len({*folders}) == 2
+    for folder, (entry, _) in zip(folders, modules, strict=True):
+        assert folder.is_relative_to(scene.place.folder)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert confinements.of(entry).environ["HOME"] == str(folder)
+
+
+async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_decided(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    wanted = [
+        scene.module("tool-x", permissions={"read": ["./missing"]}),
+        scene.module("tool-y", limits={"cpu_quota": "50%"}),
+        scene.module("tool-z"),
+    ]
+    with pytest.raises(PlanError) as refused:
+        await confinements.decide(wanted)
+    places = {problem.path for problem in refused.value.problems}
+    assert places == {"tools[0].permissions.read[0]", "tools[1].limits.cpu_quota"}
+    assert scene.confined == []
+
+
+async def test_both_what_is_wrong_with_the_grants_and_with_the_limits_of_an_entry_are_told(scene: Scene) -> None:
+    wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
+    with pytest.raises(PlanError) as refused:
+        await scene.confinements(ScriptedMachine("ns")).decide(wanted)
+    assert len(refused.value.problems) == 2
+
+
+async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_they_can_be_made(scene: Scene) -> None:
+    groups = CgroupHome.find()
+    if "cpu" not in groups.controllers:
+        pytest.skip(str([str(problem) for problem in groups.problems]))
+    confinements = scene.confinements(ScriptedMachine("ns"), groups=groups)
+    entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
+    await confinements.decide([(entry, code)])
+    ration = confinements.of(entry).ration
+    assert (ration.cpu_quota, ration.memory_max, ration.tasks_max) == (0.5, 64 << 20, 7)
+
+
+@pytest.mark.parametrize(("level", "watched"), [("ns", False), ("bwrap", False), ("landlock", True), ("none", True)])
+async def test_tasks_are_watched_where_no_namespace_counts_them(
+    scene: Scene, level: IsolationLevel, watched: bool
+) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
+    entry, code = scene.module("tool-x")
+    await confinements.decide([(entry, code)])
+    assert confinements.of(entry).ration.watches_tasks is watched
+
+
+async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    modules = scene.root / "modules"
+    greedy = scene.module("tool-x", permissions={"write": [str(modules)]})
+    other = scene.module("tool-y")
+    await confinements.decide([greedy, other])
+    mounts = {mount.target: mount.writable for mount in confinements.of(greedy[0]).confinement.profile.mounts}
+    assert mounts[str(modules)] is True
+    assert mounts[str(modules / "tool-y")] is mounts[str(modules / "tool-x")] is False
+
+
+async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    greedy = scene.module("tool-x", permissions={"write": [str(scene.place.folder)]})
+    with pytest.raises(PlanError) as refused:
+        await confinements.decide([greedy])
+    assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]
+
+
+async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    modules = [scene.module("tool-x"), scene.module("tool-y")]
+    await confinements.decide(modules)
+    ((told),) = scene.confined
+    assert [entry for entry, _ in told] == [entry for entry, _ in modules]
+    assert [confinement for _, confinement in told] == [confinements.of(entry).confinement for entry, _ in modules]
+
+
+async def test_a_change_to_what_other_programs_run_by_themselves_is_told_at_the_end(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    hooks = scene.place.working_dir / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    (hooks.parent / "config").touch()
+    (hooks.parent / "HEAD").write_text("ref: refs/heads/main\n")
+    await confinements.decide([scene.module("tool-x", permissions={"write": ["."]})])
+    assert confinements.changes() == ()
+    (hooks / "post-checkout").touch(0o755)
+    (change,) = confinements.changes()
+    assert str(hooks.parent) in change and change.endswith("during the run")
+
+
+def test_why_a_level_cannot_be_had_is_told_without_pythons_words() -> None:
+    found = Unreached("ns", "namespaces", 1, "PermissionError: [Errno 1] clone: Operation not permitted (EPERM)")
+    failure = failure_of(found, Machine.look({}))
+    assert (failure.step, failure.reason) == ("namespaces", "clone: Operation not permitted (EPERM)")
