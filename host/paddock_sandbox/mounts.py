@@ -150,6 +150,7 @@ class NewRoot:
             self._root = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
             _attach(self._root, os.open("/", os.O_PATH | os.O_CLOEXEC))
             os.fchdir(self._root)
+        self._sealed_later = [self._root]
         self._write_account_files()
         self.missing = self._attach_system()
         for device, tree in zip(DEVICES, open_trees(DEVICES), strict=True):
@@ -177,8 +178,9 @@ class NewRoot:
     def enter(self) -> None:
         """Allow no more changes, and leave the old root: for this process and every other that has it."""
         with _naming("seal the new root"):
-            _set_attributes(self._root, _RDONLY | _NOSUID | _NODEV | _NOEXEC, below=False)
-            os.close(self._root)
+            for tree in self._sealed_later:
+                _set_attributes(tree, _RDONLY | _NOSUID | _NODEV | _NOEXEC, below=False)
+                os.close(tree)
         with _naming("pivot_root"):
             call("pivot_root", b".", b".")
             call("umount2", b".", _MNT_DETACH)
@@ -233,6 +235,7 @@ class NewRoot:
             return self._find(relative)
         except FileNotFoundError:
             pass
+        self._make_way_through_shared_folders(relative)
         parent = os.path.dirname(relative)
         if parent:
             os.makedirs(parent, 0o755, exist_ok=True)  # below the working directory, which is the new root
@@ -241,6 +244,20 @@ class NewRoot:
         else:
             os.close(os.open(relative, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         return self._find(relative)
+
+    def _make_way_through_shared_folders(self, relative: str) -> None:
+        """Have what lies between such a folder and a mount in it be as read-only as the root.
+
+        Or what a module wrote beside a granted folder would seem to be kept, and be gone with the module.
+        """
+        for shared in SHARED_FOLDERS:
+            first, _, rest = relative.removeprefix(shared[1:] + "/").partition("/")
+            place = f"{shared[1:]}/{first}"
+            if rest and relative.startswith(place + "/") and not os.path.lexists(place):
+                between = _file_system("tmpfs", {"mode": "0755", "size": "1m"}, _NOSUID | _NODEV)
+                os.mkdir(place, 0o755)
+                _attach(between, self._find(place))
+                self._sealed_later.append(between)
 
     def _find(self, relative: str) -> int:
         return _open(self._root, relative, os.O_PATH, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
