@@ -14,10 +14,11 @@ from pathlib import Path
 from paddock.errors import LaunchError
 from paddock.process.launcher import LaunchSpec
 from paddock_sandbox.mounts import DEVICES
-from paddock_sandbox.profile import Mount
+from paddock_sandbox.profile import Mount, SandboxProfile
 
 _PROGRAM = "bwrap"
 _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: what is found there decides how modules are shut in
+_WAY_BYTES = 1 << 20  # room for folders
 _LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where nobody else is
 
 
@@ -46,9 +47,22 @@ def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
         arguments += ("--dev-bind", device, device)
     for place, target in _LINKS.items():
         arguments += ("--symlink", target, place)
+    ways = _ways_through(profile)
+    for way in ways:
+        arguments += ("--size", str(_WAY_BYTES), "--tmpfs", way)
     for mount in (_interpreter(spec.runtime.interpreter), *profile.mounts):
         arguments += ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
-    return (program, *arguments, "--remount-ro", "/", "--chdir", "/", "--")
+    for sealed in (*ways, "/"):
+        arguments += ("--remount-ro", sealed)
+    return (program, *arguments, "--chdir", "/", "--")
+
+
+def _ways_through(profile: SandboxProfile) -> list[str]:
+    """Return what lies between the private folder and the mounts in it, which is to be as read-only as the root."""
+    inside = profile.scratch + "/"
+    below = [mount.target.removeprefix(inside) for mount in profile.mounts if mount.target.startswith(inside)]
+    firsts = dict.fromkeys(path.partition("/")[0] for path in below if "/" in path)
+    return [inside + first for first in firsts if first not in below]
 
 
 def _interpreter(path: Path) -> Mount:
