@@ -26,7 +26,12 @@ def apart(act, sources=()):
     ours, theirs = socket.socketpair()
     outer = namespaces.unused_id() if os.geteuid() == 0 else None
     ids = os.getuid(), os.getgid()
-    child = namespaces.fork_into_new()
+    try:
+        child = namespaces.fork_into_new()
+    except OSError as error:
+        ours.close()
+        theirs.close()
+        return kind_of(error)
     if child == 0:
         ours.close()
         theirs.sendall(json.dumps(grown(theirs, act, ids if outer is None else None, sources)).encode())

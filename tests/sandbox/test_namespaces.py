@@ -152,7 +152,7 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
-    refused = run(program, user="ordinary", imports=_NAMESPACES)
+    refused = run_apart(program, user="ordinary")
     assert refused == ["EPERM", "/proc/self/uid_map: Operation not permitted"]
 
 
@@ -214,7 +214,7 @@ os.waitpid(child, 0)
 def test_a_spare_id_is_in_the_upper_half_of_a_containers() -> None:
     needs_root()
     program = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + _IN_A_CONTAINER
-    told = run(program, 65536, user="root", imports=_NAMESPACES)
+    told = run_apart(program, 65536, user="root")
     assert len(set(told)) > 1
     assert all(1 << 15 <= spare < (1 << 16) - 1 for spare in told)
 
@@ -222,7 +222,7 @@ def test_a_spare_id_is_in_the_upper_half_of_a_containers() -> None:
 def test_without_ids_to_spare_none_is_taken() -> None:
     needs_root()
     program = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + _IN_A_CONTAINER
-    told = run(program, 1, user="root", imports=_NAMESPACES)
+    told = run_apart(program, 1, user="root")
     assert told == "this user namespace has no ids to spare for workers"
 
 
@@ -247,14 +247,14 @@ made = maps(namespaces.user_namespace(1000, 200000))
 tell([*made, open(f"/proc/self/task/{{os.getpid()}}/children").read()])
 """
     only = [[1000, 200000, 1]]
-    assert run(program, user="root", imports=_NAMESPACES) == [only, only, ""]
+    assert run_apart(program, user="root") == [only, only, ""]
 
 
 @pytest.mark.parametrize("group", [0, 50, 1000])
 def test_an_owners_namespace_has_every_group_once_one_is_named(group: int) -> None:
     needs_root()
     program = f"{_MAPS}\ntell([maps(namespaces.user_namespace(1000, 200000, given)), maps()])"
-    (users, groups), (_, all_groups) = run(program, group, user="root", imports=_NAMESPACES)
+    (users, groups), (_, all_groups) = run_apart(program, group, user="root")
     assert users == [[1000, 200000, 1]]
     assert [group, 200000, 1] in groups
     others = [line for line in groups if line != [group, 200000, 1]]
@@ -269,7 +269,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.close(namespaces.user_namespace(0, 200000))
 tell(outcome(os.waitpid, -1, os.WNOHANG))
 """
-    assert run(program, user="root", imports=_NAMESPACES) == "ECHILD"
+    assert run_apart(program, user="root") == "ECHILD"
 
 
 def test_an_owners_namespace_that_is_refused_leaves_no_process() -> None:
@@ -279,5 +279,5 @@ try:
 except OSError as error:
     tell([errno.errorcode[error.errno], error.strerror.split("/")[-1], outcome(os.waitpid, -1, os.WNOHANG)])
 """
-    refused = run(program, user="ordinary", imports=_NAMESPACES)
+    refused = run_apart(program, user="ordinary")
     assert refused == ["EPERM", f"uid_map: {os.strerror(errno.EPERM)}", "ECHILD"]
