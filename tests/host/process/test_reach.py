@@ -103,7 +103,7 @@ async def test_a_level_whose_worker_could_get_out_cannot_be_had(
     found = reach.findings["landlock"]
     assert isinstance(found, Unreached)
     assert (found.step, found.errno) == ("self-check", 0)
-    assert "unshare" in found.reason
+    assert "memfd" in found.reason
 
 
 async def test_finding_out_can_be_given_up_while_a_worker_is_ended(
