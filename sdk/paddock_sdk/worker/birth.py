@@ -75,7 +75,7 @@ class Unborn:
         lines.register(self._to_worker, 0)
         return bool(lines.poll(0))
 
-    def become(self, request: dict[str, Any], fds: Sequence[int]) -> None:
+    def become(self, request: dict[str, Any], profile: SandboxProfile, fds: Sequence[int]) -> None:
         """Hand over the request and the worker's descriptors, the lifeline last; answers come over that from then on.
 
         Raises:
@@ -86,7 +86,7 @@ class Unborn:
             report(lifeline, {"cgroup": self._group.as_dict()})  # the host sees to its end from here on
             self._group = None
         try:
-            self._tell_worker(request, _without(self.shared, request), fds)
+            self._tell_worker(request, _without(self.shared, profile), fds)
             socket.send_fds(self._to_init, [_SOMETHING], [lifeline])
         except BaseException:
             self.abandon()
@@ -196,12 +196,19 @@ def _be_worker(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
         if isinstance(root, OSError):
             raise root
         profile = SandboxProfile.from_dict(request["profile"])
-        _finish(root, profile, _without(shared, request), trees if ids is None else None)
+        _finish(root, profile, _without(shared, profile), trees if ids is None else None)
     except BaseException as error:
         report_failure(lifeline, "file system", error)
         os._exit(FAILED_BEFORE_ENTRY)
     entrance.cross(
-        request, init=os.getppid(), rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline, missing=root.missing
+        request["entry"],
+        profile,
+        init=os.getppid(),
+        rpc=rpc,
+        stdout=stdout,
+        stderr=stderr,
+        lifeline=lifeline,
+        missing=root.missing,
     )
 
 
@@ -222,9 +229,9 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
     root.enter()
 
 
-def _without(shared: Sequence[Mount], request: dict[str, Any]) -> list[Mount]:
-    """Return the mounts of a request that are not made yet, in their order."""
-    return [mount for mount in SandboxProfile.from_dict(request["profile"]).mounts if mount not in shared]
+def _without(shared: Sequence[Mount], profile: SandboxProfile) -> list[Mount]:
+    """Return the mounts of a profile that are not made yet, in their order."""
+    return [mount for mount in profile.mounts if mount not in shared]
 
 
 def _told(line: socket.socket) -> tuple[Any, list[int]]:
@@ -249,7 +256,9 @@ def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int, cgroups: dict
         request = with_group(request, groups, lifeline)
         init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
     try:
-        Unborn((), groups).become(request, (rpc, stdout, stderr, lifeline))
+        Unborn((), groups).become(
+            request, SandboxProfile.from_dict(request["profile"]), (rpc, stdout, stderr, lifeline)
+        )
     except BaseException as error:
         report_failure(lifeline, "namespaces", error)
         os._exit(FAILED_BEFORE_ENTRY)

@@ -40,7 +40,8 @@ def warm_up() -> None:
 
 
 def cross(
-    request: dict[str, Any],
+    entry: str,
+    profile: SandboxProfile,
     *,
     init: int,
     rpc: int,
@@ -49,7 +50,7 @@ def cross(
     lifeline: int,
     missing: Sequence[str] = (),
 ) -> NoReturn:
-    """Take every step up to the entry, say `ready`, run the entry and end the process.
+    """Take every step up to the entry, `module:function`, say `ready`, run it and end the process.
 
     `init` is the parent; `missing` is what the file system it made lacks. What only this worker may know, its
     environment above all, is the first thing to come over `rpc`: a template that had seen it would hand it on, in
@@ -58,7 +59,6 @@ def cross(
     step = "particulars"
     try:
         particulars = _read_particulars(rpc)
-        profile = SandboxProfile.from_dict(request["profile"])
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
             ("new session", os.setsid),
             ("signals", _take_signals),
@@ -82,7 +82,7 @@ def cross(
         step = "working directory"
         working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
-        entry = _load(request["entry"])
+        serve = _load(entry)
         gc.enable()
         step = "ready"
         ready = {
@@ -97,7 +97,7 @@ def cross(
         os._exit(FAILED_BEFORE_ENTRY)
     code = 1
     try:
-        code = _run_entry(entry, rpc, particulars["name"])
+        code = _run_entry(serve, rpc, particulars["name"])
     finally:
         # The frames below belong to the init and the template; nothing may return or raise into them.
         os._exit(code)

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from paddock_sandbox import capabilities, prctl
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.profile import SandboxProfile
 from paddock_sdk.worker import entrance
 from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, report, report_failure
 
@@ -39,7 +40,10 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
             Cgroup.from_dict(request["cgroup"]).place(init)
         worker = os.fork()
         if worker == 0:
-            entrance.cross(request, init=init, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
+            profile = SandboxProfile.from_dict(request["profile"])
+            entrance.cross(
+                request["entry"], profile, init=init, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline
+            )
         see_to_the_end(worker, lifeline)
     except BaseException as error:  # nobody else is left to report it or to end the tree
         give_up(lifeline, error)

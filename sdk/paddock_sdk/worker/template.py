@@ -30,7 +30,7 @@ from paddock_sdk.worker import birth, init
 from paddock_sdk.worker.lifeline import report, report_failure
 
 _FDS = 4  # rpc, stdout, stderr, lifeline
-_QUIET_MS = 3  # a worker that has just been started has the processor to itself
+_QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
 def serve(
@@ -138,7 +138,7 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
     profile = SandboxProfile.from_dict(request["profile"])
     try:
         if profile.level == "ns":
-            nursery.take(profile).become(request, fds)
+            nursery.take(profile).become(request, profile, fds)
         else:
             request = birth.with_group(request, nursery.groups, lifeline)
             if namespaces.fork_plainly() == 0:
