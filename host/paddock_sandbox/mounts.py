@@ -108,10 +108,6 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
                     raise
 
 
-def _is_for_everybody(info: os.stat_result) -> bool:
-    return bool(info.st_mode & stat.S_IROTH) and stat.S_ISREG(info.st_mode)
-
-
 class OwnerMaps:
     """User namespaces that show one owner's files as the worker's; `own` is the worker's, which shows root's so."""
 

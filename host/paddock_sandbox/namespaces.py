@@ -7,6 +7,7 @@ an id that nobody else has, because a process that stays root outside keeps root
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import signal
@@ -80,7 +81,7 @@ def unused_id() -> int:
     """
     for first, last in _candidates(_ranges("uid")):
         return first + secrets.randbelow(last - first + 1)
-    raise OSError(1, "this user namespace has no ids to spare for workers")
+    raise OSError(errno.EPERM, "this user namespace has no ids to spare for workers")
 
 
 def _candidates(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

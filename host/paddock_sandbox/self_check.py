@@ -43,7 +43,7 @@ def run(*, parent: int, descriptors: Iterable[int]) -> dict[str, str]:
         **{name: partial(_read, path) for name, path in _OUTSIDE.items()},
         **{f"socket {name}": partial(_socket, family) for name, family in _FAMILIES.items()},
         "signal the parent": lambda: os.kill(parent, 0),
-        "change the parent's limits": lambda: call("prlimit64", parent, 7, None, None),
+        "change the parent's limits": lambda: call("prlimit64", parent, resource.RLIMIT_NOFILE, None, None),
         "list the keyring": lambda: call("keyctl", _KEYCTL_GET_KEYRING_ID, -3, 0, 0, 0),
         "unshare": lambda: call("unshare", _CLONE_NEWUSER),
         "clone3": lambda: call("clone3", None, 0),
@@ -66,7 +66,7 @@ def run(*, parent: int, descriptors: Iterable[int]) -> dict[str, str]:
 
 # What every system has and no module is granted.
 _OUTSIDE: Final[Mapping[str, str]] = {
-    "read the parent's environment": "/proc/1/environ",
+    "read the first process's environment": "/proc/1/environ",
     "read the kernel's settings": "/proc/sys/kernel/hostname",
     "list devices": "/sys/class",
     "read the password file": "/etc/shadow",

@@ -13,7 +13,7 @@ from sandbox import apart
 from sandbox.subject import USERS, ground, run
 
 ACTS = (
-    *("read the parent's environment", "read the kernel's settings", "list devices", "read the password file"),
+    *("read the first process's environment", "read the kernel's settings", "list devices", "read the password file"),
     *(f"socket {family}" for family in ("unix", "inet", "inet6", "netlink", "vsock")),
     *("signal the parent", "change the parent's limits", "list the keyring", "unshare", "clone3", "setns", "mount"),
     *("ptrace", "process_vm_readv", "io_uring", "bpf", "perf_event_open", "userfaultfd", "open_by_handle_at", "memfd"),
@@ -174,10 +174,15 @@ def test_an_act_that_was_not_tried_is_a_breach(level: IsolationLevel) -> None:
         ("/etc/", {"read the password file"}),
         (
             "/",
-            {"read the password file", "list devices", "read the kernel's settings", "read the parent's environment"},
+            {
+                "read the password file",
+                "list devices",
+                "read the kernel's settings",
+                "read the first process's environment",
+            },
         ),
         ("/sys", {"list devices"}),
-        ("/proc", {"read the kernel's settings", "read the parent's environment"}),
+        ("/proc", {"read the kernel's settings", "read the first process's environment"}),
         ("/etc/shadow-", set()),
         ("/et", set()),
         ("/etc/shadow/below", set()),

@@ -135,7 +135,7 @@ def call(
 @paddock.command()
 @_JSON
 def demo(as_json: bool) -> int:
-    """Run a small job with five kinds of modules, three misbehaving ones beside them, and show what became of each."""
+    """Run a small job with five kinds of modules, six misbehaving ones beside them, and show what became of each."""
     from .demo_command import run_demo
 
     return run_demo(as_json=as_json)

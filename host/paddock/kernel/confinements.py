@@ -173,6 +173,8 @@ class Confinements:
         """Return, for people, what became of files in granted folders that other programs run by themselves."""
         reports = [watchlist.report() for watchlist in self._watchlists]
         lines = [f"{change.path} {change.what} during the run" for report in reports for change in report.changes]
+        if not all(report.is_complete for report in reports):
+            lines.append("a granted folder holds too much to look at all of it for such files")
         return tuple(dict.fromkeys(lines))
 
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:

@@ -131,7 +131,8 @@ class Hosting:
                 try:
                     await self._tasks.__aexit__(None, None, None)
                 finally:
-                    remove_private_folder(self._scratch)
+                    with anyio.CancelScope(shield=True):  # in a thread: modules may have left any number of files
+                        await anyio.to_thread.run_sync(remove_private_folder, self._scratch)
 
     async def _stop_modules(self) -> None:
         # The orchestrator first: what it still has to put in order, it does with the others' help.

@@ -183,7 +183,6 @@ def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLim
         "NOFILE": limits.open_files_max,
         "FSIZE": limits.file_size_max,
         "AS": addresses,
-        "CORE": 0,
         "MEMLOCK": _LOCKED_BYTES,
         "MSGQUEUE": 0,
     }

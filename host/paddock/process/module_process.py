@@ -172,10 +172,19 @@ class ModuleProcess:
         group = self._lifeline.cgroup
         if group is None:
             return None
-        readings = group.readings()
+        readings = None
         try:
+            readings = group.readings()
             if not group.remove(within=0):
-                self._loop.run_in_executor(None, group.remove, _REMOVAL_SECONDS)
+                self._loop.run_in_executor(None, self._remove_group, group)
+        except OSError as error:
+            _logger.warning("%s: its control group cannot be read or removed: %s", self.name, error)
+        return readings
+
+    def _remove_group(self, group: Cgroup) -> None:
+        """Wait, in a thread, for the kernel to let go of the group."""
+        try:
+            if not group.remove(_REMOVAL_SECONDS):
+                _logger.warning("%s: its control group is still in use, and stays", self.name)
         except OSError as error:
             _logger.warning("%s: its control group cannot be removed: %s", self.name, error)
-        return readings

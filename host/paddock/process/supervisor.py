@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from errno import EBUSY
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -200,7 +201,8 @@ class Supervisor:
             except OSError as error:
                 self.end(ExitReason.START, detail=f"limits: {error}")
                 process.rpc.close()
-                raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0) from error
+                hints = ["memory_max is less than its process uses already; allow it more"] * (error.errno == EBUSY)
+                raise LaunchError(self.spec.name, "limits", str(error), errno=error.errno or 0, hints=hints) from error
         return process
 
     def _ended(self, process: ModuleProcess, status: ExitStatus) -> None:

@@ -151,9 +151,9 @@ def _be_init(
     line: socket.socket, worker_line: socket.socket, shared: Sequence[Mount], doors: Sequence[int]
 ) -> NoReturn:
     """Be process 1: take on who it is, fork the worker, and do nothing but wait, so as to stay small."""
-    # First of all: a copy of another unborn's line, or of the host's socket, would keep it from ever closing.
-    close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
     try:
+        # First of all: a copy of another unborn's line, or of the host's socket, would keep it from ever closing.
+        close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
         enter(doors)  # before it forks; it takes a while, and nobody waits for it
         ids, _ = _told(line)
         if ids is None:

@@ -135,8 +135,8 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
     if threads != 1:
         report(lifeline, {"failed": {"step": "template has one thread", "errno": 0, "detail": f"it has {threads}"}})
         return
-    profile = SandboxProfile.from_dict(request["profile"])
     try:
+        profile = SandboxProfile.from_dict(request["profile"])
         if profile.level == "ns":
             nursery.take(profile).become(request, profile, fds)
         else:
@@ -144,7 +144,7 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
             if namespaces.fork_plainly() == 0:
                 control.detach()
                 init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)
-    except OSError as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         report_failure(lifeline, "namespaces", error)
 
 

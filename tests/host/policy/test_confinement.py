@@ -302,7 +302,6 @@ def test_limits_that_the_kernel_keeps_for_a_process_are_in_the_profile(scene: Sc
         "NOFILE": 99,
         "FSIZE": 5 << 20,
         "NPROC": 6,
-        "CORE": 0,
         "MSGQUEUE": 0,
         "MEMLOCK": 64 << 10,
         "AS": 4 * (64 << 20) + (1 << 30) + 4 * (72 << 20),

@@ -202,7 +202,6 @@ def shared(tmp_path: Path) -> Path:
     return folder
 
 
-@by(*EVERY_WAY)
 @pytest.mark.parametrize("end", ["stop", "abandon", "rpc"])
 async def test_a_whole_tree_is_dead_within_a_second(start: Launch, shared: Path, end: str) -> None:
     with fifo(shared / "fifo") as held:
@@ -346,7 +345,7 @@ def {function}(*arguments, **named):
 
 
 @pytest.mark.parametrize("step", _BROKEN_ROOT)
-@by(NS, NS_BY_EXEC)
+@by(NS)
 async def test_a_part_of_the_root_that_cannot_be_made_is_named(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
 ) -> None:
@@ -369,7 +368,7 @@ _HOLLOW = {
 
 
 @pytest.mark.parametrize("part", _HOLLOW)
-@by(NS, NS_BY_EXEC, BWRAP, LANDLOCK, LANDLOCK_BY_EXEC)
+@by(NS, BWRAP, LANDLOCK)
 async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, part: str
 ) -> None:

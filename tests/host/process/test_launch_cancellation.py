@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from host.process.conftest import children_of_this_process, descendants_of_this_process, open_fds
-from host.process.levels import BWRAP, LANDLOCK, NS, NS_BY_EXEC, Levels, Way
+from host.process.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
 from host.process.waiting import PATIENCE, ended, here
 from paddock.process import Launcher, LaunchSpec, ModuleProcess, TemplateLauncher
 from paddock.process.lifeline import Lifeline
@@ -24,7 +24,7 @@ async def only_these_live(pids: set[int]) -> None:
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
-@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 6, 10, 30, 100, 300, 1000])
+@pytest.mark.parametrize("turns", [0, 1, 2, 4, 10, 100, 1000])
 async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
     launcher: Launcher, spec: LaunchSpec, turns: int, native: bool
 ) -> None:
@@ -57,7 +57,7 @@ async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
     assert len(open_fds()) <= len(fds)
 
 
-@pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP, LANDLOCK], ids=str, indirect=True)
+@pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
 async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_nothing(
     levels: Levels, way: Way, scratch: Path
 ) -> None:
