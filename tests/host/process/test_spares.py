@@ -100,13 +100,13 @@ async def test_each_that_is_asked_for_is_followed_by_another(launch: Launch) -> 
 async def test_no_more_than_one_is_kept_ready(launch: Launch) -> None:
     processes = [await launch() for _ in range(3)]
     spare = await spare_beside(*processes)
-    await anyio.sleep(0.05)  # more than ten times what it waits before it makes one
+    await anyio.sleep(0.1)  # ten times what it waits before it makes one
     assert {*children_of(template())} == {spare, *(process.init_pid for process in processes)}
 
 
 async def test_none_is_made_before_somebody_wants_one(launch: Launch) -> None:
     process = await launch(level="none")
-    await anyio.sleep(0.05)
+    await anyio.sleep(0.1)
     assert children_of(template()) == [process.init_pid]
 
 
@@ -264,7 +264,7 @@ async def test_a_runtime_that_lies_where_the_private_folder_will_be_is_seen_all_
     packages = (*levels.runtime.packages, ("late", Path("/tmp/of-the-runtime")))
     runtime = beside(levels, packages=packages, mounts=(*levels.runtime.mounts, seen))
     assert await import_in(launch, "late", runtime=runtime, mounts=[seen]) == "ok"
-    await anyio.sleep(0.05)
+    await anyio.sleep(0.1)
     assert await import_in(launch, "late", runtime=runtime, mounts=[seen]) == "ok"
 
 
