@@ -321,8 +321,12 @@ _BROKEN_ROOT = {
 }
 
 
-@pytest.mark.parametrize("step", _BROKEN)
-@by(NS, LANDLOCK_BY_EXEC)
+@pytest.mark.parametrize(
+    ("way", "step"),
+    [*((NS, step) for step in _BROKEN), (NS_BY_EXEC, "seccomp"), (LANDLOCK_BY_EXEC, "Landlock")],
+    ids=str,
+    indirect=["way"],
+)
 async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str
 ) -> None:
