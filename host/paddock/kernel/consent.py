@@ -1,0 +1,72 @@
+"""What an operator is asked before a plan's modules are started, and the seam to whoever asks.
+
+A review is made of what the plan says and of what is known of its modules by reading; nothing of them has run. The
+answer is good for this review alone: it names the digest of the plan that was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from paddock.plan.permissions import Permissions
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleReview:
+    """What one module asks for, and what it would be given.
+
+    `granted` are the grants that the plan itself states, a line each; `needs_trust` those of them that count only once
+    the plan is accepted. An entry that states none has a proposal: `proposed` is what fits it, `proposed_lines` that in
+    words, `lacks` what the module goes without as things are.
+    """
+
+    name: str
+    kind: str
+    source: str
+    granted: tuple[str, ...] = ()
+    needs_trust: tuple[str, ...] = ()
+    proposed: Permissions | None = None
+    proposed_lines: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReview:
+    """The modules of one plan, `plan` as the person named it, `digest` of what was read."""
+
+    plan: str
+    digest: str
+    modules: tuple[ModuleReview, ...]
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether the plan states anything that takes an accepted plan."""
+        return any(module.needs_trust for module in self.modules)
+
+    @property
+    def has_proposals(self) -> bool:
+        """Whether any module would be given something that the plan does not state."""
+        return any(module.proposed_lines for module in self.modules)
+
+
+class Answer(Enum):
+    """What the operator says to a review."""
+
+    ACCEPT = "accept"
+    """Take the plan as trusted, and give each module what is proposed; remembered by the plan's digest."""
+
+    AS_IT_IS = "as it is"
+    """Give nothing that is proposed; what needs an accepted plan is refused."""
+
+    STOP = "stop"
+    """Start nothing."""
+
+
+class Consent(Protocol):
+    """Whoever can be asked: a person at a terminal, or an application."""
+
+    async def ask(self, review: PlanReview) -> Answer:
+        """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
+        ...
