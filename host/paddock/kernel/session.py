@@ -24,6 +24,7 @@ from paddock.errors import (
     PaddockError,
 )
 from paddock.kernel.confinements import OnConfined
+from paddock.kernel.consent import Consent
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
@@ -83,7 +84,9 @@ class Session:
         on_output: told of each line that a module prints.
         isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
             strongest that can be had by default.
-        trust_plan: accept what the plan asks for below the usual floor: a weaker isolation level.
+        trust_plan: accept all that the plan asks for, for this session.
+        grants: what modules are given beyond the plan: the name of a preset, by module.
+        consent: who is asked about a plan that was not accepted yet; without one, it is taken as it is.
         on_confined: told how each module will be shut in, before the first of them is started.
 
     Raises:
@@ -102,8 +105,12 @@ class Session:
         on_output: OnOutput | None = None,
         isolation: IsolationLevel | None = None,
         trust_plan: bool = False,
+        grants: Mapping[str, str] | None = None,
+        consent: Consent | None = None,
         on_confined: OnConfined | None = None,
     ) -> None:
+        self._grants = dict(grants or {})
+        self._consent = consent
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
         self._hosting = Hosting(
@@ -125,6 +132,10 @@ class Session:
     @property
     def session_id(self) -> str:
         return self._opened.session_id
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
+        return text
 
     @property
     def coordinator(self) -> ModuleCoordinator:
