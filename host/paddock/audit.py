@@ -1,0 +1,266 @@
+"""The record of what happened: one JSON object a line, in a file that is the user's alone.
+
+`record` never raises and never waits for anybody: what cannot be written is told once, in the log. A line is plain
+ASCII and bounded, so that text from modules stays inside the quotes around it; known secrets are masked before it is
+cut. About one module and event only so much is written for any length of time, lest a module push everything else out
+of the file; the next line says how many were left out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import math
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+import platformdirs
+
+_MAX_FILE_BYTES: Final = 16 << 20  # then it is set aside, and the one that was set aside before is gone
+_MAX_LINE_BYTES: Final = 8192  # small enough that a line is written in one piece
+_MAX_MASKED_CHARACTERS: Final = 65536  # of one text, before it is masked and cut; a module may name megabytes
+_CUTS: Final = (1000, 200, 40)  # characters of one text, each tried until the line fits
+_MAX_ITEMS: Final = 100  # of one list or table
+_MAX_DEPTH: Final = 6
+# Bytes about one module and event: as much at once as thousands of connections take, and at that rate later on it takes
+# a module days to fill both files.
+_BURST_BYTES: Final = 512 << 10
+_BYTES_PER_SECOND: Final = 200.0
+_OURS: Final = frozenset({"time", "session", "event", "left_out"})
+
+_log = logging.getLogger(__name__)
+
+
+def state_folder() -> Path:
+    """Return the folder of what this user's sessions leave for later, made for this user alone.
+
+    Raises:
+        OSError: it cannot be made, or it is somebody else's.
+    """
+    folder = platformdirs.user_state_path("paddock", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keep_to_oneself(folder)
+    return folder
+
+
+def keep_to_oneself(folder: Path) -> None:
+    """Have nobody else enter a folder of ours.
+
+    Raises:
+        OSError: it is none, or not ours.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        info = os.fstat(descriptor)
+        if info.st_uid != os.geteuid():
+            raise PermissionError(f"{folder} belongs to uid {info.st_uid}, and we are uid {os.geteuid()}")
+        if stat.S_IMODE(info.st_mode) & 0o077:
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+class AuditLog:
+    """The record of one session.
+
+    Args:
+        session: the id of the session, in every line.
+        path: the file; by default `audit.jsonl` in the user's state folder.
+        mask: returns a text with the secrets in it hidden.
+        clock: tells seconds, for the number of lines there may be.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        path: Path | None = None,
+        mask: Callable[[str], str] = str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._path = path
+        self._mask = mask
+        self._clock = clock
+        self._rates: dict[tuple[str, str], _Rate] = {}
+        self._lock = threading.Lock()
+        self._is_silent = False
+        self._is_torn = False
+        self._has_failed = False
+
+    @classmethod
+    def silent(cls) -> Self:
+        """Return one that records nothing."""
+        log = cls("")
+        log._is_silent = True
+        return log
+
+    def record(self, event: str, /, **facts: object) -> None:
+        """Write one line: what happened, as in `module.started`, and the facts about it.
+
+        `module` among the facts names the module that it is about. Facts cannot stand in for what is the log's own.
+        """
+        if self._is_silent:
+            return
+        try:
+            with self._lock:
+                self._record(event, facts)
+        except Exception as error:  # whatever is wrong with the record, what is recorded goes on
+            if not self._has_failed:
+                self._has_failed = True
+                _log.warning("the audit log cannot be written, and misses what happens from here on: %s", error)
+
+    def _record(self, event: str, facts: Mapping[str, object]) -> None:
+        rate = _Rate(self._clock())
+        if "module" in facts:
+            rate = self._rates.setdefault((str(facts["module"]), event), rate)
+        if not rate.admits(self._clock()):
+            rate.left_out += 1
+            return
+        line = self._line(event, facts, rate.left_out)
+        rate.spend(len(line))
+        self._write((self._lines_left_out() if event == "session.ended" else b"") + line)
+
+    def _lines_left_out(self) -> bytes:
+        lines = b""
+        for (module, event), rate in self._rates.items():
+            if rate.left_out:
+                lines += self._line("audit.left_out", {"module": module, "of": event}, rate.left_out)
+                rate.left_out = 0
+        return lines
+
+    def _line(self, event: str, facts: Mapping[str, object], left_out: int) -> bytes:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        head: dict[str, Any] = {"time": now, "session": self._session, "event": event}
+        if left_out:
+            head["left_out"] = left_out
+        own = {name: value for name, value in facts.items() if name not in _OURS}
+        for characters in _CUTS:
+            line = _encoded({**head, **_Plain(self._mask, characters).table(own, _MAX_DEPTH)})
+            if len(line) <= _MAX_LINE_BYTES:
+                return line
+        return _encoded({**head, "cut": sorted(own)[:_MAX_ITEMS]})
+
+    # -- the file --------------------------------------------------------------------------
+
+    def _write(self, lines: bytes) -> None:
+        if self._path is None:
+            self._path = state_folder() / "audit.jsonl"
+        descriptor = self._open(self._path)
+        try:
+            # A line that a full disk cut off is ended first, so that it spoils no other.
+            lines = b"\n" + lines if self._is_torn else lines
+            self._is_torn = os.write(descriptor, lines) < len(lines)
+        finally:
+            os.close(descriptor)
+        if self._is_torn:
+            raise OSError("there was no room for all of a line")
+
+    def _open(self, path: Path) -> int:
+        """Open the file to append to, a new one where the old one has grown too large."""
+        descriptor = _open_own(path)
+        try:
+            if os.fstat(descriptor).st_size < _MAX_FILE_BYTES or not _is_set_aside(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return _open_own(path)
+
+
+@dataclass(slots=True)
+class _Rate:
+    """How much may be written at the moment, and how many lines were too many since the last that was not."""
+
+    since: float
+    bytes: float = _BURST_BYTES
+    left_out: int = 0
+
+    def admits(self, now: float) -> bool:
+        self.bytes = min(float(_BURST_BYTES), self.bytes + (now - self.since) * _BYTES_PER_SECOND)
+        self.since = now
+        return self.bytes > 0
+
+    def spend(self, size: int) -> None:
+        self.bytes -= size
+        self.left_out = 0
+
+
+class _Plain:
+    """Brings facts into JSON's own types, in bounds."""
+
+    def __init__(self, mask: Callable[[str], str], characters: int) -> None:
+        self._mask = mask
+        self._characters = characters
+
+    def table(self, values: Mapping[Any, object], depth: int) -> dict[str, Any]:
+        items = list(values.items())[:_MAX_ITEMS]
+        return {self._text(str(key)): self._value(value, depth - 1) for key, value in items}
+
+    def _value(self, value: object, depth: int) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value) if value.bit_length() <= 64 else hex(value)[: self._characters]
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else None
+        if depth > 0 and isinstance(value, Mapping):
+            return self.table(value, depth)
+        if depth > 0 and isinstance(value, (list, tuple, set, frozenset)):
+            ordered = sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
+            return [self._value(item, depth - 1) for item in ordered[:_MAX_ITEMS]]
+        return self._text(str(value))
+
+    def _text(self, text: str) -> str:
+        # Masked before it is cut: half a secret would not be known for one.
+        shown = self._mask(text[:_MAX_MASKED_CHARACTERS])
+        return shown if len(shown) <= self._characters else shown[: self._characters] + "…"
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line).replace("\x7f", "\\u007f").encode("ascii") + b"\n"
+
+
+def _open_own(path: Path) -> int:
+    """Open a file of ours to append to it; it is made if it is missing.
+
+    Raises:
+        OSError: it is a link, no ordinary file, or somebody else's.
+    """
+    # Not blocking: a fifo in its place would hold the host until somebody reads it.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
+            raise PermissionError(f"{path} is no file of ours")
+        if stat.S_IMODE(info.st_mode) & 0o077:
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_set_aside(path: Path, descriptor: int) -> bool:
+    """Give a file that is full another name, unless another host is at it; return whether there is a new one to open.
+
+    Who still has the old one open writes the last lines there: nothing is lost either way.
+    """
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                os.replace(path, path.with_name(path.name + ".1"))
+        return True
+    return False

@@ -1,0 +1,279 @@
+"""The audit log: what is in its lines and what never is, where it is, and what becomes of it when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock import audit
+from paddock.audit import AuditLog, keep_to_oneself, state_folder
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+def test_a_line_says_when_in_which_session_and_what(path: Path) -> None:
+    AuditLog("s-1", path=path).record("module.started", module="tool-x", level="ns", grants=["read /a"])
+    (line,) = lines_of(path)
+    assert list(line) == ["time", "session", "event", "module", "level", "grants"]
+    assert line["session"] == "s-1" and line["event"] == "module.started" and line["grants"] == ["read /a"]
+    assert line["time"].endswith("Z")
+    assert datetime.fromisoformat(line["time"]).utcoffset() == timedelta(0)
+
+
+def test_by_default_it_is_in_the_users_state_folder_and_nobody_elses(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        AuditLog("s").record("session.started")
+    finally:
+        os.umask(before)
+    file = Path.home() / ".local/state/paddock/audit.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_folder_and_a_file_that_others_could_read_are_closed_to_them(path: Path) -> None:
+    folder = state_folder()
+    folder.chmod(0o755)
+    (folder / "audit.jsonl").touch(0o644)
+    AuditLog("s").record("session.started")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "audit.jsonl").stat().st_mode) == 0o600
+
+
+def test_the_silent_one_writes_nothing() -> None:
+    AuditLog.silent().record("session.started")
+    assert not (Path.home() / ".local").exists()
+
+
+def test_lines_of_sessions_side_by_side_are_each_whole(path: Path) -> None:
+    def write(session: str) -> None:
+        log = AuditLog(session, path=path)
+        for number in range(200):
+            log.record("denial", target="t" * 500, number=number)
+
+    writers = [threading.Thread(target=write, args=(f"s-{number}",)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(20)
+    lines = lines_of(path)
+    assert len(lines) == 800
+    for session in range(4):
+        assert [line["number"] for line in lines if line["session"] == f"s-{session}"] == list(range(200))
+
+
+# -- text from modules ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        'x"}\n{"event": "session.ended"}',
+        "\x1b[2J\x1b]0;t\x07\r",
+        "\x7f\x9b2J",
+        "\u202e\u2028\u2029\ufeff",
+        "\udc80\ud800",
+        "\0",
+    ],
+)
+@pytest.mark.parametrize("place", ["value", "key", "item"])
+def test_text_stays_inside_its_quotes_whatever_it_is(path: Path, hostile: str, place: str) -> None:
+    facts: dict[str, Any] = {"value": hostile, "key": {hostile: 1}, "item": [[hostile]]}
+    log = AuditLog("s", path=path)
+    log.record("denial", module="tool-x", fact=facts[place])
+    log.record("session.ended")
+    raw = path.read_bytes()
+    assert raw.count(b"\n") == 2
+    assert all(0x20 <= byte < 0x7F for byte in raw.replace(b"\n", b""))
+    assert lines_of(path)[0]["fact"] == facts[place]
+
+
+def test_facts_cannot_stand_in_for_what_is_the_logs_own(path: Path) -> None:
+    AuditLog("s", path=path).record("denial", event="session.ended", time="never", session="other", left_out=7, self=1)
+    (line,) = lines_of(path)
+    assert (line["event"], line["session"], line["self"]) == ("denial", "s", 1)
+    assert line["time"] != "never" and "left_out" not in line
+
+
+@pytest.mark.parametrize(
+    "huge",
+    [
+        "x" * 10_000_000,
+        ["x" * 2000] * 1000,
+        {f"k{number}": "\u202e" * 2000 for number in range(1000)},
+        [[[[[[[[[["deep"]]]]]]]]]],
+        [["x" * 300] * 100] * 100,
+        10**4000,
+    ],
+    ids=["text", "list", "table", "deep", "wide", "number"],
+)
+def test_a_line_is_bounded_whatever_the_facts_are(path: Path, huge: object) -> None:
+    AuditLog("s", path=path).record("denial", module="tool-x", fact=huge)
+    assert path.stat().st_size <= 8192
+    (line,) = lines_of(path)
+    assert line["event"] == "denial"
+
+
+def test_values_that_json_does_not_have_are_written_as_what_comes_close(path: Path) -> None:
+    AuditLog("s", path=path).record("x", nan=float("nan"), path=Path("/a"), names={"b", "a"}, pair=(1, None), yes=True)
+    (line,) = lines_of(path)
+    del line["time"], line["session"], line["event"]
+    assert line == {"nan": None, "path": "/a", "names": ["a", "b"], "pair": [1, None], "yes": True}
+
+
+def test_secrets_are_masked_also_where_a_text_is_cut_in_the_middle_of_one(path: Path) -> None:
+    secret = "sk-0123456789abcdef"
+
+    def mask(text: str) -> str:
+        return text.replace(secret, "***")
+
+    padding = "x" * 990
+    AuditLog("s", path=path, mask=mask).record("denial", target=padding + secret, keys={secret: [secret]})
+    assert b"sk-0" not in path.read_bytes()
+    AuditLog("s", path=path).record("denial", target=padding + secret)
+    assert b"sk-0" in path.read_bytes()
+
+
+# -- how much ------------------------------------------------------------------------------
+
+
+def test_a_module_that_floods_is_counted_and_pushes_nobody_else_out(path: Path) -> None:
+    now = 0.0
+    log = AuditLog("s", path=path, clock=lambda: now)
+    for number in range(20_000):
+        log.record("denial", module="tool-flood", target="x" * 500, number=number)
+    written = path.stat().st_size
+    assert written < 600_000
+    log.record("connection", module="tool-flood", host="a")
+    log.record("denial", module="tool-quiet", target="y")
+    assert [line["module"] for line in lines_of(path)[-2:]] == ["tool-flood", "tool-quiet"]
+    told = len(lines_of(path)) - 2
+    now = 60.0
+    log.record("denial", module="tool-flood", target="z")
+    assert lines_of(path)[-1]["left_out"] == 20_000 - told
+    log.record("denial", module="tool-flood", target="z")
+    assert "left_out" not in lines_of(path)[-1]
+
+
+def test_what_was_left_out_is_said_when_the_session_ends(path: Path) -> None:
+    log = AuditLog("s", path=path, clock=lambda: 0.0)
+    for _ in range(2000):
+        log.record("denial", module="tool-flood", target="x" * 500)
+    told = len(lines_of(path))
+    log.record("session.ended")
+    left_out, ended = lines_of(path)[-2:]
+    assert ended["event"] == "session.ended"
+    assert (left_out["event"], left_out["module"], left_out["of"]) == ("audit.left_out", "tool-flood", "denial")
+    assert left_out["left_out"] == 2000 - told > 0
+
+
+def test_a_full_file_is_set_aside_and_one_older_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", 2000)
+    logs = [AuditLog("a", path=path), AuditLog("b", path=path)]
+    for number in range(60):
+        logs[number % 2].record("denial", number=number)
+        assert path.stat().st_size < 2200
+    older = path.with_name("audit.jsonl.1")
+    numbers = [line["number"] for line in [*lines_of(older), *lines_of(path)]]
+    assert numbers == list(range(numbers[0], 60)) and len(numbers) > 20
+    assert sorted(os.listdir(path.parent)) == ["audit.jsonl", "audit.jsonl.1"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_was_taken_away_is_made_again(path: Path) -> None:
+    log = AuditLog("s", path=path)
+    log.record("session.started")
+    path.unlink()
+    log.record("session.ended")
+    assert [line["event"] for line in lines_of(path)] == ["session.ended"]
+
+
+# -- what goes wrong -----------------------------------------------------------------------
+
+
+def _a_link(path: Path) -> None:
+    (path.parent / "elsewhere").touch()
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def _a_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _no_folder(path: Path) -> None:
+    path.parent.rmdir()
+
+
+@pytest.mark.parametrize("spoil", [_a_link, _a_fifo, _a_folder, _no_folder])
+def test_what_cannot_be_written_is_told_once_and_stops_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "state" / "audit.jsonl"
+    path.parent.mkdir()
+    spoil(path)
+    log = AuditLog("s", path=path)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            log.record("session.started")
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the audit log cannot be written, and misses what happens from here on"
+    ]
+    assert not (path.parent / "elsewhere").exists() or not (path.parent / "elsewhere").read_bytes()
+
+
+def test_a_mask_that_fails_writes_nothing_unmasked(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def mask(text: str) -> str:
+        raise RuntimeError("no mask")
+
+    AuditLog("s", path=path, mask=mask).record("denial", target="sk-1")
+    assert not path.exists() and len(caplog.records) == 1
+
+
+def test_a_line_that_found_no_room_spoils_no_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = AuditLog("s", path=path)
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, data[:20]))
+    log.record("denial", target="x")
+    monkeypatch.setattr(os, "write", whole)
+    log.record("session.ended")
+    _, last = path.read_bytes().splitlines()
+    assert json.loads(last)["event"] == "session.ended"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = state_folder()
+    AuditLog("s").record("session.started")
+    os.chown(folder, 12345, 12345)
+    folder.chmod(0o777)
+    AuditLog("s").record("session.ended")
+    assert "belongs to uid 12345" in caplog.text
+    assert [line["event"] for line in lines_of(folder / "audit.jsonl")] == ["session.started"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o777
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    keep_to_oneself(tmp_path)
+    with pytest.raises(OSError):
+        keep_to_oneself(tmp_path / "link")
