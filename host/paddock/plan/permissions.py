@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address, ip_network
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from .net_rule import NetRule
 from .problems import NotAcceptedError, type_text
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_HOST = re.compile(
-    r"(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-)
-_BRACKETED = re.compile(r"\[(?P<address>[0-9A-Fa-f:.]+)\](?::(?P<port>.*))?")
-_LAST_LABEL_IS_A_NUMBER = re.compile(r"(?:.*\.)?(?:0[xX][0-9A-Fa-f]*|[0-9]+)")
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
-
-_NET_ACCEPTED = "net takes `host`, `host:port`, `*.suffix`, an IP address or a network such as `10.0.0.0/8`"
 
 
 def _listed(value: object) -> object:
@@ -55,27 +48,7 @@ def _check_path(value: str) -> None:
 
 
 def _check_net(value: str) -> None:
-    if "://" in value:
-        raise NotAcceptedError(f"`{value}` is an address with a scheme", _NET_ACCEPTED)
-    bracketed = _BRACKETED.fullmatch(value)
-    if bracketed:
-        host, port = bracketed["address"], bracketed["port"]
-    elif value.count(":") == 1:
-        host, _, port = value.partition(":")
-    else:
-        host, port = value, None  # a bare IPv6 address has many colons and no port
-    if port is not None and not (re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
-        raise NotAcceptedError(f"`{value}` has no port between 1 and 65535 after the colon", _NET_ACCEPTED)
-    try:
-        if "/" in host:
-            ip_network(host)
-        else:
-            ip_address(host)
-        return
-    except ValueError:
-        # A name that ends in a number is an address in disguise: resolvers read `127.1` and `0x7f.1` as 127.0.0.1.
-        if len(host) > 253 or not _HOST.fullmatch(host) or _LAST_LABEL_IS_A_NUMBER.fullmatch(host):
-            raise NotAcceptedError(f"`{value}` is not understood", _NET_ACCEPTED) from None
+    NetRule.parse(value)
 
 
 def _check_env(value: str) -> None:

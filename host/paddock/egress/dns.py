@@ -1,0 +1,177 @@
+"""Answer the name lookups of one module: granted names have an address of the host's making, others do not exist.
+
+One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so a lookup carries nothing away.
+Only IPv4 addresses are told: whatever else is asked about a granted name has an empty answer, upon which clients go on to ask for that (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import IPv4Address
+from typing import Final
+
+from paddock.plan.host_name import HostNameError, parse_host
+
+MAX_DATAGRAM_BYTES: Final = 512  # RFC 1035; a query has at most half of that
+TTL: Final = 30  # seconds; addresses are the same for longer than that, a client that asks again costs little
+
+Lookup = Callable[[str], IPv4Address | None]
+
+_HEADER: Final = struct.Struct(">HHHHHH")
+_FIXED: Final = struct.Struct(">HHIH")  # of a record after its name: type, class, TTL, length of its data
+_QUESTION: Final = struct.Struct(">HH")
+_POINTER_TO_QUESTION: Final = b"\xc0\x0c"
+
+_IS_REPLY: Final = 0x8000
+_OPCODE: Final = 0x7800
+_ECHOED: Final = 0x7910  # opcode, recursion desired, checking disabled
+_RECURSION_AVAILABLE: Final = 0x0080
+
+_TYPE_A: Final = 1
+_TYPE_OPT: Final = 41
+_CLASS_IN: Final = 1
+_MAX_NAME_BYTES: Final = 255
+_MAX_LABEL_BYTES: Final = 63
+_REVERSE: Final = (".in-addr.arpa", ".ip6.arpa")
+
+
+class _Code(IntEnum):
+    """What came of a query; those above 15 need EDNS to be told."""
+
+    NO_ERROR = 0
+    MALFORMED = 1
+    NO_SUCH_NAME = 3
+    NOT_IMPLEMENTED = 4
+    REFUSED = 5
+    BAD_VERSION = 16
+
+
+class _MalformedError(Exception):
+    """The datagram is no query that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A `reply` to send; `name` is what was asked for, if that can be the name of a host, `known` whether it exists."""
+
+    reply: bytes
+    name: str | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    labels: tuple[bytes, ...]
+    kind: int
+    rdclass: int
+    question: bytes  # as it was sent: clients check that capitals come back as they were
+    edns_version: int | None
+
+
+def answer(datagram: bytes, lookup: Lookup) -> Answer | None:
+    """Return the answer to a datagram; None if it deserves none: what is no query is met with silence.
+
+    `lookup` tells the address of a name, as `parse_host` spells it, or None for one that is not to exist.
+    """
+    if len(datagram) < _HEADER.size:
+        return None
+    identity, flags, *_ = _HEADER.unpack_from(datagram)
+    if flags & _IS_REPLY:
+        return None
+    if flags & _OPCODE:
+        return Answer(_reply(identity, flags, _Code.NOT_IMPLEMENTED))
+    try:
+        query = _read(datagram)
+    except _MalformedError:
+        return Answer(_reply(identity, flags, _Code.MALFORMED))
+    if query.edns_version:
+        return Answer(_reply(identity, flags, _Code.BAD_VERSION, query))
+    if query.rdclass != _CLASS_IN:
+        return Answer(_reply(identity, flags, _Code.REFUSED, query))
+    name, address = _address_of(query.labels, lookup)
+    if address is None:
+        return Answer(_reply(identity, flags, _Code.NO_SUCH_NAME, query), name)
+    told = address if query.kind == _TYPE_A else None
+    return Answer(_reply(identity, flags, _Code.NO_ERROR, query, told), name, known=True)
+
+
+def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, IPv4Address | None]:
+    # A dot within a label would make another name of it.
+    if any(b"." in label for label in labels):
+        return None, None
+    text = b".".join(labels).decode("latin-1")
+    if text.lower().endswith(_REVERSE):
+        return None, None
+    try:
+        host = parse_host(text)
+    except HostNameError:
+        return None, None
+    if isinstance(host, str):
+        return host, lookup(host)
+    # Either `localhost`, which is itself everywhere, or the text of an address, which is no name.
+    return (text, host) if labels[-1].lower() == b"localhost" and isinstance(host, IPv4Address) else (None, None)
+
+
+def _reply(
+    identity: int, flags: int, code: _Code, query: _Query | None = None, told: IPv4Address | None = None
+) -> bytes:
+    has_edns = query is not None and query.edns_version is not None
+    reply_flags = _IS_REPLY | flags & _ECHOED | _RECURSION_AVAILABLE | code & 0xF
+    parts = [_HEADER.pack(identity, reply_flags, int(query is not None), int(told is not None), 0, int(has_edns))]
+    if query is not None:
+        parts.append(query.question)
+    if told is not None:
+        parts += [_POINTER_TO_QUESTION, _FIXED.pack(_TYPE_A, _CLASS_IN, TTL, 4), told.packed]
+    if has_edns:
+        # No options, version 0, no DNSSEC. The class is how much may be sent here, the TTL has the code's upper bits.
+        parts += [b"\0", _FIXED.pack(_TYPE_OPT, MAX_DATAGRAM_BYTES, code >> 4 << 24, 0)]
+    return b"".join(parts)
+
+
+def _read(datagram: bytes) -> _Query:
+    if len(datagram) > MAX_DATAGRAM_BYTES:
+        raise _MalformedError
+    _, _, questions, answers, authorities, additional = _HEADER.unpack_from(datagram)
+    if questions != 1 or answers or authorities or additional > 1:
+        raise _MalformedError
+    labels, at = _name(datagram, _HEADER.size)
+    end = at + _QUESTION.size
+    if len(datagram) < end:
+        raise _MalformedError
+    kind, rdclass = _QUESTION.unpack_from(datagram, at)
+    version, rest = (None, datagram[end:]) if not additional else _edns(datagram[end:])
+    if rest:
+        raise _MalformedError
+    return _Query(labels, kind, rdclass, datagram[_HEADER.size : end], version)
+
+
+def _name(datagram: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
+    """Return the labels of the name at `at`, and where it ends; a question has nothing to point back to."""
+    labels: list[bytes] = []
+    start = at
+    while True:
+        if at >= len(datagram):
+            raise _MalformedError
+        size = datagram[at]
+        at += 1
+        if size == 0:
+            return tuple(labels), at
+        # Above 63 the two upper bits are set: a pointer, or a kind of label that nobody uses.
+        if size > _MAX_LABEL_BYTES or at + size > len(datagram) or at + size + 1 - start > _MAX_NAME_BYTES:
+            raise _MalformedError
+        labels.append(datagram[at : at + size])
+        at += size
+
+
+def _edns(record: bytes) -> tuple[int, bytes]:
+    """Return the version of EDNS that the one additional record tells of, and what follows that record."""
+    if len(record) < 1 + _FIXED.size or record[0] != 0:
+        raise _MalformedError
+    kind, _, extended, size = _FIXED.unpack_from(record, 1)
+    end = 1 + _FIXED.size + size
+    if kind != _TYPE_OPT or len(record) < end:
+        raise _MalformedError
+    return extended >> 16 & 0xFF, record[end:]

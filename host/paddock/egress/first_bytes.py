@@ -1,0 +1,58 @@
+"""What a client speaks, told from the first bytes it sends.
+
+Leans towards HTTP: what a lenient server might take for a request must come to be read as one, since a request names a
+host of its own. An unusual method, blank lines before it, spaces too many and a line without an end all count; the
+strict parser behind this refuses them then. TLS is told by its first two bytes and read by `client_hello`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final
+
+MAX_LINE_BYTES: Final = 8192  # the longest request line that servers commonly take
+
+_TLS: Final = b"\x16\x03"
+
+_BLANK: Final = b" \t\r\n"
+_WORD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110: a token, which a method is
+_METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"))
+_VERSION: Final = re.compile(rb"HTTP/", re.IGNORECASE)
+
+
+class Opening(Enum):
+    """What a connection begins with."""
+
+    TLS = "tls"
+    HTTP = "http"
+    OTHER = "other"
+
+
+def opening_of(data: bytes | bytearray) -> Opening | None:
+    """Return what a client's bytes, from the first on, begin; None: that cannot be told before there are more.
+
+    Decides by `MAX_LINE_BYTES` at the latest. Whoever gives up waiting before it is decided has been sent the beginning
+    of a request, or nothing.
+    """
+    if data[:2] == _TLS:
+        return Opening.TLS
+    if not data or data == _TLS[:1]:
+        return None
+    line = bytes(data[:MAX_LINE_BYTES]).lstrip(_BLANK)
+    undecided = None if len(data) < MAX_LINE_BYTES else Opening.HTTP
+    if not line:
+        return undecided
+    word = _WORD.match(line)
+    if word is None:
+        return Opening.OTHER
+    if word.end() == len(line):
+        return undecided
+    if line[word.end()] not in b" \t":
+        return Opening.OTHER
+    if word[0] in _METHODS:
+        return Opening.HTTP
+    first, newline, _ = line.partition(b"\n")
+    if _VERSION.search(first):
+        return Opening.HTTP
+    return Opening.OTHER if newline else undecided

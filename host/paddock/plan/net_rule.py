@@ -1,0 +1,165 @@
+"""One line of `net`: the hosts that it allows connections to, and the port.
+
+`example.org` is that name alone, `*.example.org` every name below it and not itself; an address or a network is what is
+written, `localhost` is 127.0.0.1. The port is 443 unless written. What a name resolves to is no part of this.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final, Self
+
+from .host_name import Destination, Host, HostNameError, parse_host, quoted, split_port
+from .problems import NotAcceptedError
+
+DEFAULT_PORT: Final = 443
+
+_ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address or a network such as `10.0.0.0/8`"
+
+# The widest networks that anybody runs: 10.0.0.0/8, and fc00::/7 of IPv6. Beyond them is another spelling of `*`.
+_SHORTEST_PREFIX: Final = {4: 8, 6: 7}
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+_ADDRESS_CHARACTERS: Final = re.compile(r"[0-9A-Fa-f.:]+")
+_LONGEST_SUFFIX_CHARACTERS: Final = 251  # one letter and a dot before it make the longest name there is
+
+
+@dataclass(frozen=True, slots=True)
+class NetRule:
+    """Leave to connect to `hosts` at `port`; two rules are equal if they allow the same.
+
+    `hosts` is a name, a pattern such as `*.example.org`, or a network (a network of one for an address).
+    """
+
+    hosts: str | IPv4Network | IPv6Network
+    port: int
+    written: str = field(compare=False)
+
+    @classmethod
+    def parse(cls, written: str) -> Self:
+        """Return the rule that a line of `net` is.
+
+        Raises:
+            NotAcceptedError: It is none, or it allows more than anyone can mean.
+        """
+        try:
+            return cls._parsed(written)
+        except HostNameError as error:
+            raise NotAcceptedError(error.problem, error.accepted or _ACCEPTED) from None
+
+    @classmethod
+    def _parsed(cls, written: str) -> Self:
+        if "://" in written:
+            raise NotAcceptedError(f"{quoted(written)} is an address with a scheme", _ACCEPTED)
+        host, port = split_port(written)
+        hosts: str | IPv4Network | IPv6Network
+        if "*" in host:
+            hosts = _pattern(host, written)
+        elif "/" in host:
+            hosts = _network(host, written)
+        else:
+            parsed = parse_host(host)
+            hosts = parsed if isinstance(parsed, str) else _network_of_one(parsed)
+        return cls(hosts, DEFAULT_PORT if port is None else port, written)
+
+    @property
+    def destination(self) -> Destination | None:
+        """Return the only destination that the rule allows; None where it allows several."""
+        if isinstance(self.hosts, str):
+            return None if self.hosts.startswith("*.") else Destination(self.hosts, self.port)
+        if self.hosts.num_addresses > 1:
+            return None
+        return Destination(self.hosts.network_address, self.port)
+
+    @property
+    def text(self) -> str:
+        """Return the rule in the one spelling it has: `*.example.org:443`, `[::1]:8080`, `[fd00::/8]:443`."""
+        only = self.destination
+        if only is not None:
+            return only.text
+        return f"[{self.hosts}]:{self.port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{self.port}"
+
+    def names(self, host: Host) -> bool:
+        """Tell whether the rule is about this host, whatever the port."""
+        if isinstance(host, str) and isinstance(self.hosts, str):
+            if self.hosts.startswith("*."):
+                # With its dot: `*.example.org` is neither `example.org` nor `badexample.org`.
+                return host.endswith(self.hosts[1:]) and len(host) > len(self.hosts) - 1
+            return host == self.hosts
+        if isinstance(host, IPv4Address):
+            return isinstance(self.hosts, IPv4Network) and host in self.hosts
+        if isinstance(host, IPv6Address):
+            return isinstance(self.hosts, IPv6Network) and host in self.hosts
+        return False
+
+    def matches(self, destination: Destination) -> bool:
+        """Tell whether the rule allows a connection there."""
+        return destination.port == self.port and self.names(destination.host)
+
+    def covers(self, other: NetRule) -> bool:
+        """Tell whether this rule allows everything that `other` allows."""
+        if self.port != other.port:
+            return False
+        if isinstance(self.hosts, str) and isinstance(other.hosts, str):
+            # What is below `a.example.org` is below `example.org`: a pattern ends like the names it stands for.
+            return self.hosts == other.hosts or (self.hosts.startswith("*.") and other.hosts.endswith(self.hosts[1:]))
+        if isinstance(self.hosts, IPv4Network):
+            return isinstance(other.hosts, IPv4Network) and other.hosts.subnet_of(self.hosts)
+        if isinstance(self.hosts, IPv6Network):
+            return isinstance(other.hosts, IPv6Network) and other.hosts.subnet_of(self.hosts)
+        return False
+
+
+def _pattern(host: str, written: str) -> str:
+    if host == "*":
+        raise NotAcceptedError(f"{quoted(written)} is every host", "name the hosts; `*.suffix` is all names below one")
+    suffix = host.removeprefix("*.")
+    if "*" in suffix:
+        raise NotAcceptedError(
+            f"{quoted(written)} has a star that is not the first of its labels", "a star stands alone before the rest"
+        )
+    if suffix.startswith("["):
+        raise NotAcceptedError(f"{quoted(written)} is a star before an address", "networks are written `10.0.0.0/8`")
+    parsed = parse_host(suffix)
+    if not isinstance(parsed, str):
+        raise NotAcceptedError(
+            f"{quoted(written)} is a star before an address", "write `localhost`, or a network such as `10.0.0.0/8`"
+        )
+    if "." not in parsed:
+        raise NotAcceptedError(
+            f"{quoted(written)} is every name below a top-level domain", "name the domain, as in `*.example.org`"
+        )
+    if len(parsed) > _LONGEST_SUFFIX_CHARACTERS:
+        raise NotAcceptedError(f"{quoted(written)} is too long for any name to be below it")
+    return f"*.{parsed}"
+
+
+def _network(host: str, written: str) -> IPv4Network | IPv6Network:
+    inside = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    address, _, prefix = inside.partition("/")
+    if not _ADDRESS_CHARACTERS.fullmatch(address):
+        raise NotAcceptedError(f"{quoted(written)} has a path, or what looks like one", _ACCEPTED)
+    if host.startswith("[") and ":" not in address:
+        raise NotAcceptedError(f"{quoted(written)} has brackets that hold no IPv6 address", _ACCEPTED)
+    if not (prefix.isascii() and prefix.isdecimal()):
+        raise NotAcceptedError(f"{quoted(written)} is no network", "networks are written `10.0.0.0/8`, `fd00::/8`")
+    try:
+        network = ip_network(inside)
+    except ValueError:
+        raise NotAcceptedError(
+            f"{quoted(written)} is no network, or has bits set behind its prefix",
+            "networks are written `10.0.0.0/8`, `fd00::/8`",
+        ) from None
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        network = IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - _MAPPED.prefixlen))
+    if network.prefixlen < _SHORTEST_PREFIX[network.version]:
+        raise NotAcceptedError(
+            f"{quoted(written)} is far more than any one network",
+            f"write networks of at least `/{_SHORTEST_PREFIX[network.version]}`",
+        )
+    return network
+
+
+def _network_of_one(address: IPv4Address | IPv6Address) -> IPv4Network | IPv6Network:
+    return IPv4Network(address) if isinstance(address, IPv4Address) else IPv6Network(address)
