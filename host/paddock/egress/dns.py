@@ -1,7 +1,8 @@
 """Answer the name lookups of one module: granted names have an address of the host's making, others do not exist.
 
-One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so a lookup carries nothing away.
-Only IPv4 addresses are told: whatever else is asked about a granted name has an empty answer, upon which clients go on to ask for that (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
+One query datagram in, one reply out, nothing else kept or asked. Nothing is forwarded, so lookups carry nothing away.
+Only IPv4 addresses are told: whatever else is asked about a granted name has an empty answer, upon which clients go on
+to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, 
     if isinstance(host, str):
         return host, lookup(host)
     # Either `localhost`, which is itself everywhere, or the text of an address, which is no name.
-    return (text, host) if labels[-1].lower() == b"localhost" and isinstance(host, IPv4Address) else (None, None)
+    return (text.lower(), host) if labels[-1].lower() == b"localhost" and isinstance(host, IPv4Address) else (None, None)
 
 
 def _reply(

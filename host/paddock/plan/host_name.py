@@ -6,8 +6,8 @@ and no spelling means two hosts: lower case, no final dot, addresses as addresse
 `0177.0.0.1`, `2130706433`): whatever ends in a number and is no plain address is refused.
 
 Names are ASCII. The standard library's `idna` codec is IDNA 2003: it makes `ss` of `ß` and a dot of `。`, which most
-clients no longer do, and a grant would name another host than the one its module asks for. What is asked for on the wire is the
-A-label (`xn--…`), so that is what is written.
+clients no longer do, and a grant would name another host than the one its module asks for. What is asked for on the
+wire is the A-label (`xn--…`), so that is what is written.
 """
 
 from __future__ import annotations
