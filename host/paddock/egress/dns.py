@@ -112,8 +112,9 @@ def _address_of(labels: tuple[bytes, ...], lookup: Lookup) -> tuple[str | None, 
         return None, None
     if isinstance(host, str):
         return host, lookup(host)
-    # Either `localhost`, which is itself everywhere, or the text of an address, which is no name.
-    return (text.lower(), host) if labels[-1].lower() == b"localhost" and isinstance(host, IPv4Address) else (None, None)
+    if isinstance(host, IPv4Address) and labels[-1].lower() == b"localhost":
+        return text.lower(), host  # the same everywhere; what may be connected to is decided elsewhere
+    return None, None  # the text of an address, which is no name
 
 
 def _reply(
