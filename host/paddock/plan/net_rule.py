@@ -131,7 +131,7 @@ def _pattern(host: str, written: str) -> str:
             f"{quoted(written)} is every name below a top-level domain", "name the domain, as in `*.example.org`"
         )
     if len(parsed) > _LONGEST_SUFFIX_CHARACTERS:
-        raise NotAcceptedError(f"{quoted(written)} is too long for any name to be below it")
+        raise NotAcceptedError(f"{quoted(written)} is too long for any name to be below it", _ACCEPTED)
     return f"*.{parsed}"
 
 

@@ -50,6 +50,10 @@ def test_every_accepted_grant_is_kept_as_written(family: str, grants: list[str])
         ("read", ""),
         ("read", "a\x1bb"),
         ("net", "*"),
+        ("net", "*.com"),
+        ("net", "0.0.0.0/0"),
+        ("net", "user@example.org"),
+        ("net", "bücher.example"),
         ("net", "https://example.org"),
         ("net", "example.org:"),
         ("net", "example.org:0"),
@@ -84,6 +88,13 @@ def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant
     path, text = problem_of(permissions={family: [grant]})
     assert path == f"tools[0].permissions.{family}"
     assert "empty" in text or grant in text
+
+
+def test_a_grant_of_the_network_that_is_refused_says_what_would_be_accepted() -> None:
+    assert problem_of(permissions={"net": ["*"]}) == (
+        "tools[0].permissions.net",
+        "`*` is every host | name the hosts; `*.suffix` is all names below one",
+    )
 
 
 def test_a_lone_grant_is_told_to_be_a_list() -> None:
