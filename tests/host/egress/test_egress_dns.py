@@ -1,0 +1,412 @@
+"""Answering name lookups: to the byte, to hostile datagrams, and to resolvers that others wrote."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
+
+ADDRESS = IPv4Address("198.18.0.7")
+GRANTED = "granted.test"
+
+A, NS, SOA, PTR, MX, TXT, AAAA, SRV, OPT, SVCB, HTTPS, AXFR, ANY = 1, 2, 6, 12, 15, 16, 28, 33, 41, 64, 65, 252, 255
+NO_ERROR, MALFORMED, NO_SUCH_NAME, NOT_IMPLEMENTED, REFUSED = 0, 1, 3, 4, 5
+QUERY = 0x0100  # recursion desired
+
+
+def lookup(name: str) -> IPv4Address | None:
+    return ADDRESS if name == GRANTED else None
+
+
+def wire_name(name: str) -> bytes:
+    return b"".join(bytes([len(label)]) + label.encode() for label in name.split(".") if label) + b"\0"
+
+
+def query(
+    name: str | bytes = GRANTED,
+    kind: int = A,
+    *,
+    flags: int = QUERY,
+    rdclass: int = 1,
+    counts: tuple[int, int, int, int] = (1, 0, 0, 0),
+    more: bytes = b"",
+) -> bytes:
+    encoded = name if isinstance(name, bytes) else wire_name(name)
+    return struct.pack(">HHHHHH", 0xBEEF, flags, *counts) + encoded + struct.pack(">HH", kind, rdclass) + more
+
+
+def opt(
+    *, owner: bytes = b"\0", size: int = 1232, version: int = 0, flags: int = 0x8000, options: bytes = b""
+) -> bytes:
+    return owner + struct.pack(">HHBBHH", OPT, size, 0, version, flags, len(options)) + options
+
+
+class Record(NamedTuple):
+    name: str
+    kind: int
+    rdclass: int
+    ttl: int
+    data: bytes
+
+
+class Reply(NamedTuple):
+    identity: int
+    flags: int
+    question: tuple[str, int, int] | None
+    answers: list[Record]
+    additional: list[Record]
+
+    @property
+    def code(self) -> int:
+        return self.flags & 0xF
+
+
+def parsed(reply: bytes) -> Reply:
+    """Read a reply with nothing of the answerer's: every byte of it must have a meaning."""
+    identity, flags, questions, answers, authorities, additional = struct.unpack_from(">HHHHHH", reply)
+    at = 12
+    question = None
+    assert questions in (0, 1)
+    if questions:
+        name, at = parsed_name(reply, at)
+        question = (name, *struct.unpack_from(">HH", reply, at))
+        at += 4
+    records = []
+    for _ in range(answers + authorities + additional):
+        name, at = parsed_name(reply, at)
+        kind, rdclass, ttl, size = struct.unpack_from(">HHIH", reply, at)
+        data = reply[at + 10 : at + 10 + size]
+        assert len(data) == size
+        at += 10 + size
+        records.append(Record(name, kind, rdclass, ttl, data))
+    assert at == len(reply)
+    assert authorities == 0
+    return Reply(identity, flags, question, records[:answers], records[answers:])
+
+
+def parsed_name(data: bytes, at: int) -> tuple[str, int]:
+    labels = []
+    while (size := data[at]) != 0:
+        if size >= 0xC0:
+            target = struct.unpack_from(">H", data, at)[0] & 0x3FFF
+            assert target < at
+            return ".".join([*labels, parsed_name(data, target)[0]]), at + 2
+        labels.append(data[at + 1 : at + 1 + size].decode("latin-1"))
+        at += 1 + size
+    return ".".join(labels), at + 1
+
+
+def asked(datagram: bytes) -> Reply:
+    answered = answer(datagram, lookup)
+    assert answered is not None
+    assert len(answered.reply) <= MAX_DATAGRAM_BYTES
+    return parsed(answered.reply)
+
+
+def test_a_granted_name_has_the_address_it_was_given() -> None:
+    answered = answer(query(), lookup)
+    assert answered is not None
+    assert (answered.name, answered.known) == (GRANTED, True)
+    assert parsed(answered.reply) == Reply(
+        0xBEEF, 0x8180, (GRANTED, A, 1), [Record(GRANTED, A, 1, TTL, ADDRESS.packed)], []
+    )
+
+
+def test_the_bytes_of_a_reply_are_these() -> None:
+    answered = answer(query(), lookup)
+    assert answered is not None
+    assert answered.reply.hex(" ") == (
+        "be ef 81 80 00 01 00 01 00 00 00 00 "  # a reply without error, recursion as desired; one question, one answer
+        "07 67 72 61 6e 74 65 64 04 74 65 73 74 00 00 01 00 01 "
+        "c0 0c 00 01 00 01 00 00 00 1e 00 04 c6 12 00 07"
+    )
+
+
+@pytest.mark.parametrize("kind", [NS, SOA, PTR, MX, TXT, AAAA, SRV, SVCB, HTTPS, AXFR, ANY, 65535])
+def test_whatever_else_is_asked_about_a_granted_name_has_an_empty_answer(kind: int) -> None:
+    answered = answer(query(kind=kind), lookup)
+    assert answered is not None
+    assert (answered.name, answered.known) == (GRANTED, True)
+    reply = parsed(answered.reply)
+    assert (reply.code, reply.question, reply.answers) == (NO_ERROR, (GRANTED, kind, 1), [])
+
+
+@pytest.mark.parametrize("kind", [A, AAAA, HTTPS, TXT])
+def test_a_name_that_was_not_granted_does_not_exist_and_is_told_of(kind: int) -> None:
+    answered = answer(query("Secrets.In.Labels.evil.test", kind), lookup)
+    assert answered is not None
+    assert (answered.name, answered.known) == ("secrets.in.labels.evil.test", False)
+    reply = parsed(answered.reply)
+    assert (reply.code, reply.answers) == (NO_SUCH_NAME, [])
+
+
+def test_capitals_come_back_as_they_were_asked_and_the_name_is_looked_up_without() -> None:
+    reply = asked(query("GrAnTeD.tEsT"))
+    assert reply.question == ("GrAnTeD.tEsT", A, 1)
+    assert [(record.name, record.data) for record in reply.answers] == [("GrAnTeD.tEsT", ADDRESS.packed)]
+
+
+@pytest.mark.parametrize("name", ["localhost", "db.LOCALHOST"])
+def test_localhost_is_itself(name: str) -> None:
+    assert [record.data for record in asked(query(name)).answers] == [bytes((127, 0, 0, 1))]
+    empty = asked(query(name, AAAA))
+    assert (empty.code, empty.answers) == (NO_ERROR, [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"\0",  # the root
+        wire_name("7.0.18.198.in-addr.arpa"),
+        wire_name("1.0.0.127.IN-ADDR.ARPA"),
+        wire_name("1.0.0.0.ip6.arpa"),
+        wire_name("127.0.0.1"),
+        wire_name("127.1"),
+        wire_name("granted.test.0x1"),
+        b"\x0cgranted.test\0",  # one label with a dot in it
+        b"\x07granted\x05test.\0",
+        b"\x08granted\0\x04test\0",
+        b"\x07gr@nted\x04test\0",
+        b"\x07gr\xe4nted\x04test\0",
+        b"\x05[::1]\0",
+        b"\x03::1\0",
+        b"\x01*\x07granted\x04test\0",
+    ],
+)
+@pytest.mark.parametrize("kind", [A, PTR])
+def test_what_names_no_host_does_not_exist_and_is_nobodys_business(name: bytes, kind: int) -> None:
+    looked_up = []
+    answered = answer(query(name, kind), lambda name: looked_up.append(name) or ADDRESS)
+    assert answered is not None
+    assert (answered.name, answered.known, looked_up) == (None, False, [])
+    assert parsed(answered.reply).code == NO_SUCH_NAME
+
+
+@pytest.mark.parametrize(
+    ("datagram", "code"),
+    [
+        (query(flags=0x0900), NOT_IMPLEMENTED),  # inverse query
+        (query(flags=0x2900), NOT_IMPLEMENTED),  # update
+        (query(counts=(0, 0, 0, 0)), MALFORMED),
+        (query(counts=(2, 0, 0, 0), more=wire_name(GRANTED) + b"\0\1\0\1"), MALFORMED),
+        (query(counts=(65535, 65535, 65535, 65535)), MALFORMED),
+        (query(counts=(1, 1, 0, 0), more=b"\0" * 11), MALFORMED),
+        (query(counts=(1, 0, 1, 0), more=b"\0" * 11), MALFORMED),
+        (query(more=b"\0"), MALFORMED),
+        (query(b"\xc0\x0c"), MALFORMED),  # a pointer to itself
+        (query(b"\x07granted\xc0\x0c"), MALFORMED),
+        (query(b"\x40" + b"a" * 64 + b"\0"), MALFORMED),
+        (query(b"\x80\0"), MALFORMED),
+        (query((b"\x3f" + b"a" * 63) * 4 + b"\0"), MALFORMED),  # 257 bytes
+        (query(b"\x01a" * 127 + b"\x01a\0"), MALFORMED),
+        (query(b"\x07gran"), MALFORMED),
+        (query()[:-1], MALFORMED),
+        (query()[:12], MALFORMED),
+        (query(more=opt()), MALFORMED),  # there, but not counted
+        (query(counts=(1, 0, 0, 1)), MALFORMED),  # counted, but not there
+        (query(counts=(1, 0, 0, 1), more=opt()[:-1]), MALFORMED),
+        (query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\2ab")[:-1]), MALFORMED),
+        (query(counts=(1, 0, 0, 1), more=opt() + b"\0"), MALFORMED),
+        (query(counts=(1, 0, 0, 2), more=opt() + opt()), MALFORMED),
+        (query(counts=(1, 0, 0, 1), more=opt(owner=b"\1a\0")), MALFORMED),
+        (query(counts=(1, 0, 0, 1), more=b"\0" + struct.pack(">HHIH", 250, 255, 0, 0)), MALFORMED),  # TSIG
+        (query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0c\x01\xd4" + b"\0" * 468)), MALFORMED),  # 513 bytes
+        (query(rdclass=3), REFUSED),
+        (query(rdclass=255), REFUSED),
+    ],
+)
+def test_a_query_that_is_not_answered_is_told_why(datagram: bytes, code: int) -> None:
+    answered = answer(datagram, lookup)
+    assert answered is not None
+    assert (answered.name, answered.known) == (None, False)
+    reply = parsed(answered.reply)
+    assert (reply.identity, reply.code, reply.answers) == (0xBEEF, code, [])
+    assert reply.flags & 0x8000
+
+
+@pytest.mark.parametrize("datagram", [b"", b"\0" * 11, query(flags=0x8100), query(flags=0xFFFF)])
+def test_what_is_no_query_is_met_with_silence(datagram: bytes) -> None:
+    assert answer(datagram, lookup) is None
+
+
+@pytest.mark.parametrize("options", [b"", b"\0\x0a\0\x08cookie!!"])
+def test_a_client_that_speaks_edns_is_answered_in_it(options: bytes) -> None:
+    reply = asked(query(counts=(1, 0, 0, 1), more=opt(options=options)))
+    assert [record.data for record in reply.answers] == [ADDRESS.packed]
+    assert reply.additional == [Record("", OPT, 512, 0, b"")]
+
+
+def test_a_version_of_edns_to_come_is_told_which_there_is() -> None:
+    answered = answer(query(counts=(1, 0, 0, 1), more=opt(version=1)), lookup)
+    assert answered is not None
+    reply = parsed(answered.reply)
+    (extension,) = reply.additional
+    assert (reply.code, extension.ttl >> 24, reply.answers) == (0, 1, [])  # together: 16, bad version
+
+
+def test_the_longest_name_there_is_fits_into_a_reply() -> None:
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    datagram = query(longest, counts=(1, 0, 0, 1), more=opt())
+    answered = answer(datagram, {longest: ADDRESS}.get)
+    assert answered is not None
+    assert [record.name for record in parsed(answered.reply).answers] == [longest]
+    assert len(answered.reply) < MAX_DATAGRAM_BYTES
+
+
+REAL = query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\x08cookie!!"))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.binary(max_size=600) | st.binary(max_size=100).map(lambda data: REAL[:12] + data))
+def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> None:
+    answered = answer(datagram, lookup)
+    if answered is not None:
+        reply = parsed(answered.reply)
+        assert reply.identity == int.from_bytes(datagram[:2], "big")
+        assert len(answered.reply) <= MAX_DATAGRAM_BYTES
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.integers(0, len(REAL) - 1), st.integers(0, 255), st.integers(0, len(REAL)))
+def test_a_query_with_any_byte_changed_or_cut_off_never_gets_another_names_address(
+    at: int, byte: int, cut: int
+) -> None:
+    changed = bytearray(REAL)
+    changed[at] = byte
+    for datagram in (bytes(changed), REAL[:cut]):
+        answered = answer(datagram, lookup)
+        if answered is not None and parsed(answered.reply).answers:
+            assert answered.name == GRANTED
+
+
+class Served(NamedTuple):
+    port: int
+    names: list[str | None]
+
+
+@contextmanager
+def served() -> Iterator[Served]:
+    """Answer whoever asks a UDP socket of the loopback interface, until left."""
+    names: list[str | None] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        here = listener.getsockname()
+
+        def serve() -> None:
+            while True:
+                datagram, client = listener.recvfrom(2048)
+                if not datagram:
+                    return
+                answered = answer(datagram, lookup)
+                if answered is not None:
+                    names.append(answered.name)
+                    listener.sendto(answered.reply, client)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield Served(here[1], names)
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stopper:
+                stopper.sendto(b"", here)
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+_EDNS = 0x00100000  # RES_USE_EDNS0
+
+
+def in_a_thread_that_asks(port: int, act: Callable[[], Any], *, edns: bool = False) -> Any:
+    """Do something where the C library's resolver asks `port`; its state is each thread's own."""
+    try:
+        library = ctypes.CDLL("libresolv.so.2")
+        library.__res_state.restype = ctypes.c_void_p
+    except (OSError, AttributeError):
+        pytest.skip("the C library is not glibc")
+    outcome: list[Any] = []
+
+    def run() -> None:
+        library.__res_init()
+        state = library.__res_state()
+        # struct __res_state: int retrans, retry; unsigned long options; int nscount; struct sockaddr_in nsaddr_list[3]
+        ctypes.c_int.from_address(state).value = 5
+        if edns:
+            ctypes.c_ulong.from_address(state + 8).value |= _EDNS
+        ctypes.c_int.from_address(state + 16).value = 1
+        server = struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + bytes((127, 0, 0, 1)) + bytes(8)
+        ctypes.memmove(state + 20, server, len(server))
+        try:
+            outcome.append(act())
+        except OSError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    return outcome[0]
+
+
+def addresses_of(name: str) -> Callable[[], list[str]]:
+    return lambda: [info[4][0] for info in socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)]
+
+
+@pytest.mark.parametrize("edns", [False, True])
+def test_the_c_librarys_resolver_finds_granted_names_and_no_others(edns: bool) -> None:
+    with served() as server:
+        assert in_a_thread_that_asks(server.port, addresses_of(GRANTED), edns=edns) == [str(ADDRESS)]
+        assert set(server.names) == {GRANTED}
+        refused = in_a_thread_that_asks(server.port, addresses_of("denied.test"), edns=edns)
+        assert isinstance(refused, socket.gaierror)
+        assert refused.errno == socket.EAI_NONAME
+        assert "denied.test" in server.names
+        nobody = in_a_thread_that_asks(server.port, lambda: socket.gethostbyaddr(str(ADDRESS)), edns=edns)
+        assert isinstance(nobody, socket.herror)
+
+
+_ASK_WITH_C_ARES = """
+const { Resolver } = require("node:dns").promises;
+const resolver = new Resolver({ timeout: 3000, tries: 2 });
+resolver.setServers([process.argv[1]]);
+const asks = {
+  a: () => resolver.resolve4("granted.test"), aaaa: () => resolver.resolve6("granted.test"),
+  txt: () => resolver.resolveTxt("granted.test"), denied: () => resolver.resolve4("denied.test"),
+  reverse: () => resolver.reverse("198.18.0.7"),
+};
+(async () => {
+  const out = {};
+  for (const [name, ask] of Object.entries(asks)) {
+    try { out[name] = await ask(); } catch (error) { out[name] = error.code; }
+  }
+  console.log(JSON.stringify(out));
+})();
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node, which has c-ares, is not installed")
+def test_c_ares_finds_granted_names_and_no_others() -> None:
+    with served() as server:
+        done = subprocess.run(
+            ["node", "-e", _ASK_WITH_C_ARES, f"127.0.0.1:{server.port}"], capture_output=True, timeout=25, check=True
+        )
+    assert json.loads(done.stdout) == {
+        "a": [str(ADDRESS)],
+        "aaaa": "ENODATA",
+        "txt": "ENODATA",
+        "denied": "ENOTFOUND",
+        "reverse": "ENOTFOUND",
+    }

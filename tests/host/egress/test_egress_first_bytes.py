@@ -1,0 +1,85 @@
+"""Telling what a client speaks from its first bytes, byte by byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.egress.first_bytes import MAX_LINE_BYTES, Opening, opening_of
+
+OPENINGS = [
+    (b"\x16\x03\x01", Opening.TLS),
+    (b"\x16\x03\x03\x00\x05", Opening.TLS),
+    (b"\x16\x01", Opening.OTHER),
+    (b"\x80\x2e\x01\x03\x01", Opening.OTHER),  # the hello of SSL 2
+    (b"GET / HTTP/1.1\r\n", Opening.HTTP),
+    (b"GET ", Opening.HTTP),
+    (b"GET\t/", Opening.HTTP),
+    (b"GET /\r\n", Opening.HTTP),
+    (b"CONNECT x:443 HTTP/1.1", Opening.HTTP),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Opening.HTTP),
+    (b"PROPFIND /dav HTTP/1.1\r\n", Opening.HTTP),
+    (b"M-SEARCH * HTTP/1.1\r\n", Opening.HTTP),
+    (b"get / http/1.1\r\n", Opening.HTTP),
+    (b"Get / HTTP/1.1\n", Opening.HTTP),
+    (b"\r\n\r\nGET / HTTP/1.1\r\n", Opening.HTTP),
+    (b"\n \t\r\nFROB   /  HTTP/1.1\r\n", Opening.HTTP),
+    (b"FROB / HTTP/9.9 and more\r\n", Opening.HTTP),
+    (b"FROB /" + b"a" * MAX_LINE_BYTES, Opening.HTTP),
+    (b"A" * MAX_LINE_BYTES, Opening.HTTP),
+    (b"\r\n" * (MAX_LINE_BYTES // 2), Opening.HTTP),
+    (b"SSH-2.0-OpenSSH_9.2\r\n", Opening.OTHER),
+    (b"SSH-2.0-client a comment\r\n", Opening.OTHER),
+    (b"\x00\x00\x00\x08\x04\xd2\x16\x2f", Opening.OTHER),  # PostgreSQL
+    (b"*1\r\n$4\r\nPING\r\n", Opening.OTHER),  # Redis
+    (b"get key\r\n", Opening.OTHER),  # memcached
+    (b"EHLO me.test\r\n", Opening.OTHER),
+    (b"\xff\xfe", Opening.OTHER),
+    (b"{}", Opening.OTHER),
+]
+
+UNDECIDED = [
+    b"",
+    b"\x16",
+    b"G",
+    b"GET",
+    b"\r\n\r\n",
+    b"FROB",
+    b"FROB ",
+    b"FROB / HTT",
+    b"get key",
+    b"A" * (MAX_LINE_BYTES - 1),
+]
+
+
+@pytest.mark.parametrize(("data", "opening"), OPENINGS)
+def test_the_first_bytes_tell_what_is_spoken(data: bytes, opening: Opening) -> None:
+    assert opening_of(data) is opening
+    assert opening_of(bytearray(data)) is opening
+
+
+@pytest.mark.parametrize(("data", "opening"), [row for row in OPENINGS if len(row[0]) < 100])
+def test_what_was_told_once_stays_so_however_the_bytes_arrive(data: bytes, opening: Opening) -> None:
+    told = [opening_of(data[:size]) for size in range(len(data) + 1)]
+    decided = [one for one in told if one is not None]
+    assert set(decided) == {opening}
+    assert told[-len(decided) :] == decided
+
+
+@pytest.mark.parametrize("data", UNDECIDED)
+def test_too_few_bytes_tell_nothing_yet(data: bytes) -> None:
+    assert opening_of(data) is None
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200) | st.text("GETHP/1. \t\r\n", max_size=60).map(str.encode), st.binary(max_size=50))
+def test_any_bytes_are_told_or_wait_for_more_and_more_never_changes_it(data: bytes, more: bytes) -> None:
+    opening = opening_of(data)
+    assert opening is None or opening_of(data + more) is opening
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 255), st.integers(MAX_LINE_BYTES, MAX_LINE_BYTES + 100))
+def test_so_many_bytes_always_decide(byte: int, size: int) -> None:
+    assert opening_of(bytes([byte]) * size) is not None

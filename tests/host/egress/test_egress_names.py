@@ -1,0 +1,53 @@
+"""The addresses that stand for names."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.egress.addresses import is_public
+from paddock.egress.name_table import MAX_NAMES, NameTable
+
+
+def test_a_name_has_one_address_and_the_address_that_name() -> None:
+    table = NameTable()
+    first = table.address_of("a.test")
+    second = table.address_of("b.test")
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert table.address_of("a.test") == first
+    assert (table.name_of(first), table.name_of(second)) == ("a.test", "b.test")
+
+
+def test_an_address_that_was_told_for_no_name_has_none() -> None:
+    table = NameTable()
+    assert table.name_of(IPv4Address("198.18.0.2")) is None
+    assert table.name_of(IPv4Address("1.1.1.1")) is None
+    assert table.address_of("a.test") == IPv4Address("198.18.0.2")
+
+
+def test_the_table_has_room_for_so_many_names_and_keeps_those_it_has() -> None:
+    table = NameTable()
+    addresses = {name: table.address_of(name) for name in (f"n{number}.test" for number in range(MAX_NAMES))}
+    assert len(set(addresses.values())) == MAX_NAMES
+    assert table.address_of("one-more.test") is None
+    assert all(table.address_of(name) == address for name, address in addresses.items())
+    for address in addresses.values():
+        assert address is not None
+        assert address in IPv4Network("198.18.0.0/15")
+        assert address.packed[3] not in (0, 255)
+        assert address != IPv4Address("198.18.0.1")
+        assert not is_public(address)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from([f"n{number}.test" for number in range(20)])))
+def test_names_asked_for_in_any_order_go_there_and_back(names: list[str]) -> None:
+    table = NameTable()
+    for name in names:
+        address = table.address_of(name)
+        assert address is not None
+        assert table.name_of(address) == name
