@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -40,15 +40,24 @@ class PaddockError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """One thing wrong with a plan: where (`tools[1].module`; empty: the whole document), what, and how to mend it."""
+    """One thing wrong with a plan, or a file like one: where, what, and how to mend it.
+
+    `path` is the place as the plan spells it (`tools[1].module`; empty: the whole document), `line` that of the file.
+    """
 
     path: str
     message: str
     hint: str = ""
+    line: int | None = None
 
-    def describe(self) -> str:
-        """Return place and message as one line of text."""
-        return f"{self.path}: {self.message}" if self.path else self.message
+    def describe(self, file: str | None = None) -> str:
+        """Return place and message as one line of text, with the line in `file` where it is known."""
+        told = f"{self.path}: {self.message}" if self.path else self.message
+        return f"{file}:{self.line}: {told}" if file and self.line is not None else told
+
+    def as_dict(self) -> dict[str, object]:
+        """Return its facts for scripts."""
+        return {"path": self.path, "line": self.line, "message": self.message, "hint": self.hint}
 
 
 class PlanError(PaddockError):
@@ -64,17 +73,91 @@ class PlanError(PaddockError):
         """Tell the same of something that was not written as a plan: of `subject`, in its own words."""
         self._tell(subject, tuple(map(reworded, self.problems)))
 
+    def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
+        """Tell the same with the lines of the plan's file, for those problems that have none yet."""
+        self.origin = file
+        located = (
+            problem if problem.line is not None else replace(problem, line=line_of(problem.path))
+            for problem in self.problems
+        )
+        self._tell(f"plan `{file}`", tuple(located))
+
     def _tell(self, subject: str, problems: tuple[PlanProblem, ...]) -> None:
         self.problems = problems
         count = len(problems)
         super().__init__(
             f"{subject} has {'a problem' if count == 1 else f'{count} problems'}",
-            detail=[problem.describe() for problem in problems],
-            hints=_unique(
-                f"{problem.path}: {problem.hint}" if problem.path else problem.hint
-                for problem in problems
-                if problem.hint
-            ),
+            detail=[problem.describe(self.origin) for problem in problems],
+            hints=_hints_of(problems),
+        )
+
+
+class PolicyFileError(PaddockError):
+    """Raised for a policy file, or another of the operator's, that is there and cannot be relied on."""
+
+    exit_code = 4
+
+    def __init__(self, file: str, problems: Iterable[PlanProblem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        super().__init__(
+            f"`{file}` cannot be relied on, and nothing starts without it",
+            detail=[problem.describe(file) for problem in self.problems],
+            hints=_hints_of(self.problems),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that a policy refuses: what was asked for (`path`, `line` in the plan), by which rule, and the fix.
+
+    The rule is `rule`, as written, on `rule_line` of `rule_file`; what is built in has no line.
+    """
+
+    path: str
+    message: str
+    hint: str
+    rule: str
+    rule_file: str
+    rule_line: int | None = None
+    line: int | None = None
+
+    def describe(self, file: str | None = None) -> tuple[str, ...]:
+        """Return what is refused as a line of text, and the rule as another."""
+        asked = PlanProblem(self.path, self.message, line=self.line).describe(file)
+        place = f"{self.rule_file}:{self.rule_line}" if self.rule_line is not None else self.rule_file
+        return asked, f"  by {place}: {self.rule}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return its facts for scripts."""
+        return {
+            "path": self.path,
+            "line": self.line,
+            "message": self.message,
+            "hint": self.hint,
+            "rule": {"text": self.rule, "file": self.rule_file, "line": self.rule_line},
+        }
+
+
+class PolicyRefusedError(PaddockError):
+    """Raised for what a policy refuses to start; `problems` are mistakes of the plan that were found on the way."""
+
+    exit_code = 4
+
+    def __init__(
+        self, refusals: Iterable[Refusal], *, problems: Iterable[PlanProblem] = (), origin: str | None = None
+    ) -> None:
+        self.refusals = tuple(refusals)
+        self.problems = tuple(problems)
+        self.origin = origin
+        subject = f"plan `{origin}`" if origin else "this"
+        super().__init__(
+            f"policy refuses what {subject} asks for",
+            detail=[
+                *(line for refusal in self.refusals for line in refusal.describe(origin)),
+                *(problem.describe(origin) for problem in self.problems),
+            ],
+            hints=_hints_of((*self.refusals, *self.problems)),
         )
 
 
@@ -372,6 +455,12 @@ def _last_lines(traceback: str) -> list[str]:
 
 def _at(place: str, text: str) -> str:
     return f"{place}: {text}" if place else text
+
+
+def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
+    return _unique(
+        f"{problem.path}: {problem.hint}" if problem.path else problem.hint for problem in problems if problem.hint
+    )
 
 
 def _unique(lines: Iterable[str]) -> list[str]:
