@@ -124,6 +124,8 @@ def split_port(text: str) -> tuple[str, int | None]:
 def _refuse_strange_characters(text: str) -> None:
     if not text:
         raise HostNameError("a host is missing", "write its name or address")
+    if len(text) > _MAX_NAME_CHARACTERS + 1:  # first, so that nothing costs more the longer it is; one for a final dot
+        raise HostNameError(f"{quoted(text)} is longer than {_MAX_NAME_CHARACTERS} characters")
     if not text.isascii():
         raise HostNameError(
             f"{quoted(text)} has letters beyond ASCII",

@@ -270,7 +270,7 @@ def test_the_longest_name_there_is_fits_into_a_reply() -> None:
 REAL = query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\x08cookie!!"))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600, deadline=None, database=None)
 @given(st.binary(max_size=600) | st.binary(max_size=100).map(lambda data: REAL[:12] + data))
 def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> None:
     answered = answer(datagram, lookup)
@@ -280,7 +280,7 @@ def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> N
         assert len(answered.reply) <= MAX_DATAGRAM_BYTES
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600, deadline=None, database=None)
 @given(st.integers(0, len(REAL) - 1), st.integers(0, 255), st.integers(0, len(REAL)))
 def test_a_query_with_any_byte_changed_or_cut_off_never_gets_another_names_address(
     at: int, byte: int, cut: int

@@ -72,14 +72,14 @@ def test_too_few_bytes_tell_nothing_yet(data: bytes) -> None:
     assert opening_of(data) is None
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500, deadline=None, database=None)
 @given(st.binary(max_size=200) | st.text("GETHP/1. \t\r\n", max_size=60).map(str.encode), st.binary(max_size=50))
 def test_any_bytes_are_told_or_wait_for_more_and_more_never_changes_it(data: bytes, more: bytes) -> None:
     opening = opening_of(data)
     assert opening is None or opening_of(data + more) is opening
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, database=None)
 @given(st.integers(0, 255), st.integers(MAX_LINE_BYTES, MAX_LINE_BYTES + 100))
 def test_so_many_bytes_always_decide(byte: int, size: int) -> None:
     assert opening_of(bytes([byte]) * size) is not None

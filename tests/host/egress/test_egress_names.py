@@ -43,7 +43,7 @@ def test_the_table_has_room_for_so_many_names_and_keeps_those_it_has() -> None:
         assert not is_public(address)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, database=None)
 @given(st.lists(st.sampled_from([f"n{number}.test" for number in range(20)])))
 def test_names_asked_for_in_any_order_go_there_and_back(names: list[str]) -> None:
     table = NameTable()

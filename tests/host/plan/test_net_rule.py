@@ -163,21 +163,21 @@ RULES = st.builds("{}:{}".format, st.sampled_from(NAMES + PATTERNS + NETWORKS), 
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, database=None)
 @given(RULES, RULES)
 def test_a_rule_covers_another_exactly_if_it_allows_all_that_the_other_does(rule: NetRule, other: NetRule) -> None:
     allowed = [destination for destination in EVERYWHERE if other.matches(destination)]
     assert rule.covers(other) == all(map(rule.matches, allowed))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, database=None)
 @given(RULES)
 def test_a_rule_covers_itself_and_is_its_own_spelling(rule: NetRule) -> None:
     assert rule.covers(rule)
     assert NetRule.parse(rule.text) == rule
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, database=None)
 @given(st.text() | st.text("abc*./:[]0123456789@", max_size=30))
 def test_any_text_is_a_rule_or_refused(text: str) -> None:
     try:
