@@ -1,4 +1,4 @@
-"""What a module reaches with a network grant: every usual client works unchanged, at the granted hosts and nowhere else.
+"""What a network grant gives: every usual client works unchanged, at the granted hosts and nowhere else.
 
 The servers are real, and so are the clients: each is called from inside a module's own process, which knows of no
 proxy and no grant.
@@ -13,12 +13,12 @@ from typing import Any
 
 import anyio
 import pytest
-from integration.command_line import diagnosis
-from vendor.openai_server import OpenAIServer
-from vendored import lay_beside
 
+from integration.command_line import diagnosis
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
+from vendor.openai_server import OpenAIServer
+from vendored import lay_beside
 
 _SECONDS = 25  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
