@@ -42,13 +42,15 @@ class PaddockError(Exception):
 class PlanProblem:
     """One thing wrong with a plan, or a file like one: where, what, and how to mend it.
 
-    `path` is the place as the plan spells it (`tools[1].module`; empty: the whole document), `line` that of the file.
+    `path` is the place as the plan spells it (`tools[1].module`; empty: the whole document), `line` that of the file;
+    `at` is the place of that line, if it is not `path`.
     """
 
     path: str
     message: str
     hint: str = ""
     line: int | None = None
+    at: str = ""
 
     def describe(self, file: str | None = None) -> str:
         """Return place and message as one line of text, with the line in `file` where it is known."""
@@ -77,7 +79,7 @@ class PlanError(PaddockError):
         """Tell the same with the lines of the plan's file, for those problems that have none yet."""
         self.origin = file
         located = (
-            problem if problem.line is not None else replace(problem, line=line_of(problem.path))
+            problem if problem.line is not None else replace(problem, line=line_of(problem.at or problem.path))
             for problem in self.problems
         )
         self._tell(f"plan `{file}`", tuple(located))

@@ -7,19 +7,23 @@ plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from paddock.errors import PlanError, PlanProblem
 
 from .document import read_document
+from .malformed_references import malformed_references
 from .models import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, MountPlan
-from .permissions import Permissions
 from .plain_data import PlainData
+from .positions import Positions
 from .problems import must_be, path_text, unknown_key
-from .secret_references import reference_problems
 
 _SECTIONS: dict[str, Kind] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context")
@@ -38,48 +42,76 @@ _RESOLVER_KEYS = ("module-source-resolver", "module_source_resolver", "resolver"
 # High enough that keys applications really add (`session_id`) pass, low enough for `tool`, `provider` and `sesion`.
 _NEARLY_THE_SAME = 0.85
 
+_UNWRITTEN = "the plan"  # where one that is no file is told of
+
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 
 
 def load_plan(plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str]) -> MountPlan:
     """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping.
 
-    Relative sources start from the file's folder, those of a mapping from the current one. `environ` is where
-    references to secrets are looked up; their values are not kept.
+    Relative sources start from the file's folder, those of a mapping from the current one. Whether references to
+    secrets are granted and set is not asked here: it depends on what else the operator gives. `environ` has no effect.
 
     Raises:
         PlanError: with every problem found.
     """
     if isinstance(plan, (str, Path)):
         path = Path(plan)
-        written = read_document(path)
-        origin, base, shown = path.resolve(), path.resolve().parent, str(plan)
+        document = read_document(path)
+        origin = path.resolve()
+        reading = _Reading(origin.parent, origin, document.positions)
+        loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))
     else:
-        written, origin, base, shown = plan, None, Path.cwd(), None
-    reading = _Reading(base, origin, environ)
-    loaded = reading.mount_plan(written)
+        reading = _Reading(Path.cwd(), None, Positions(_UNWRITTEN))
+        loaded = reading.mount_plan(plan, partial(_digest_of_mapping, Path.cwd()))
     if loaded is None or reading.problems:
-        raise PlanError(reading.problems, origin=shown)
+        raise reading.error()
     return loaded
+
+
+def _digest_of_file(origin: Path, written: bytes, raw: Mapping[str, Any]) -> str:
+    return _digest(b"file", os.fsencode(origin), written)
+
+
+def _digest_of_mapping(base: Path, raw: Mapping[str, Any]) -> str:
+    # With the folder, for its relative sources start there: the same words elsewhere name other code.
+    canonical = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _digest(b"mapping", os.fsencode(base), canonical.encode("ascii"))
+
+
+def _digest(*parts: bytes) -> str:
+    digest = sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)  # with lengths, so that no two plans read as the same bytes
+    return f"sha256:{digest.hexdigest()}"
 
 
 class _Reading:
     """One reading of one plan: what was found wrong, and what is worth telling."""
 
-    def __init__(self, base: Path, origin: Path | None, environ: Mapping[str, str]) -> None:
+    def __init__(self, base: Path, origin: Path | None, positions: Positions) -> None:
         self.problems: list[PlanProblem] = []
         self._notes: list[str] = []
         self._base = base
         self._origin = origin
-        self._environ = environ
+        self._positions = positions
 
-    def mount_plan(self, written: object) -> MountPlan | None:
+    def error(self) -> PlanError:
+        """Return the error that tells everything found wrong."""
+        error = PlanError(self.problems)
+        if self._origin is not None:
+            error.locate(self._positions.file, self._positions.line_of)
+        return error
+
+    def mount_plan(self, written: object, digest_of: Callable[[Mapping[str, Any]], str]) -> MountPlan | None:
         """Return the plan, or None when a problem leaves nothing to return."""
         if not isinstance(written, Mapping):
             self.problems.append(must_be("a table", written, "", _EXAMPLE))
             return None
         plain = PlainData()
         raw: dict[str, Any] = plain.copy(written)
+        digest = digest_of(raw)
         self._check_top_keys(raw)
         session = self._session(raw)
         orchestrator = self._session_module("orchestrator", session, raw)
@@ -101,6 +133,8 @@ class _Reading:
             agents=agents,
             raw=raw,
             origin=self._origin,
+            digest=digest,
+            positions=self._positions,
             notes=tuple(self._notes),
         )
 
@@ -208,28 +242,18 @@ class _Reading:
             entry = ModuleEntry.read(written, place)
         except PlanError as error:
             self.problems.extend(error.problems)
-            self._check_config_of_refused_entry(written, place)
+            if isinstance(written, dict):
+                self.problems.extend(malformed_references(written.get("config"), place.config_path))
             return None
         if entry.source is not None:
             written["source"] = entry.source
-        self.problems.extend(entry.config_problems(self._environ))
+        self.problems.extend(malformed_references(entry.config, place.config_path))
         if entry.on_failure is not None and place.kind != "hook":
             problem = f"is for hooks; this is a {place.kind}"
             self.problems.append(PlanProblem(f"{place.path}.on_failure", problem, "leave it out"))
         if entry.instance_id is not None and place.kind != "provider":
             self._notes.append(f"`{place.path}.instance_id` has no effect: it names an instance of a provider")
         return entry
-
-    def _check_config_of_refused_entry(self, written: Any, place: EntryPlace) -> None:
-        """Report what is wrong with references to secrets, as far as the entry's permissions can be understood."""
-        if not isinstance(written, dict):
-            return
-        try:
-            permissions = Permissions.model_validate(Permissions.written(written.get("permissions")))
-        except ValueError:  # what both kinds of refusal are
-            return
-        config = written.get("config")
-        self.problems.extend(reference_problems(config, place.config_path, permissions, self._environ))
 
     def _check_instances(self, providers: object) -> None:
         """Report every provider but the first that is listed again without a name to tell it apart by."""

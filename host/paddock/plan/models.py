@@ -27,6 +27,7 @@ from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_mo
 
 from .limits import Limits
 from .permissions import Permissions, SecretGrant
+from .positions import Place, Positions
 from .problems import NotAcceptedError, must_be, path_text, problems_of
 from .secret_references import expanded, reference_problems
 
@@ -170,7 +171,8 @@ class MountPlan:
 
     `raw` is the plan as a session's configuration wants it: `session.orchestrator` and `session.context` are tables,
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
-    by index. `origin` is the file it came from; `notes` say what was passed on without being understood.
+    by index. `origin` is the file it came from, and `positions` its lines; `digest` stands for that file with all it
+    says, as it was read. `notes` say what was passed on without being understood.
     """
 
     orchestrator: ModuleEntry
@@ -181,6 +183,8 @@ class MountPlan:
     agents: dict[str, Any]
     raw: dict[str, Any]
     origin: Path | None
+    digest: str
+    positions: Positions
     notes: tuple[str, ...]
 
     def entries(self) -> Iterator[ModuleEntry]:
@@ -190,3 +194,7 @@ class MountPlan:
         yield from self.providers
         yield from self.tools
         yield from self.hooks
+
+    def place_of(self, path: str) -> Place:
+        """Return where a place in the plan, as in `tools[0].permissions`, stands in its file."""
+        return self.positions.place_of(path)

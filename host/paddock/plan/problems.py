@@ -73,7 +73,7 @@ def unknown_key(key: str, known: Iterable[str], path: str) -> PlanProblem:
     """Return the problem of a key that means nothing at `path`, with the known one it resembles as its hint."""
     close = get_close_matches(key.lower(), known, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
-    return PlanProblem(path, f"unknown key `{key}`", hint)
+    return PlanProblem(path, f"unknown key `{key}`", hint, at=path_text(path, key))
 
 
 def problems_of(

@@ -31,7 +31,7 @@ def problem_of(path: Path) -> str:
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_file_is_read_by_its_extension(tmp_path: Path, name: str, text: str, mark: str) -> None:
     (tmp_path / name).write_text(mark + text, encoding="utf-8")
-    assert read_document(tmp_path / name) == {"a": {"b": [1, "x"]}}
+    assert read_document(tmp_path / name).content == {"a": {"b": [1, "x"]}}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,23 @@ def test_a_file_that_is_no_plan_says_why(tmp_path: Path, name: str, content: byt
     assert said in problem_of(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("plan.yaml", b"a: 1\nb: [\n", 3),
+        ("plan.yaml", b"a: 1\nb: 2\na: 3\n", 3),
+        ("plan.json", b'{"a": 1,\n "b" 2}', 2),
+        ("plan.toml", b"a = 1\nb = \n", 2),
+    ],
+)
+def test_what_cannot_be_parsed_is_told_with_its_line(tmp_path: Path, name: str, content: bytes, line: int) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PlanError) as caught:
+        read_document(tmp_path / name)
+    assert caught.value.problems[0].line == line
+    assert f"{tmp_path / name}:{line}: " in render(caught.value)
+
+
 def bomb(make_level: str, levels: int = 40) -> str:
     lines = ["a0: &a0 {k: v}"]
     lines += [make_level.format(this=f"a{level}", last=f"a{level - 1}") for level in range(1, levels)]
@@ -91,7 +108,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_built(tmp_path: Path, level: 
 
 def test_modest_aliases_and_merges_are_followed(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("base: &base {a: 1, b: 2}\nmine: {<<: *base, b: 3}\n")
-    assert read_document(tmp_path / "plan.yaml")["mine"] == {"a": 1, "b": 3}
+    assert read_document(tmp_path / "plan.yaml").content["mine"] == {"a": 1, "b": 3}
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:

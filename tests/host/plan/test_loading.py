@@ -262,7 +262,7 @@ def test_a_string_entry_is_told_how_to_be_written() -> None:
 
 
 def test_a_problem_of_a_bare_id_is_reported_where_its_part_stands() -> None:
-    written = plan(orchestrator={"config": {"key": "${MISSING}"}})
+    written = plan(orchestrator={"config": {"key": "${MISSING:-x}"}})
     written["session"]["context_source"] = "~/c"
     assert [problem.path for problem in problems_of(written)] == ["orchestrator.config.key", "session.context_source"]
 
@@ -296,7 +296,7 @@ def test_a_key_unlike_any_other_lists_the_known_ones() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     written = plan(
         tool=[],
-        providers=[{"module": "provider-a", "config": {"k": "${ABSENT}"}, "instanceid": "x"}],
+        providers=[{"module": "provider-a", "config": {"k": "${ABSENT:-x}"}, "instanceid": "x"}],
         tools=["tool-a", {"module": ""}],
         hooks={},
     )
@@ -415,10 +415,11 @@ def test_a_secret_injected_by_the_host_stays_a_reference() -> None:
         ({"secrets": [{"name": "KEY", "inject": "host"}]}, {}, "`KEY` is not set"),
     ],
 )
-def test_a_reference_that_cannot_be_honoured_is_an_error_at_its_place(
+def test_a_reference_that_cannot_be_honoured_is_a_problem_of_its_entry_and_none_of_the_plan(
     permissions: object, environ: dict[str, str], said: str
 ) -> None:
-    problem = problem_of(with_config({"list": [{"k": "a${KEY}b"}]}, permissions), **environ)
+    (entry,) = load(with_config({"list": [{"k": "a${KEY}b"}]}, permissions)).providers
+    (problem,) = entry.config_problems(environ)
     assert problem.path == "providers[0].config.list[0].k"
     assert said in problem.message
 
@@ -439,7 +440,9 @@ def test_a_variable_gone_since_loading_is_an_error_naming_it() -> None:
 def test_one_entry_is_not_granted_the_secret_of_another() -> None:
     written = with_config({"k": "${KEY}"}, {"secrets": ["KEY"]})
     written["tools"] = [{"module": "tool-a", "config": {"k": "${KEY}"}}]
-    assert problem_of(written, KEY="x").path == "tools[0].config.k"
+    loaded = load(written)
+    assert loaded.providers[0].config_problems({"KEY": "x"}) == ()
+    assert [problem.path for problem in loaded.tools[0].config_problems({"KEY": "x"})] == ["tools[0].config.k"]
 
 
 # -- anything at all

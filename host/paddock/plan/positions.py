@@ -1,0 +1,95 @@
+"""On which line of a file each part of it stands, found by the same spelling of its place that problems use.
+
+`tools[0].limits.memory_max` is looked up as far as the file has it: what stands nowhere has the line of what it would
+stand in. The lines are found out when the first of them is asked for, which most plans never are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+_PLAIN_PART: Final = re.compile(r"\.?([A-Za-z_][\w-]*)(?=[.\[]|$)", re.ASCII)
+_INDEX_PART: Final = re.compile(r"\[([0-9]{1,9})\]")
+_QUOTE: Final = '["'
+_QUOTED_END: Final = re.compile(r'"\]')
+_BARE_END: Final = re.compile(r"(?=[.\[]|$)")  # of the first part, which is never quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, or all of it."""
+
+    file: str
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return it as editors and terminals take it: `plan.yaml:12`."""
+        return f"{self.file}:{self.line}" if self.line is not None else self.file
+
+
+@dataclass(slots=True)
+class Part:
+    """One value of a file: the line it starts on, and those inside it by key or index."""
+
+    line: int
+    parts: dict[str | int, Part] = field(default_factory=dict)
+
+
+class Positions:
+    """The lines of one file, called `file` in what people are told; `find` returns all of its parts."""
+
+    def __init__(self, file: str, find: Callable[[], Part] | None = None) -> None:
+        self.file = file
+        self._find = find
+
+    def line_of(self, path: str) -> int | None:
+        """Return the line of the place `path`, or of the innermost thing around it that is there."""
+        root = self._root
+        if root is None:
+            return None
+        lines = [part.line for part in _descend(root, path)]
+        return lines[-1] if lines else None
+
+    def place_of(self, path: str) -> Place:
+        """Return the place `path` for people; the file alone, where nothing of it is there."""
+        return Place(self.file, self.line_of(path))
+
+    @cached_property
+    def _root(self) -> Part | None:
+        find, self._find = self._find, None  # it holds on to the whole text
+        try:
+            return find() if find is not None else None
+        except RecursionError:  # nested more deeply than whoever read it minded; it is read in another way here
+            return None
+
+
+def _descend(part: Part, path: str) -> Iterator[Part]:
+    """Yield what is on the way to `path`, the outermost first."""
+    at = 0
+    while at < len(path):
+        found = _next_part(part, path, at)
+        if found is None:
+            return
+        part, at = found
+        yield part
+
+
+def _next_part(part: Part, path: str, at: int) -> tuple[Part, int] | None:
+    plain = _PLAIN_PART.match(path, at)
+    if plain is not None and plain[1] in part.parts:
+        return part.parts[plain[1]], plain.end()
+    index = _INDEX_PART.match(path, at)
+    if index is not None and int(index[1]) in part.parts:
+        return part.parts[int(index[1])], index.end()
+    quoted = path.startswith(_QUOTE, at)
+    start = at + len(_QUOTE) if quoted else at
+    # A key may hold anything, also what ends one: the first end that makes a known key is it.
+    for end in (_QUOTED_END if quoted else _BARE_END).finditer(path, start):
+        if path[start : end.start()] in part.parts:
+            return part.parts[path[start : end.start()]], end.end() if quoted else end.start()
+    return None
