@@ -11,6 +11,7 @@ import click
 import paddock as package
 
 if TYPE_CHECKING:
+    from paddock.policy.explanation import Family
     from paddock_sandbox.profile import IsolationLevel
 
 _WORKING_DIR = click.option(
@@ -168,3 +169,53 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     from .selftest_command import run_selftest
 
     return run_selftest(attacks, levels, as_json=as_json)
+
+
+@paddock.command()
+@click.argument("module")
+@click.argument("kind", type=click.Choice([*_FAMILIES]))
+@click.argument("target")
+@click.option("--session", metavar="ID", help="The session; by default the newest in this folder that ran the module.")
+@click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant; nothing is run.")
+@_WORKING_DIR
+@_JSON
+def why(
+    module: str,
+    kind: Family,
+    target: str,
+    session: str | None,
+    plan: Path | None,
+    working_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Explain whether MODULE may do a thing, by which rules, and which line would let it.
+
+    KIND is a family of permissions, TARGET what it is about: a path, a program, a host[:port], the name of a variable
+    or secret, `tools:<name>`, an event. Exits with 0 for what it may, with 4 for what it may not.
+    """
+    from .why_command import run_why
+
+    return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
+
+
+@paddock.command()
+@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@click.option("--provider", metavar="MODULE", help="The provider: the id of a shipped one, or a folder with its code.")
+@click.option(
+    "--tool", "tools", metavar="MODULE", multiple=True, help="A tool, likewise; can be repeated. `none`: no tool."
+)
+@click.option("--log/--no-log", "logs", default=None, help="Whether to keep a log of the session's events in ./logs.")
+@click.option("--yes", is_flag=True, help="Ask nothing; what no option says is as it is by default.")
+@click.option("--force", is_flag=True, help="Replace the plan if it is there already.")
+@_JSON
+def init(
+    plan: Path, provider: str | None, tools: tuple[str, ...], logs: bool | None, yes: bool, force: bool, as_json: bool
+) -> int:
+    """Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, which provider and tools it has.
+
+    A folder is a module's repository, or its package; what a module is granted there fits what it is, and the plan says
+    what each grant is for.
+    """
+    from .init_command import run_init
+
+    return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json)

@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self
@@ -21,9 +22,12 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from paddock.audit import keep_to_oneself, state_folder
 from paddock.errors import PaddockError
+from paddock.kernel.authority import Authority
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
-from paddock.policy import Confinement, ResourceLimits
+from paddock.policy import Confinement, Owner, ResourceLimits
+from paddock.policy.explanation import Subject
+from paddock.policy.fixed_paths import FixedPaths, ModuleCode
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 
@@ -78,10 +82,24 @@ class RuleRecord(_Record):
         return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=str(consulted.outcome))
 
 
+class CodeRecord(_Record):
+    """Where a module's code is."""
+
+    root: _Text
+    imported: _Text
+    package: _Text
+
+    @classmethod
+    def of(cls, resolution: Resolution) -> Self:
+        """Return the record of a resolved module's code."""
+        code = ModuleCode.of(resolution)
+        return cls(root=str(code.root), imported=str(code.imported), package=str(code.package))
+
+
 class ModuleRecord(_Record):
     """What one module was given: `permissions` are those in effect, values of variables left out.
 
-    `code` is the folder its code is in, `place` where its entry stands in the plan.
+    `place` is where its entry stands in the plan.
     """
 
     name: _Text
@@ -89,7 +107,7 @@ class ModuleRecord(_Record):
     kind: Kind
     place: _Text
     source: _Text
-    code: _Text
+    code: CodeRecord
     level: IsolationLevel
     permissions: Permissions
     limits: dict[_Text, float | None]
@@ -116,7 +134,7 @@ class ModuleRecord(_Record):
             kind=entry.kind,
             place=entry.path,
             source=resolution.source,
-            code=str(resolution.root),
+            code=CodeRecord.of(resolution),
             level=profile.level,
             permissions=_without_values(entry.permissions),
             limits={name: _number(getattr(limits, name)) for name in _LIMITS},
@@ -188,6 +206,22 @@ class SessionRecord(_Record):
         by_name = (one for one in self.modules if one.name == name)
         return next(by_name, None) or next((one for one in self.modules if one.module == name), None)
 
+    def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> Subject:
+        """Return one of the session's modules as something to explain; `installation` is what Paddock runs from."""
+        entry = module.entry
+        codes = [module, *(one for one in self.modules if one is not module)]
+        kept = [(Path(self.plan), "which the session depends on")] if self.plan is not None else []
+        installed = [(path, "which Paddock runs from") for path in installation]
+        return Subject(
+            entry=entry,
+            profile=module.profile,
+            working_dir=Path(self.working_dir),
+            owner=replace(Owner.current({}), home=Path(self.home)),
+            rights=Authority(entry),
+            fixed=FixedPaths(tuple(_code_of(one) for one in codes), (*kept, *installed)),
+            protected=tuple(map(Path, module.protected)),
+        )
+
 
 class DamagedRecordError(PaddockError):
     """Raised for a file in the place of a record that is none."""
@@ -252,6 +286,11 @@ class SessionRecords:
         with suppress(OSError):
             return self._made()
         return None
+
+
+def _code_of(module: ModuleRecord) -> ModuleCode:
+    code = module.code
+    return ModuleCode(module.module, Path(code.root), Path(code.imported), Path(code.package))
 
 
 _LIMITS: Final = tuple(name for name in ResourceLimits.__dataclass_fields__ if name != "written")

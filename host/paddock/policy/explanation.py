@@ -154,11 +154,11 @@ def _kept(subject: Subject, family: Family, path: ReachablePath) -> Explanation:
         if real.is_relative_to(kept):
             reason = f"other programs run `{kept}` by themselves, so it stays as it is unless it is granted by itself"
             return _refused(subject, family, reason, "files", path.written_as(kept))
-    codes = ((code.root, f"the code of module `{code.module_id}`, which") for code in subject.fixed.codes)
+    codes = ((code.root, f"which is the code of module `{code.module_id}`") for code in subject.fixed.codes)
     for fixed, what in (*codes, *subject.fixed.others):
         if real.is_relative_to(fixed):
-            return _refused(subject, family, f"`{fixed}` is {what} no module may change", "files")
-    return _refused(subject, family, "it is what Paddock runs from, or what its session depends on", "files")
+            return _refused(subject, family, f"no module may change `{fixed}`, {what}", "files")
+    return _refused(subject, family, "Paddock runs from it, or its session depends on it", "files")
 
 
 def _program(subject: Subject, family: Family, target: str) -> Explanation:

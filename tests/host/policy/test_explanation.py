@@ -153,8 +153,14 @@ WRITE = [
     ({"write": ["."]}, ".git/hooks/pre-commit", False, "other programs run", "./.git/hooks"),
     ({"write": ["."]}, ".git/config", False, "other programs run", "./.git/config"),
     ({"write": [".", ".git/hooks"]}, ".git/hooks/pre-commit", True, "it is in", None),
-    ({"write": ["."]}, "modules/tool-y/x", False, "the code of module `tool-y`, which no module may change", None),
-    ({"write": ["."]}, "plan.yaml", False, "which the session depends on no module may change", None),
+    ({"write": ["."]}, "modules/tool-y/x", False, "which is the code of module `tool-y`", None),
+    (
+        {"write": ["."]},
+        "plan.yaml",
+        False,
+        "no module may change `{root}/work/plan.yaml`, which the session depends on",
+        None,
+    ),
     ({}, "plan.yaml", False, "which the session depends on and no module may change", None),
     ({}, "{root}/modules/tool-x/x", False, "is the code of module `tool-x`, which no module may change", None),
     ({}, "{root}/modules/tool-x/out/x", False, "it may be read, and not written to", "{root}/modules/tool-x/out"),
@@ -170,7 +176,7 @@ def test_writing(
     asked = target.format(root=scene.root)
     found = explain(subject, "write", asked)
     assert (found.allowed, found.layer) == (allowed, "files"), found
-    assert told in found.reason
+    assert told.format(root=scene.root) in found.reason
     assert bool(found.grant) == (path is not None), found
     if path is not None:
         added = would_be(subject, found)

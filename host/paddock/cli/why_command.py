@@ -1,0 +1,219 @@
+"""Explain what a module may do, in a session that ran or by a plan: the answer, the rules behind it, the line to add.
+
+Nothing is started and nothing tried. The answer is the exit code as well: 0 for what the module may, 4 for what it may
+not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+import click
+
+from paddock.errors import PaddockError
+from paddock.kernel.preview import Preview, located_paths
+from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.explanation import Explanation, Family, explain
+from paddock.text import escape
+
+from . import failure
+from .json_output import print_json
+from .render import Screen
+
+_REFUSED: Final = 4
+_MAX_NAMED: Final = 8  # of the names that there are instead
+_VERBS: Final[dict[Family, str]] = {
+    "read": "read",
+    "write": "write to",
+    "run": "run",
+    "net": "connect to",
+    "env": "see the variable",
+    "secrets": "use the secret",
+    "call": "call",
+    "emit": "emit",
+    "hooks": "handle",
+}
+
+
+class NothingToExplainError(PaddockError):
+    """Raised when there is no such session, or no such module in it."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A module, the record it is in, and what was found; without `is_session` nothing of it ran."""
+
+    record: SessionRecord
+    module: ModuleRecord
+    family: Family
+    target: str
+    found: Explanation
+    is_session: bool
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for scripts."""
+        record, found = self.record, self.found
+        return {
+            "module": self.module.name,
+            "kind": self.family,
+            "target": self.target,
+            "allowed": found.allowed,
+            "reason": found.reason,
+            "layer": found.layer,
+            "granted_by": found.by or None,
+            "rules": [rule.model_dump() for rule in self.module.consulted],
+            "grant": found.grant or None,
+            "in_place_of": found.in_place_of or None,
+            "place": self.module.place,
+            "plan": record.plan,
+            "level": self.module.level,
+            "session": {
+                "id": record.id,
+                "started": record.started.isoformat(),
+                "ended": None if record.ended is None else record.ended.isoformat(),
+            }
+            if self.is_session
+            else None,
+            "error": None,
+        }
+
+
+def run_why(
+    module: str,
+    family: Family,
+    target: str,
+    *,
+    session: str | None,
+    plan: Path | None,
+    working_dir: Path | None,
+    as_json: bool,
+) -> int:
+    """Explain, and return the exit code."""
+    if session is not None and plan is not None:
+        raise click.UsageError("--session and --plan are two different questions")
+    place = (working_dir or Path.cwd()).resolve()
+    try:
+        case = _explain(module, family, target, session=session, plan=plan, place=place)
+    except NotAcceptedError as error:
+        said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
+        raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
+    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+        Screen(sys.stderr).text(failure.text(error))
+        if as_json:
+            print_json({"error": failure.as_dict(error)})
+        return failure.exit_code(error)
+    if as_json:
+        print_json(case.as_dict())
+    else:
+        _show(case, Screen(sys.stdout))
+    return 0 if case.found.allowed else _REFUSED
+
+
+def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:
+    with located_paths() as runtime:
+        if plan is not None:
+            preview = Preview(plan, place, os.environ, runtime)
+            record = preview.record(name)
+            module = record.module(name)
+            if module is None:
+                raise _no_such_module(name, f"plan `{plan}`", preview.names)
+        else:
+            record, module = _recorded(name, place) if session is None else _recorded_in(name, session)
+        found = explain(record.subject(module, runtime.installation), family, target)
+    return _Case(record, module, family, target, found, is_session=plan is None)
+
+
+def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
+    """Return the module in the newest session of a working directory in which it ran."""
+    everywhere = SessionRecords().all()
+    here = [record for record in everywhere if record.working_dir == str(place)]
+    for record in here:
+        module = record.module(name)
+        if module is not None:
+            return record, module
+    elsewhere = next((record for record in everywhere if record.module(name) is not None), None)
+    hints = ["`--plan PLAN` explains what a plan would grant, without running it"]
+    if elsewhere is not None:
+        hints.insert(0, f"it ran in another folder: `-C {elsewhere.working_dir}`")
+    if here:
+        raise _no_such_module(name, f"the sessions of `{place}`", [one.name for one in _modules(here)], hints)
+    raise NothingToExplainError(f"no session is known that ran in `{place}`", hints=hints)
+
+
+def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
+    record = SessionRecords().of(session)
+    if record is None:
+        known = [one.id for one in SessionRecords().all()]
+        begun = [one for one in known if session and one.startswith(session)]
+        close = (begun or get_close_matches(session, known, n=3))[:3]
+        hint = f"did you mean {' or '.join(f'`{one}`' for one in close)}?" if close else _known("sessions", known)
+        raise NothingToExplainError(f"no session `{session}` is known", hints=[hint])
+    module = record.module(name)
+    if module is None:
+        raise _no_such_module(name, f"session `{session}`", [one.name for one in record.modules])
+    return record, module
+
+
+def _modules(records: Iterable[SessionRecord]) -> Iterable[ModuleRecord]:
+    return (module for record in records for module in record.modules)
+
+
+def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> NothingToExplainError:
+    names = list(dict.fromkeys(known))
+    close = get_close_matches(name, names, n=1)
+    first = f"did you mean `{close[0]}`?" if close else _known("modules", names)
+    return NothingToExplainError(f"there is no module `{name}` in {where}", hints=[first, *hints])
+
+
+def _known(what: str, names: Iterable[str]) -> str:
+    shown = list(names)
+    more = f", and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
+    return f"{what} known: {', '.join(shown[:_MAX_NAMED])}{more}" if shown else f"no {what} are known"
+
+
+# -- for people ----------------------------------------------------------------------------
+
+
+def _show(case: _Case, screen: Screen) -> None:
+    module, found = case.module, case.found
+    may = "may" if found.allowed else "may not"
+    screen.title(
+        f"{'allowed' if found.allowed else 'refused'}: `{module.name}` {may} {_VERBS[case.family]} `{case.target}`"
+    )
+    screen.labelled([*_facts(case)])
+    if module.consulted:
+        screen.title("rules, in the order in which they were consulted")
+        screen.labelled([(f"  {_place_of(rule)}  ", f"{rule.text}: {rule.outcome}") for rule in module.consulted])
+    if found.grant:
+        where = f"the entry of `{module.module}`" + (
+            f", {module.place} in {case.record.plan}" if case.record.plan else ""
+        )
+        instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
+        screen.title(f"to allow it, write in {where}{instead}")
+        screen.text(f"  {escape(found.grant)}")
+
+
+def _facts(case: _Case) -> Iterable[tuple[str, str]]:
+    found, record = case.found, case.record
+    yield "  why  ", found.reason
+    if found.by:
+        yield "  granted by  ", found.by
+    yield "  enforced by  ", f"{found.layer}, at isolation level {case.module.level}"
+    if not case.is_session:
+        yield "  according to  ", f"{record.plan}, which was read and not run"
+        return
+    state = "has not ended" if record.ended is None else f"ended {record.ended:%Y-%m-%d %H:%M:%S} UTC"
+    yield "  according to  ", f"session {record.id}, started {record.started:%Y-%m-%d %H:%M:%S} UTC, {state}"
+
+
+def _place_of(rule: RuleRecord) -> str:
+    return rule.file if rule.line is None else f"{rule.file}:{rule.line}"

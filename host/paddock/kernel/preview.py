@@ -1,0 +1,100 @@
+"""What a plan's modules would be given, found out without starting any of them.
+
+The same decisions as for a session, in the same order, but for the isolation level: which one a machine gives is only
+found out by trying, so that of a module whose entry names none it is the strongest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import ModuleMissingError
+from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.readiness import check_working_dir
+from paddock.kernel.session_record import ModuleRecord, SessionRecord
+from paddock.plan.loading import load_plan
+from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.policy import Confinement, Owner, ResourceLimits, RuntimePaths, confine
+from paddock.process.runtime import WorkerRuntime
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sources import Resolution, Resolver, SourceError
+
+_STRONGEST: Final[IsolationLevel] = "ns"
+
+
+@contextmanager
+def located_paths() -> Iterator[RuntimePaths]:
+    """Find what workers run from, and Paddock itself."""
+    folder = make_private_folder()
+    try:
+        located = WorkerRuntime.locate()
+        yield RuntimePaths.locate(located.interpreter, located.packages, folder)
+    finally:
+        remove_private_folder(folder)
+
+
+class Preview:
+    """A plan in a working directory, whose modules are looked at one by one."""
+
+    def __init__(self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths) -> None:
+        """Read the plan.
+
+        Raises:
+            PlanError: it has problems.
+        """
+        self.plan: MountPlan = load_plan(plan, environ=environ)
+        self._working_dir = check_working_dir(working_dir)
+        self._owner = Owner.current(environ)
+        self._runtime = runtime
+        base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
+        self._resolver = Resolver(environ, base=base)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the plan's modules are called."""
+        return tuple(entry.instance_id or entry.module for entry in self.plan.entries())
+
+    def record(self, name: str) -> SessionRecord:
+        """Return what would be recorded of the plan's session, with no modules but those that go by `name`.
+
+        Raises:
+            PolicyRefusedError: a policy does not let them have what they would be granted.
+            PlanError: they cannot be granted what the plan says.
+            ModuleMissingError: their code is not to be found.
+        """
+        modules = [self._module(entry) for entry in self.plan.entries() if name in (entry.instance_id, entry.module)]
+        return SessionRecord.begin(
+            "", modules, working_dir=self._working_dir, home=self._owner.home, plan=self.plan.origin
+        )
+
+    def _module(self, entry: ModuleEntry) -> ModuleRecord:
+        try:
+            resolution = self._resolver.resolve(entry.module, entry.source)
+        except SourceError as error:
+            raise ModuleMissingError.of(entry.module, error) from error
+        limits = ResourceLimits.of(entry)
+        return ModuleRecord.of(entry, resolution, self._confinement(entry, resolution, limits), limits)
+
+    def _confinement(self, entry: ModuleEntry, resolution: Resolution, limits: ResourceLimits) -> Confinement:
+        level = entry.isolation or _STRONGEST
+        return confine(
+            entry,
+            level=level,
+            resolution=resolution,
+            working_dir=self._working_dir,
+            runtime=self._runtime,
+            limits=limits,
+            owner=self._owner,
+            scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own
+            modules=self._codes(),
+            kept=() if self.plan.origin is None else (self.plan.origin,),
+        )
+
+    def _codes(self) -> Iterator[Resolution]:
+        """Yield where the code of the plan's modules is, as far as it is there."""
+        for entry in self.plan.entries():
+            with suppress(SourceError):
+                yield self._resolver.resolve(entry.module, entry.source)

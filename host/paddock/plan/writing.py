@@ -1,0 +1,192 @@
+"""Write a plan for a person to read and change: what each module is for, and what each of its grants lets it do.
+
+A plan that is written can be read back. A file that is there already stays as it is unless it is to be replaced, and
+what is written is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from paddock.errors import PaddockError
+from paddock.text import escape
+
+from .loading import load_plan
+from .models import Kind, MountPlan
+from .permissions import Permissions, Preset
+
+_SECTIONS: Final[tuple[tuple[str, Kind], ...]] = (("providers", "provider"), ("tools", "tool"), ("hooks", "hook"))
+_PRESETS: Final[Mapping[Preset, str]] = {
+    "isolated": "its own code and a private folder, and nothing of yours",
+    "workspace-read": "reads the folder it works in, and sees nothing else of yours",
+    "workspace": "reads and writes the folder it works in, and sees nothing else of yours",
+    "shell": "reads and writes the folder it works in, and runs any program of the system",
+}
+_NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"
+_FAMILIES: Final[Mapping[str, str]] = {
+    "read": "files and folders that it may read; `.` is the folder it works in",
+    "write": "files and folders that it may read and change; they have to exist",
+    "run": "programs that it may start",
+    "net": "where it may connect to, and nowhere else",
+    "env": "variables that it finds in its environment",
+    "call": "what it may call without having been handed it",
+    "emit": "events that it may emit beyond those of its kind",
+    "hooks": "events that it may handle",
+}
+
+
+class PlanExistsError(PaddockError):
+    """Raised for a plan that is not to be replaced."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"`{path}` is there already, and stays as it is",
+            hints=["name another file, or `--force` replaces this one"],
+        )
+
+
+class PlanNotWrittenError(PaddockError):
+    """Raised when a plan's file could not be made."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(
+            f"`{path}` cannot be written: {reason}", hints=["name a file in a folder that you can write to"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModule:
+    """A module of a plan that is being written; `purpose` says in a few words what it is for."""
+
+    kind: Kind
+    module: str
+    source: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    permissions: Permissions = field(default_factory=Permissions)
+    purpose: str = ""
+
+    @property
+    def written_permissions(self) -> str | dict[str, Any]:
+        """The permissions as a plan has them: a preset's name, or a table of the families that there are."""
+        if self.permissions.preset is not None:
+            return self.permissions.preset
+        table = self.permissions.model_dump(exclude_defaults=True, mode="json")
+        if "secrets" in table:
+            table["secrets"] = [_written_secret(secret) for secret in table["secrets"]]
+        return table
+
+
+def plan_text(modules: Sequence[PlannedModule]) -> str:
+    """Return the text of a plan of these modules, an orchestrator and a context among them."""
+    lines = [
+        "# The modules of a session, and what each is granted; whatever is not written here is refused.",
+        "session:",
+    ]
+    for module in modules:
+        if module.kind in ("orchestrator", "context"):
+            lines += _comment(module.purpose, 2)
+            lines.append(f"  {module.kind}:")
+            lines += (f"    {line}" for line in _entry(module))
+    for section, kind in _SECTIONS:
+        found = [module for module in modules if module.kind == kind]
+        lines += ["", f"{section}:"] if found else []
+        for module in found:
+            lines += _comment(module.purpose, 2)
+            first, *rest = _entry(module)
+            lines += [f"  - {first}", *(f"    {line}" for line in rest)]
+    return "\n".join(lines) + "\n"
+
+
+def write_plan(path: Path, text: str, environ: Mapping[str, str], *, replace: bool = False) -> MountPlan:
+    """Write a plan, and return what reading it gives.
+
+    Raises:
+        PlanExistsError: it is there already.
+        PlanNotWrittenError: it cannot be written there.
+        PlanError: it would be no plan; nothing is written.
+    """
+    if not replace and os.path.lexists(path):
+        raise PlanExistsError(path)
+    # Beside the plan, where relative sources start; with its extension, by which it is read.
+    unfinished = path.with_name(f".{path.stem}.unfinished-{os.getpid()}{path.suffix}")
+    try:
+        try:
+            with open(unfinished, "x", encoding="utf-8") as file:
+                file.write(text)
+            load_plan(unfinished, environ=environ)
+            if replace:
+                os.replace(unfinished, path)
+            else:
+                os.link(unfinished, path)  # fails where a plan has appeared meanwhile
+        finally:
+            with suppress(FileNotFoundError):
+                unfinished.unlink()
+    except FileExistsError as error:
+        raise PlanExistsError(path) from error
+    except OSError as error:
+        raise PlanNotWrittenError(path, (error.strerror or str(error)).lower()) from error
+    return load_plan(path, environ=environ)
+
+
+def _entry(module: PlannedModule) -> Iterator[str]:
+    yield f"module: {_flow(module.module)}"
+    if module.source is not None:
+        yield f"source: {_flow(module.source)}"
+    if module.config:
+        yield "config:"
+        text = yaml.safe_dump(dict(module.config), sort_keys=False, allow_unicode=True, width=1000)
+        yield from (f"  {line}" for line in text.splitlines())
+    yield from _permissions(module)
+
+
+def _permissions(module: PlannedModule) -> Iterator[str]:
+    written = module.written_permissions
+    if isinstance(written, str):
+        assert module.permissions.preset is not None
+        yield f"permissions: {written} # {_PRESETS[module.permissions.preset]}"
+        return
+    if not written:
+        yield f"# {_NOTHING}"
+        return
+    yield "permissions:"
+    for family, grants in written.items():
+        yield from (f"  {line}" for line in _family(family, grants))
+
+
+def _family(family: str, grants: Sequence[Any]) -> Iterator[str]:
+    if family != "secrets":
+        yield f"{family}: {_flow(list(grants))} # {_FAMILIES[family]}"
+        return
+    yield "secrets:"
+    for grant in grants:
+        if isinstance(grant, str):
+            yield f"  - {_flow(grant)} # it is given the value, and may do with it what it likes"
+        else:
+            yield f"  - {_flow(grant)} # it never sees the value, which is put into its requests to that host"
+
+
+def _written_secret(secret: Mapping[str, Any]) -> str | dict[str, Any]:
+    return str(secret["name"]) if set(secret) == {"name"} else dict(secret)
+
+
+def _comment(text: str, indent: int) -> Iterable[str]:
+    return [f"{' ' * indent}# {escape(text)}"] if text else []
+
+
+def _flow(value: object) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=100_000)
+    return text.removesuffix("...\n").strip()
