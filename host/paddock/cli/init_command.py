@@ -112,8 +112,7 @@ def run_init(
         if person is not None and not _is_wanted(plan, modules, person):
             person.note("nothing was written")
             return 1
-        environ = {**dict.fromkeys(_secrets_of(modules), "-"), **os.environ}
-        written = write_plan(plan, plan_text(modules), environ, replace=replaces)
+        written = write_plan(plan, plan_text(modules), replace=replaces)
         if wishes.logs:
             (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
     except (click.ClickException, click.Abort):

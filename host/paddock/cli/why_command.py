@@ -75,6 +75,7 @@ class _Case:
             "in_place_of": found.in_place_of or None,
             "place": self.module.place,
             "plan": record.plan,
+            "line": self.module.line,
             "level": self.module.level,
             "session": {
                 "id": record.id,
@@ -194,9 +195,7 @@ def _show(case: _Case, screen: Screen) -> None:
         screen.title("rules, in the order in which they were consulted")
         screen.labelled([(f"  {_place_of(rule)}  ", f"{rule.text}: {rule.outcome}") for rule in module.consulted])
     if found.grant:
-        where = f"the entry of `{module.module}`" + (
-            f", {module.place} in {case.record.plan}" if case.record.plan else ""
-        )
+        where = f"the entry of `{module.module}`, {module.place}{_in_plan(case)}"
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
         screen.title(f"to allow it, write in {where}{instead}")
         screen.text(f"  {escape(found.grant)}")
@@ -213,6 +212,11 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
         return
     state = "has not ended" if record.ended is None else f"ended {record.ended:%Y-%m-%d %H:%M:%S} UTC"
     yield "  according to  ", f"session {record.id}, started {record.started:%Y-%m-%d %H:%M:%S} UTC, {state}"
+
+
+def _in_plan(case: _Case) -> str:
+    plan, line = case.record.plan, case.module.line
+    return "" if plan is None else f" in {plan}" if line is None else f" at {plan}:{line}"
 
 
 def _place_of(rule: RuleRecord) -> str:

@@ -67,7 +67,12 @@ class Preview:
         """
         modules = [self._module(entry) for entry in self.plan.entries() if name in (entry.instance_id, entry.module)]
         return SessionRecord.begin(
-            "", modules, working_dir=self._working_dir, home=self._owner.home, plan=self.plan.origin
+            "",
+            modules,
+            working_dir=self._working_dir,
+            home=self._owner.home,
+            plan=self.plan.origin,
+            digest=self.plan.digest,
         )
 
     def _module(self, entry: ModuleEntry) -> ModuleRecord:
@@ -76,7 +81,8 @@ class Preview:
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
         limits = ResourceLimits.of(entry)
-        return ModuleRecord.of(entry, resolution, self._confinement(entry, resolution, limits), limits)
+        confinement = self._confinement(entry, resolution, limits)
+        return ModuleRecord.of(entry, resolution, confinement, limits, positions=self.plan.positions)
 
     def _confinement(self, entry: ModuleEntry, resolution: Resolution, limits: ResourceLimits) -> Confinement:
         level = entry.isolation or _STRONGEST

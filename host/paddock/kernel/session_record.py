@@ -25,6 +25,8 @@ from paddock.errors import PaddockError
 from paddock.kernel.authority import Authority
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
+from paddock.plan.positions import Positions
+from paddock.plan.problems import path_text
 from paddock.policy import Confinement, Owner, ResourceLimits
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths, ModuleCode
@@ -99,7 +101,7 @@ class CodeRecord(_Record):
 class ModuleRecord(_Record):
     """What one module was given: `permissions` are those in effect, values of variables left out.
 
-    `place` is where its entry stands in the plan.
+    `place` is where its entry stands in the plan, `line` the line of its permissions, or of what they would stand in.
     """
 
     name: _Text
@@ -115,6 +117,7 @@ class ModuleRecord(_Record):
     programs: _Paths
     protected: _Paths
     scratch: _Text
+    line: int | None = None
     consulted: Annotated[tuple[RuleRecord, ...], Field(max_length=_MAX_RULES)] = ()
 
     @classmethod
@@ -125,8 +128,12 @@ class ModuleRecord(_Record):
         confinement: Confinement,
         limits: ResourceLimits,
         consulted: Iterable[_Consulted] = (),
+        positions: Positions | None = None,
     ) -> Self:
-        """Return the record of a module that is shut in like this; `entry` has the permissions in effect."""
+        """Return the record of a module that is shut in like this; `entry` has the permissions in effect.
+
+        `positions` are those of its plan.
+        """
         profile = confinement.profile
         return cls(
             name=entry.instance_id or entry.module,
@@ -144,6 +151,7 @@ class ModuleRecord(_Record):
             programs=profile.programs[:_MAX_PLACES],
             protected=tuple(map(str, confinement.protected)),
             scratch=profile.scratch,
+            line=None if positions is None else positions.line_of(path_text(entry.path, "permissions")),
             consulted=tuple(RuleRecord.of(one) for one in consulted)[:_MAX_RULES],
         )
 

@@ -29,6 +29,7 @@ _PRESETS: Final[Mapping[Preset, str]] = {
     "workspace": "reads and writes the folder it works in, and sees nothing else of yours",
     "shell": "reads and writes the folder it works in, and runs any program of the system",
 }
+_NEVER_FOLDED: Final = 1_000_000  # characters of a line
 _NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"
 _FAMILIES: Final[Mapping[str, str]] = {
     "read": "files and folders that it may read; `.` is the folder it works in",
@@ -110,7 +111,7 @@ def plan_text(modules: Sequence[PlannedModule]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_plan(path: Path, text: str, environ: Mapping[str, str], *, replace: bool = False) -> MountPlan:
+def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
     """Write a plan, and return what reading it gives.
 
     Raises:
@@ -126,7 +127,7 @@ def write_plan(path: Path, text: str, environ: Mapping[str, str], *, replace: bo
         try:
             with open(unfinished, "x", encoding="utf-8") as file:
                 file.write(text)
-            load_plan(unfinished, environ=environ)
+            load_plan(unfinished, environ={})
             if replace:
                 os.replace(unfinished, path)
             else:
@@ -138,7 +139,7 @@ def write_plan(path: Path, text: str, environ: Mapping[str, str], *, replace: bo
         raise PlanExistsError(path) from error
     except OSError as error:
         raise PlanNotWrittenError(path, (error.strerror or str(error)).lower()) from error
-    return load_plan(path, environ=environ)
+    return load_plan(path, environ={})
 
 
 def _entry(module: PlannedModule) -> Iterator[str]:
@@ -147,8 +148,7 @@ def _entry(module: PlannedModule) -> Iterator[str]:
         yield f"source: {_flow(module.source)}"
     if module.config:
         yield "config:"
-        text = yaml.safe_dump(dict(module.config), sort_keys=False, allow_unicode=True, width=1000)
-        yield from (f"  {line}" for line in text.splitlines())
+        yield from (f"  {line}" for line in _lines(dict(module.config), flow=False))
     yield from _permissions(module)
 
 
@@ -188,5 +188,15 @@ def _comment(text: str, indent: int) -> Iterable[str]:
 
 def _flow(value: object) -> str:
     """Return a value as YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=100_000)
-    return text.removesuffix("...\n").strip()
+    return _lines(value, flow=True)[0]
+
+
+def _lines(value: object, *, flow: bool) -> list[str]:
+    for keeps_letters in (True, False):  # what is no letter is written as an escape, lest it moves or hides others
+        text = yaml.safe_dump(
+            value, default_flow_style=flow, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
+        )
+        lines: list[str] = text.removesuffix("...\n").rstrip("\n").split("\n")
+        if all(map(str.isprintable, lines)):
+            break
+    return lines

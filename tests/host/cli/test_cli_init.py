@@ -1,0 +1,230 @@
+"""The plan that `paddock init` writes: what is in it, what is refused, and that nothing that is there is lost."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from paddock.cli.init_command import run_init
+from paddock.plan import load_plan
+from paddock.plan.permissions import Permissions
+from paddock.plan.writing import PlannedModule, plan_text, write_plan
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+class Told:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, plan: str = "plan.yaml", **options: Any) -> tuple[int, str, str]:
+        given = {
+            "provider": None,
+            "tools": (),
+            "logs": None,
+            "asks_nothing": False,
+            "replaces": False,
+            "as_json": False,
+        }
+        code = run_init(Path(plan), **{**given, **options})
+        shown = self._capsys.readouterr()
+        return code, shown.out, shown.err
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    return Told(capsys)
+
+
+def module_folder(folder: Path, module_id: str, kind: str = "") -> Path:
+    package = folder / f"amplifier_module_{module_id.replace('-', '_')}"
+    package.mkdir(parents=True)
+    declared = f'__amplifier_module_type__ = "{kind}"\n' if kind else ""
+    (package / "__init__.py").write_text(f"{declared}async def mount(coordinator, config): ...\n")
+    return folder
+
+
+def test_without_a_terminal_and_options_a_plan_of_what_is_shipped_is_written(told: Told) -> None:
+    code, shown, errors = told()
+    assert (code, errors) == (0, "")
+    plan = load_plan(Path("plan.yaml"), environ={})
+    assert [entry.module for entry in plan.entries()] == [
+        "loop-basic",
+        "context-simple",
+        "provider-mock",
+        "tool-filesystem",
+    ]
+    assert plan.tools[0].permissions.preset == "workspace" and not plan.notes
+    assert shown.splitlines()[-1].strip() == "paddock run plan.yaml 'What is in this folder?'"
+
+
+def test_what_is_granted_is_explained_beside_it(told: Told) -> None:
+    told(logs=True)
+    text = Path("plan.yaml").read_text()
+    assert "permissions: workspace # reads and writes the folder it works in" in text
+    assert "write: [./logs] # files and folders that it may read and change" in text
+    assert all("#" in line for line in text.splitlines() if "permissions: " in line)
+
+
+def test_a_log_has_its_folder_made_since_what_is_granted_has_to_exist(told: Told, tmp_path: Path) -> None:
+    told(logs=True)
+    assert (tmp_path / "logs").is_dir()
+    assert load_plan(Path("plan.yaml"), environ={}).hooks[0].permissions.write == ("./logs",)
+
+
+def test_modules_in_folders_are_named_by_what_they_are_and_where_they_are(told: Told, tmp_path: Path) -> None:
+    module_folder(tmp_path / "amplifier-module-tool-mine", "tool-mine")
+    elsewhere = module_folder(tmp_path / "elsewhere" / "odd name", "provider-own")
+    (tmp_path / "plans").mkdir()
+    code, _, errors = told(
+        "plans/my.yml", provider="./elsewhere/odd name", tools=["./amplifier-module-tool-mine", "tool-filesystem"]
+    )
+    assert (code, errors) == (0, "")
+    plan = load_plan(Path("plans/my.yml"), environ={})
+    assert (plan.providers[0].module, plan.providers[0].source) == ("provider-own", str(elsewhere))
+    assert [entry.module for entry in plan.tools] == ["tool-mine", "tool-filesystem"]
+    code, _, _ = told("plan.yaml", tools=["./amplifier-module-tool-mine"])
+    assert "source: ./amplifier-module-tool-mine" in Path("plan.yaml").read_text()
+
+
+def test_no_tool_is_an_answer_and_the_same_one_twice_is_one(told: Told) -> None:
+    told(tools=["none"])
+    assert load_plan(Path("plan.yaml"), environ={}).tools == ()
+    told(tools=["tool-filesystem", "builtin:tool-filesystem"], replaces=True)
+    assert len(load_plan(Path("plan.yaml"), environ={}).tools) == 1
+
+
+def test_scripts_are_told_what_was_written(told: Told, tmp_path: Path) -> None:
+    code, shown, _ = told(as_json=True, logs=True)
+    facts = json.loads(shown)
+    assert code == 0 and facts["error"] is None
+    assert facts["plan"] == str(tmp_path / "plan.yaml")
+    assert facts["modules"][3:] == [
+        {"kind": "tool", "module": "tool-filesystem", "source": None, "permissions": "workspace"},
+        {"kind": "hook", "module": "hooks-logging", "source": None, "permissions": {"write": ["./logs"]}},
+    ]
+    assert facts["next"] == "paddock run plan.yaml 'What is in this folder?'" and facts["secrets_not_set"] == []
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_a_plan_that_is_there_stays_as_it_is(told: Told, tmp_path: Path, kind: str) -> None:
+    plan = tmp_path / "plan.yaml"
+    match kind:
+        case "file":
+            plan.write_text("mine")
+        case "link":
+            plan.symlink_to("nowhere")
+        case "folder":
+            plan.mkdir()
+    code, shown, errors = told(as_json=True)
+    assert code == 1 and "is there already" in errors
+    assert json.loads(shown)["error"]["type"] == "PlanExistsError"
+    assert kind != "file" or plan.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.yaml"]
+
+
+def test_a_plan_is_replaced_when_it_is_said_to_be(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("mine")
+    assert told(replaces=True)[0] == 0
+    assert load_plan(Path("plan.yaml"), environ={}).tools
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told_of"),
+    [
+        (
+            {"provider": "git+https://host/org/amplifier-module-provider-x@v1"},
+            "`git clone --branch v1 https://host/org/",
+        ),
+        ({"provider": "git+https://host/org/a.git#subdirectory=b"}, "`--provider ./a/b`"),
+        ({"provider": "provider-openai"}, "`--provider ./amplifier-module-provider-openai`"),
+        ({"provider": "tool-filesystem"}, "is of kind tool, not provider"),
+        ({"tools": ["provider-mock"]}, "is of kind provider, not tool"),
+        ({"provider": "./nowhere"}, "no such file or directory"),
+        ({"provider": "\x1b[2J"}, r"\x1b[2J"),
+        ({"provider": "https://host/x.zip"}, "archives are not available"),
+        ({"tools": ["./empty"]}, "there is no package in it"),
+        ({"tools": ["./resolver-x"]}, "resolver"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_plan_cannot_run_is_refused_and_nothing_written(
+    told: Told, tmp_path: Path, options: dict[str, Any], told_of: str, as_json: bool
+) -> None:
+    (tmp_path / "empty").mkdir()
+    module_folder(tmp_path / "resolver-x", "resolver-x", "resolver")
+    code, shown, errors = told(**options, as_json=as_json)
+    assert code == 1
+    assert told_of in errors and "\x1b" not in errors
+    assert bool(shown) == as_json and not (tmp_path / "plan.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["plan.json", "plan.toml", "plan"])
+def test_a_plan_with_comments_is_yaml(told: Told, name: str) -> None:
+    with pytest.raises(click.UsageError, match="written as YAML"):
+        told(name)
+
+
+def test_a_folder_that_is_not_there_is_told(told: Told) -> None:
+    code, _, errors = told("no/such/plan.yaml")
+    assert code == 1 and "cannot be written: no such file or directory" in errors
+
+
+# -- the text ------------------------------------------------------------------------------
+
+ALL = Permissions.model_validate(
+    {
+        "read": [".", "./a b # c"],
+        "write": ["./out"],
+        "run": ["*"],
+        "net": ["api.example.org:443"],
+        "env": ["KEY=${KEY}", "LANG"],
+        "secrets": ["PLAIN", {"name": "KEY", "inject": "host"}],
+        "call": ["tools:x"],
+        "emit": ["tool:*"],
+        "hooks": ["*"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "permissions", [Permissions(), ALL, *(Permissions(preset=one) for one in ("isolated", "shell"))]
+)
+@pytest.mark.parametrize("purpose", ["", "says: # \n- module: evil\x1b[2J"])
+def test_a_plan_reads_back_as_what_was_meant(tmp_path: Path, permissions: Permissions, purpose: str) -> None:
+    config = {"text": "a: b\n# c", "on": "yes", "number": 1, "list": ["{prompt}", None], "é": "\u2028"}
+    modules = [
+        PlannedModule("orchestrator", "loop-basic"),
+        PlannedModule("context", "context-simple", purpose=purpose),
+        PlannedModule("tool", "tool-x", "./a b: #c", config, permissions, purpose),
+    ]
+    text = plan_text(modules)
+    assert "\x1b" not in text
+    plan = write_plan(tmp_path / "plan.yaml", text)
+    (tool,) = plan.tools
+    assert tool.permissions == permissions
+    assert tool.config == config and tool.source == str(tmp_path / "a b: #c")
+    assert yaml.safe_load(text).keys() == {"session", "tools"}
+
+
+def test_a_text_that_is_no_plan_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="problem"):
+        write_plan(tmp_path / "plan.yaml", "tools: 1\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_everybody_may_read_a_plan_as_they_may_other_files(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    told()
+    assert stat.S_IMODE((tmp_path / "plan.yaml").stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)

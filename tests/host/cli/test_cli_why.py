@@ -1,0 +1,195 @@
+"""What people and scripts are told about a module's rights, from records that tests make up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from host.policy.entries import entry, module_at
+from paddock.cli.why_command import run_why
+from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.policy import Confinement, ResourceLimits
+from paddock_sandbox.profile import Mount, SandboxProfile
+
+RULES = (
+    RuleRecord(file="/plans/plan.yaml", line=12, text='read: ["."]', outcome="granted"),
+    RuleRecord(file="/etc/paddock/policy.toml", line=3, text='match "builtin:*"', outcome="not \x1b[2J capped"),
+    RuleRecord(file="the default", line=None, text="no network", outcome="applies"),
+)
+
+
+class Told:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, module: str, family: Any, target: str, **options: Any) -> tuple[int, str, str]:
+        given = {"session": None, "plan": None, "working_dir": None, "as_json": False, **options}
+        code = run_why(module, family, target, **given)
+        shown = self._capsys.readouterr()
+        return code, shown.out, shown.err
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return Told(capsys)
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> ModuleRecord:
+    written = entry(permissions={"read": ["."], "secrets": ["KEY"]})
+    work = str(tmp_path / "work")
+    confinement = Confinement(SandboxProfile("ns", (Mount(work, work),)), tmp_path / "work")
+    code = module_at(tmp_path / "module")
+    record = ModuleRecord.of(written, code, confinement, ResourceLimits.of(written))
+    return record.model_copy(update={"consulted": RULES, "line": 11})
+
+
+def keep(session_id: str, working_dir: Path, *modules: ModuleRecord, plan: Path | None = None) -> SessionRecord:
+    record = SessionRecord.begin(session_id, modules, working_dir=working_dir, home=Path.home(), plan=plan)
+    SessionRecords().keep(record)
+    return record
+
+
+def test_the_answer_comes_first_then_the_rules_in_their_order_then_the_line(
+    told: Told, module: ModuleRecord, tmp_path: Path
+) -> None:
+    keep("s-1", tmp_path / "work", module, plan=Path("/plans/plan.yaml"))
+    code, shown, errors = told("tool-x", "write", "new.txt")
+    assert (code, errors) == (4, "")
+    lines = shown.splitlines()
+    assert lines[0] == "refused: `tool-x` may not write to `new.txt`"
+    places = ["/plans/plan.yaml:12", "/etc/paddock/policy.toml:3", "the default", "/plans/plan.yaml:11"]
+    where = [next(number for number, line in enumerate(lines) if place in line) for place in places]
+    assert where == sorted(where)
+    assert lines[-2] == "to allow it, write in the entry of `tool-x`, tools[0] at /plans/plan.yaml:11"
+    assert lines[-1] == '  permissions: {write: ["."]}'
+    assert any("session s-1" in line and "has not ended" in line for line in lines)
+    assert "\x1b" not in shown and r"not \x1b[2J capped" in shown
+
+
+def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    keep("s-1", tmp_path / "work", module)
+    code, shown, _ = told("tool-x", "read", "new.txt")
+    assert code == 0
+    assert shown.startswith("allowed: `tool-x` may read `new.txt`\n")
+    assert "read: ." in shown and "to allow it" not in shown
+
+
+def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    kept = keep("s-1", tmp_path / "work", module, plan=Path("/plans/plan.yaml"))
+    code, shown, _ = told("tool-x", "net", "example.org", as_json=True)
+    assert code == 4
+    facts = json.loads(shown)
+    assert facts["rules"][0] == {"file": "/plans/plan.yaml", "line": 12, "text": 'read: ["."]', "outcome": "granted"}
+    assert [rule["line"] for rule in facts["rules"]] == [12, 3, None]
+    del facts["rules"], facts["reason"]
+    assert facts == {
+        "module": "tool-x",
+        "kind": "net",
+        "target": "example.org",
+        "allowed": False,
+        "layer": "network",
+        "granted_by": None,
+        "grant": 'permissions: {net: ["example.org:443"]}',
+        "in_place_of": None,
+        "place": "tools[0]",
+        "plan": "/plans/plan.yaml",
+        "line": 11,
+        "level": "ns",
+        "session": {"id": "s-1", "started": kept.started.isoformat(), "ended": None},
+        "error": None,
+    }
+
+
+def test_the_newest_session_of_the_folder_in_which_the_module_ran_is_meant(
+    told: Told, module: ModuleRecord, tmp_path: Path
+) -> None:
+    other = module.model_copy(update={"name": "tool-y", "module": "tool-y"})
+    for session_id, folder, one in (
+        ("old", "work", module),
+        ("new", "work", module),
+        ("newer, without it", "work", other),
+        ("newest, elsewhere", "elsewhere", module),
+    ):
+        keep(session_id, tmp_path / folder, one)
+    for options, expected in (
+        ({}, "new"),
+        ({"session": "old"}, "old"),
+        ({"working_dir": tmp_path / "elsewhere"}, "newest, elsewhere"),
+    ):
+        _, shown, _ = told("tool-x", "read", "a", as_json=True, **options)
+        assert json.loads(shown)["session"]["id"] == expected
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options", "problem", "hint"),
+    [
+        ("tool-x", {"session": "s-7"}, "no session `s-7` is known", "did you mean `s-1`?"),
+        ("tool-x", {"session": "zzzzz"}, "no session `zzzzz` is known", "sessions known: s-1"),
+        ("tool-z", {"session": "s-1"}, "no module `tool-z` in session `s-1`", "did you mean `tool-x`?"),
+        ("tool-z", {}, "there is no module `tool-z`", "did you mean `tool-x`?"),
+        ("other", {}, "there is no module `other`", "modules known: tool-x"),
+        ("tool-x", {"working_dir": Path("/")}, "no session is known that ran in `/`", "it ran in another folder: `-C"),
+    ],
+)
+def test_where_there_is_no_such_session_or_module_close_ones_are_named(
+    told: Told,
+    module: ModuleRecord,
+    tmp_path: Path,
+    name: str,
+    options: dict[str, Any],
+    problem: str,
+    hint: str,
+    as_json: bool,
+) -> None:
+    keep("s-1", tmp_path / "work", module)
+    code, shown, errors = told(name, "read", "a", as_json=as_json, **options)
+    assert code == 1
+    assert problem in errors and hint in errors
+    if as_json:
+        error = json.loads(shown)["error"]
+        assert problem in error["message"] and any(hint in one for one in error["hints"])
+    else:
+        assert shown == ""
+
+
+def test_a_damaged_record_is_told_as_one(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    keep("s-1", tmp_path / "work", module)
+    (Path.home() / ".local/state/paddock/sessions/s-1.json").write_text("{")
+    code, _, errors = told("tool-x", "read", "a", session="s-1")
+    assert code == 1 and "is no record of a session" in errors
+
+
+@pytest.mark.parametrize(
+    ("family", "target", "options"),
+    [
+        ("net", "https://x", {}),
+        ("env", "A=B", {}),
+        ("read", "a\x1b", {}),
+        ("read", "a", {"plan": Path("p"), "session": "s"}),
+    ],
+)
+def test_what_is_not_understood_is_a_question_of_usage(
+    told: Told, module: ModuleRecord, tmp_path: Path, family: str, target: str, options: dict[str, Any]
+) -> None:
+    keep("s-1", tmp_path / "work", module)
+    with pytest.raises(click.UsageError) as caught:
+        told("tool-x", family, target, **options)
+    assert "\x1b" not in caught.value.message
+
+
+def test_text_in_a_record_cannot_act_on_a_terminal(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    hostile = "\x1b[2J\u202e\n"
+    for_tests = module.model_copy(update={"name": f"tool{hostile}", "place": hostile, "line": None})
+    keep("s-1", tmp_path / "work", for_tests, plan=Path(f"/p{hostile}"))
+    for family in ("read", "net"):
+        _, shown, _ = told("tool-x", family, "a")
+        assert "\x1b" not in shown and "\u202e" not in shown
