@@ -1,0 +1,121 @@
+"""`paddock init` as people and scripts run it: the plan it writes reaches an answer, unedited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.conftest import WriteModule
+
+_SHOUT = """
+    from amplifier_core import ToolResult
+
+    class Shout:
+        name = "shout"
+        description = "Says it louder."
+        input_schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+        async def execute(self, input):
+            return ToolResult(output=input["text"].upper() + "!")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Shout())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+def test_the_plan_it_writes_reaches_an_answer(tmp_path: Path) -> None:
+    written = paddock("init", "--log")
+    assert (written.returncode, written.stderr) == (0, "")
+    done = paddock("run", "plan.yaml", "what is it?")
+    assert (done.returncode, done.stdout) == (0, "You said: what is it?\n"), done.stderr
+    assert (tmp_path / "logs/session.jsonl").exists()
+
+
+def test_a_module_of_ones_own_is_part_of_the_plan(tmp_path: Path, write_module: WriteModule) -> None:
+    write_module("tool-shout", _SHOUT)
+    written = paddock("init", "--tool", "./amplifier-module-tool-shout", "--json")
+    assert [one["module"] for one in json.loads(written.stdout)["modules"]][-1] == "tool-shout"
+    done = paddock("run", "plan.yaml", "hello", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["response"] == "You said: hello"
+    assert "tool-shout" in [module["module"] for module in told["modules"]]
+
+
+def test_a_second_time_it_writes_nothing(tmp_path: Path) -> None:
+    assert paddock("init").returncode == 0
+    before = (tmp_path / "plan.yaml").read_bytes()
+    done = paddock("init", "--tool", "none", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["type"] == "PlanExistsError"
+    assert (tmp_path / "plan.yaml").read_bytes() == before
+
+
+def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module: WriteModule) -> None:
+    write_module("tool-shout", _SHOUT)
+    with Terminal("init") as terminal:
+        terminal.until("Which provider answers?")
+        terminal.until("1) provider-mock")
+        terminal.until("]")
+        terminal.type("provider-openai\n")
+        terminal.until("no module `provider-openai` is shipped")
+        terminal.until("]")
+        terminal.type("\n")
+        terminal.until("Which tools may it use?")
+        terminal.until("2) ./amplifier-module-tool-shout")
+        terminal.until("]")
+        terminal.type("1, ./amplifier-module-tool-shout\n")
+        terminal.until("Keep a log")
+        terminal.type("y\n")
+        terminal.until("granted: workspace")
+        terminal.until("Write it?")
+        assert not (tmp_path / "plan.yaml").exists()
+        terminal.type("\n")
+        terminal.until("paddock run plan.yaml")
+        assert terminal.exit_code() == 0
+    told = json.loads(paddock("run", "plan.yaml", "hello", "--json").stdout)
+    names = [module["module"] for module in told["modules"]]
+    assert told["response"] == "You said: hello"
+    assert names[-3:] == ["tool-filesystem", "tool-shout", "hooks-logging"]
+
+
+def test_a_person_who_says_no_or_leaves_has_nothing_written(tmp_path: Path) -> None:
+    with Terminal("init", "--provider", "provider-mock", "--tool", "none", "--no-log") as terminal:
+        terminal.until("Write it?")
+        terminal.type("n\n")
+        terminal.until("nothing was written")
+        assert terminal.exit_code() == 1
+    with Terminal("init") as terminal:
+        terminal.until("Which provider answers?")
+        terminal.until("]")
+        terminal.type("\x03")
+        assert terminal.exit_code() == 130
+    with Terminal("init") as terminal:
+        terminal.until("]")
+        terminal.type("\x04")
+        assert terminal.exit_code() == 130
+    assert not (tmp_path / "plan.yaml").exists()
+
+
+def test_on_a_terminal_too_nobody_is_asked_who_does_not_want_to_be(tmp_path: Path) -> None:
+    with Terminal("init", "--yes") as terminal:
+        terminal.until("paddock run plan.yaml")
+        assert terminal.exit_code() == 0
+    assert (tmp_path / "plan.yaml").exists()
+
+
+def test_usage_is_told_as_such() -> None:
+    for args in (("init", "plan.json"), ("init", "--tool")):
+        assert paddock(*args).returncode == 2
