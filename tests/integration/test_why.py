@@ -1,0 +1,237 @@
+"""`paddock why` on real sessions: what it says a module may is what the module finds when it tries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from integration.command_line import diagnosis, paddock, reachable_level
+from integration.conftest import _DIRECT, OpenSession, WriteModule
+from paddock import Session
+from paddock.kernel.preview import located_paths
+from paddock.kernel.session_record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.policy.explanation import Family, explain
+
+_TRY = """
+    import os, socket, subprocess
+
+    from amplifier_core import ToolResult
+
+    def read(target):
+        if os.path.isdir(target):
+            os.listdir(target)
+        else:
+            open(target, "rb").close()
+
+    def write(target):
+        open(target, "ab").close()
+
+    def run(target):
+        subprocess.run([target, "-c", "exit"], check=True, capture_output=True)
+
+    def env(target):
+        os.environ[target]
+
+    class Try:
+        name = "try"
+        description = "tries what it is told to"
+
+        async def execute(self, input):
+            try:
+                {"read": read, "write": write, "run": run, "env": env}[input["kind"]](input["target"])
+            except Exception as error:
+                return ToolResult(output=repr(error), success=False)
+            return ToolResult(output="done")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Try())
+"""
+
+# Each is tried for real and asked about; what the two say has to be the same.
+_ACTS: list[tuple[Family, str]] = [
+    ("read", "open/a.txt"),
+    ("read", "open"),
+    ("read", "secret.txt"),
+    ("read", "{root}/outside.txt"),
+    ("read", "link-out/outside.txt"),
+    ("read", "open/link"),
+    ("read", "{code}/amplifier_module_tool_try/__init__.py"),
+    ("read", "/etc/shadow"),
+    ("read", "/dev/null"),
+    ("read", "{home}/key"),
+    ("write", "open/a.txt"),
+    ("write", "open/new.txt"),
+    ("write", "open/.git/hooks/pre-commit"),
+    ("write", "half/a.txt"),
+    ("write", "secret.txt"),
+    ("write", "{code}/new.py"),
+    ("write", "/usr/lib/new"),
+    ("run", "sh"),
+    ("run", "/bin/sh"),
+    ("run", "bash"),
+    ("env", "EDITOR"),
+    ("env", "PAGER"),
+    ("env", "HOME"),
+]
+
+
+class Scene:
+    def __init__(self, tmp_path: Path) -> None:
+        self.root = tmp_path
+        self.work = tmp_path / "work"
+        for folder in ("open/.git/hooks", "open/.git/objects", "open/.git/refs", "half"):
+            (self.work / folder).mkdir(parents=True)
+        for file in ("open/a.txt", "half/a.txt", "secret.txt", "open/.git/HEAD", "open/.git/hooks/pre-commit"):
+            (self.work / file).touch()
+        (tmp_path / "outside.txt").touch()
+        (Path.home() / "key").touch()
+        (self.work / "link-out").symlink_to(tmp_path)
+        (self.work / "open/link").symlink_to("a.txt")
+
+
+def _record_of(session: Session, scene: Scene) -> SessionRecord:
+    hosting = session._hosting
+    modules = []
+    for entry in session.plan.entries():
+        shelter = hosting.confinements.of(entry)
+        modules.append(ModuleRecord.of(entry, hosting.resolve(entry), shelter.confinement, shelter.limits))
+    return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+@asynccontextmanager
+async def trying(
+    level: str, open_session: OpenSession, write_module: WriteModule
+) -> AsyncIterator[tuple[Session, Callable[[str, str], Awaitable[bool]]]]:
+    """Open a session at a level, with a tool that tries acts and tells whether it could."""
+    tool = {
+        "module": "tool-try",
+        "source": write_module("tool-try", _TRY),
+        "permissions": {"read": ["half"], "write": ["open"], "run": ["sh"], "env": ["EDITOR"]},
+    }
+    others = {"orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}}
+    for kind, module in (("orchestrator", others["orchestrator"]), ("context", {"module": "context-simple"})):
+        others[kind] = {**module, "permissions": {}}
+    async with open_session(tools=[tool], isolation=level, **others) as session:
+
+        async def tries(kind: str, target: str) -> bool:
+            prompt = {"tool": "try", "input": {"kind": kind, "target": target}}
+            return bool(json.loads(await session.execute(json.dumps(prompt)))["success"])
+
+        yield session, tries
+
+
+@pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
+async def test_what_is_explained_is_what_a_module_finds(
+    level: str, scene: Scene, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not any(found["level"] == level and found["reachable"] for found in diagnosis()["levels"]):
+        pytest.skip(f"there is no level {level} here")
+    if shutil.which("bash", path="/usr/bin:/bin") is None:
+        pytest.skip("there is no bash here")
+    monkeypatch.setenv("EDITOR", "vi")
+    monkeypatch.setenv("PAGER", "less")
+    differing = []
+    async with trying(level, open_session, write_module) as (session, tries):
+        record = _record_of(session, scene)
+        module = record.module("tool-try")
+        assert module is not None
+        with located_paths() as runtime:
+            subject = record.subject(module, runtime.installation)
+        places = {"root": scene.root, "home": Path.home(), "code": module.code.root}
+        for family, written in _ACTS:
+            target = written.format(**places)
+            told = explain(subject, family, target)
+            could = await tries(family, target)
+            if told.allowed != could:
+                differing.append(f"{family} {target}: {told}, and the module {'could' if could else 'could not'}")
+        assert not differing, "\n".join(differing)
+
+
+async def test_a_session_is_explained_while_it_runs_and_once_it_has_ended(
+    scene: Scene, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with trying(reachable_level(), open_session, write_module) as (session, _):
+        record = _record_of(session, scene)
+        SessionRecords().keep(record)
+        done = await anyio.to_thread.run_sync(lambda: paddock("why", "tool-try", "read", "half/a.txt", cwd=scene.work))
+        assert done.returncode == 0 and "has not ended" in done.stdout, done.stderr
+    SessionRecords().keep(record.end())
+    done = paddock("why", "tool-try", "read", "secret.txt", "--session", record.id, "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 4 and told["session"]["ended"] is not None
+    assert told["grant"] == 'permissions: {read: ["./secret.txt"]}'
+    elsewhere = paddock("why", "tool-try", "read", "secret.txt", "-C", str(scene.root))
+    assert elsewhere.returncode == 1 and f"`-C {scene.work}`" in elsewhere.stderr
+
+
+# -- plans ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan(scene: Scene, write_module: WriteModule) -> Path:
+    write_module("tool-try", _TRY)
+    path = scene.root / "plan.yaml"
+    path.write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        "providers:\n"
+        "  - module: provider-mock\n"
+        "tools:\n"
+        "  - module: tool-try\n"
+        "    source: ./amplifier-module-tool-try\n"
+        "    permissions: {read: [half]}\n"
+    )
+    return path
+
+
+def test_a_plan_is_explained_without_being_run(scene: Scene, plan: Path) -> None:
+    allowed = paddock("why", "tool-try", "read", "half/a.txt", "--plan", str(plan), cwd=scene.work)
+    assert allowed.returncode == 0, allowed.stderr
+    assert "which was read and not run" in allowed.stdout
+    refused = paddock("why", "tool-try", "write", "half/a.txt", "--plan", str(plan), cwd=scene.work)
+    assert refused.returncode == 4
+    assert f"tools[0] at {plan}:7" in refused.stdout
+    assert refused.stdout.splitlines()[-1] == '  permissions: {write: ["./half/a.txt"]}'
+    assert not (Path.home() / ".local/state/paddock/sessions").exists() or not SessionRecords().all()
+
+
+def test_the_line_that_is_told_does_allow_it(scene: Scene, plan: Path) -> None:
+    asked = ("why", "tool-try", "read", "secret.txt", "--plan", str(plan), "--json")
+    told = json.loads(paddock(*asked, cwd=scene.work).stdout)
+    assert told["allowed"] is False and told["line"] == 7
+    plan.write_text(plan.read_text().replace("{read: [half]}", told["grant"].removeprefix("permissions: ")))
+    assert json.loads(paddock(*asked, cwd=scene.work).stdout)["allowed"] is True
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "problem"),
+    [
+        (("tool-tri", "read", "x"), 1, "did you mean `tool-try`?"),
+        (("tool-try", "reed", "x"), 2, "'reed' is not one of"),
+        (("tool-try", "net", "https://x"), 2, "TARGET for `net`"),
+        (("tool-try", "read"), 2, "Missing argument 'TARGET'"),
+    ],
+)
+def test_what_is_wrong_with_the_question_is_told(
+    scene: Scene, plan: Path, args: tuple[str, ...], code: int, problem: str
+) -> None:
+    done = paddock("why", *args, "--plan", str(plan), cwd=scene.work)
+    assert done.returncode == code and problem in done.stderr
+
+
+def test_a_plan_that_grants_what_is_not_there_is_told_as_one(scene: Scene, plan: Path) -> None:
+    plan.write_text(plan.read_text().replace("[half]", "[nowhere]"))
+    done = paddock("why", "tool-try", "read", "x", "--plan", str(plan), "--json", cwd=scene.work)
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and told["error"]["problems"][0]["path"] == "tools[0].permissions.read[0]"
