@@ -1,0 +1,43 @@
+"""What a decision rests on: rules, as somebody wrote them, with the file and line they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.plan.positions import Place
+
+__all__ = ["BUILT_IN", "Consulted", "Place", "Rule", "written_list"]
+
+BUILT_IN: Final = Place("built in")
+"""Where the rules are that nobody had to write."""
+
+_MAX_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as it is written at `place`, or in words where none had to be."""
+
+    place: Place
+    text: str
+
+    def describe(self) -> str:
+        """Return it as one line of text."""
+        return f"{self.place.text}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """A rule that was looked at on the way to a decision, and what it came to."""
+
+    rule: Rule
+    outcome: str
+
+
+def written_list(values: Iterable[object]) -> str:
+    """Return a list as a rule has it, cut where it goes on for long."""
+    texts = [f'"{value}"' for value in values]
+    rest = len(texts) - _MAX_SHOWN
+    return f"[{', '.join(texts[:_MAX_SHOWN])}{f', and {rest} more' if rest > 0 else ''}]"

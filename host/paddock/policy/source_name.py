@@ -1,0 +1,144 @@
+"""The one name that rules know a source by, whichever way a plan spells it.
+
+A repository is its host and path: no user, no ref, no `.git`, no port that goes without saying; a folder is where it
+really is. A spelling that a server could take for another path than we do is no name at all, and is refused wherever a
+rule asks for one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+from urllib.parse import unquote, urlsplit
+
+from paddock.plan.host_name import host_text, parse_host
+from paddock.plan.problems import NotAcceptedError
+from paddock_sources import SourceUri, SourceUriError
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
+
+Family = Literal["git", "folder", "builtin", "package"]
+
+DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+
+_SEPARATORS: Final = re.compile(r"[-_.]+")
+_PLAINLY: Final = "write the address plainly: scheme, host and path, with nothing encoded and no `..`"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceName:
+    """A source as rules know it: `host` is empty but for repositories, `port` None where it is the scheme's own."""
+
+    family: Family
+    path: str
+    scheme: str = ""
+    host: str = ""
+    port: int | None = None
+
+    @classmethod
+    def of(cls, source: str) -> Self:
+        """Return the name of a source, which is what a plan may have there with a folder made absolute.
+
+        Raises:
+            NotAcceptedError: It is none, or it could be read in two ways.
+        """
+        if source.startswith("/"):  # also what is no printable text: a folder may be called anything
+            return cls("folder", os.path.realpath(source))
+        try:
+            uri = SourceUri.parse(source)
+        except SourceUriError as error:
+            raise NotAcceptedError(f"`{source}` is not a module source: {error.problem}") from error
+        match uri:
+            case BuiltinUri():
+                return cls("builtin", uri.module_id)
+            case FolderUri():
+                return cls("folder", os.path.realpath(uri.folder))
+            case PackageUri():
+                return cls("package", package_name(uri.name))
+            case GitUri():
+                return cls._of_repository(uri.url)
+        raise NotAcceptedError(f"`{source}` is of no known form")
+
+    @classmethod
+    def _of_repository(cls, url: str) -> Self:
+        scheme, host, port, path = split_repository(url)
+        components = [plain_component(component) for component in path.split("/") if component]
+        components = without_git_suffix(components)
+        if not components:
+            raise NotAcceptedError(f"`{url}` names no repository", _PLAINLY)
+        if scheme == "file":
+            return cls("git", os.path.realpath("/" + "/".join(components)), scheme)
+        return cls("git", "/".join(components), scheme, host_text(parse_host(host)), port)
+
+    @property
+    def text(self) -> str:
+        """Return the name as rules are written: `git+https://github.com/org/repo`, `/home/x/module`, `builtin:x`."""
+        match self.family:
+            case "builtin":
+                return f"builtin:{self.path}"
+            case "git" if self.scheme == "file":
+                return f"git+file://{self.path}"
+            case "git":
+                return f"git+{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}/{self.path}"
+        return self.path
+
+    @property
+    def folded_path(self) -> str:
+        """Return the path in the one spelling of all that a server or a file system may take for it."""
+        return "/".join(without_git_suffix(folded(self.path).split("/")))
+
+
+def split_repository(url: str) -> tuple[str, str, int | None, str]:
+    """Return scheme, host, port if it is not the scheme's own, and path of a repository's address.
+
+    Raises:
+        NotAcceptedError: It could be read in two ways.
+    """
+    if "\\" in url or not url.isprintable() or any(char.isspace() for char in url):
+        raise NotAcceptedError(f"`{url}` has a backslash or a space in it", _PLAINLY)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise NotAcceptedError(f"`{url}` is not an address: {error}", _PLAINLY) from error
+    if parts.netloc.count("@") > 1:
+        raise NotAcceptedError(f"`{url}` has more than one `@` before its path", _PLAINLY)
+    if parts.scheme == "file":
+        if host not in ("", "localhost"):
+            raise NotAcceptedError(f"`{url}` is a file of another machine", _PLAINLY)
+        host, port = "", None
+    elif not host:
+        raise NotAcceptedError(f"`{url}` names no host", _PLAINLY)
+    return parts.scheme, host, None if port == DEFAULT_PORTS.get(parts.scheme) else port, parts.path
+
+
+def plain_component(component: str) -> str:
+    """Return a part of a path with nothing encoded.
+
+    Raises:
+        NotAcceptedError: Servers and clients differ in what they make of it.
+    """
+    plain = unquote(component)
+    if plain in (".", "..") or any(char in "/\\%?#\0" or not char.isprintable() for char in plain):
+        raise NotAcceptedError(f"`{component}` in a path can be read in two ways", _PLAINLY)
+    return plain
+
+
+def without_git_suffix(components: list[str]) -> list[str]:
+    """Return a path without the endings that servers add by themselves: `.git`, and a folder of that name."""
+    while components and components[-1].endswith(".git"):
+        last = components[-1].removesuffix(".git")
+        components = [*components[:-1], last] if last else components[:-1]
+    return components
+
+
+def package_name(name: str) -> str:
+    """Return the name that an index knows a distribution by."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def folded(text: str) -> str:
+    """Return what is the same for all spellings that a server or a file system may take for one."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
