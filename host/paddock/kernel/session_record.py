@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -30,6 +30,7 @@ from paddock.plan.problems import path_text
 from paddock.policy import Confinement, Owner, ResourceLimits
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths, ModuleCode
+from paddock.policy.rule import Consulted
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 
@@ -55,16 +56,6 @@ _Text = Annotated[str, BeforeValidator(lambda value: _plain(value) if isinstance
 _Paths = Annotated[tuple[_Text, ...], Field(max_length=_MAX_PLACES)]
 
 
-class _Consulted(Protocol):
-    """A rule that was consulted, as the policy has it."""
-
-    @property
-    def rule(self) -> Any: ...
-
-    @property
-    def outcome(self) -> object: ...
-
-
 class _Record(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -78,10 +69,10 @@ class RuleRecord(_Record):
     outcome: _Text
 
     @classmethod
-    def of(cls, consulted: _Consulted) -> Self:
+    def of(cls, consulted: Consulted) -> Self:
         """Return the record of a rule."""
         place = consulted.rule.place
-        return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=str(consulted.outcome))
+        return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=consulted.outcome)
 
 
 class CodeRecord(_Record):
@@ -127,7 +118,7 @@ class ModuleRecord(_Record):
         resolution: Resolution,
         confinement: Confinement,
         limits: ResourceLimits,
-        consulted: Iterable[_Consulted] = (),
+        consulted: Iterable[Consulted] = (),
         positions: Positions | None = None,
     ) -> Self:
         """Return the record of a module that is shut in like this; `entry` has the permissions in effect.

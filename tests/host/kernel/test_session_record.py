@@ -6,7 +6,6 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,25 +16,8 @@ from host.policy.entries import entry, module_at
 from paddock.kernel import session_record
 from paddock.kernel.session_record import DamagedRecordError, ModuleRecord, SessionRecord, SessionRecords
 from paddock.policy import Confinement, ResourceLimits
+from paddock.policy.rule import Consulted, Place, Rule
 from paddock_sandbox.profile import Mount, SandboxProfile
-
-
-@dataclass(frozen=True)
-class Place:
-    file: str
-    line: int | None
-
-
-@dataclass(frozen=True)
-class Rule:
-    place: Place
-    text: str
-
-
-@dataclass(frozen=True)
-class Consulted:
-    rule: Rule
-    outcome: str
 
 
 def module(tmp_path: Path, **permissions: Any) -> ModuleRecord:
