@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -406,14 +406,40 @@ class IsolationRefusedError(PaddockError):
         )
 
 
+DenialLayer = Literal["router", "egress", "launcher", "files", "programs", "network", "policy"]
+"""What refused it: the router, the host's side of the network, the start of a process, its isolation, or a policy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A refused act: `caller` wanted to do `operation` to `target`; `grant` is the line that allows it, if one can."""
+    """A refused act: `caller` wanted to do `operation` to `target`, and `layer` refused it, `times` over.
+
+    `grant` is the line that allows it, if one can; `reason` says more, where there is more to be said.
+    """
 
     operation: str
     target: str
     caller: str
+    layer: DenialLayer = "router"
     grant: str = ""
+    reason: str = ""
+    times: int = 1
+
+    @property
+    def hint(self) -> str:
+        """Return what to do, as a line of text."""
+        if not self.grant:
+            return "no grant allows this"
+        return f"to allow it, add to the entry of `{self.caller}` in the plan: {self.grant}"
+
+    def describe(self) -> str:
+        """Return what was refused, and why, as a line of text."""
+        what = f"module `{self.caller}` may not {self.operation} `{self.target}`"
+        return f"{what}: {self.reason}" if self.reason else what
+
+    def as_dict(self) -> dict[str, object]:
+        """Return its facts for scripts."""
+        return asdict(self)
 
 
 class CallRefusedError(PaddockError, boundary_errors.RefusedError):
@@ -423,11 +449,7 @@ class CallRefusedError(PaddockError, boundary_errors.RefusedError):
 
     def __init__(self, denial: Denial) -> None:
         self.denial = denial
-        if denial.grant:
-            hint = f"to allow it, add to the entry of `{denial.caller}` in the plan: {denial.grant}"
-        else:
-            hint = "no grant allows this"
-        super().__init__(f"module `{denial.caller}` may not {denial.operation} `{denial.target}`", hints=[hint])
+        super().__init__(denial.describe(), hints=[denial.hint])
 
 
 def render(error: BaseException) -> str:

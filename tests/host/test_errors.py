@@ -94,7 +94,7 @@ def test_a_plan_error_lists_every_problem_and_hint() -> None:
 
 def test_the_shape_of_a_rendered_error_is_error_detail_blank_hints() -> None:
     error = CallRefusedError(
-        Denial("connect to", "api.example:443", "tool-w", 'permissions: {net: ["api.example:443"]}')
+        Denial("connect to", "api.example:443", "tool-w", grant='permissions: {net: ["api.example:443"]}')
     )
     assert render(error) == (
         "error: module `tool-w` may not connect to `api.example:443`\n"

@@ -32,6 +32,7 @@ class Authority:
 
     def __init__(self, entry: ModuleEntry) -> None:
         self._entry = entry
+        self._name = entry.instance_id or entry.module
         self._emits = (*_EMITS[entry.kind], *entry.permissions.emit)
         self._may_emit: dict[str, bool] = {}
 
@@ -59,7 +60,7 @@ class Authority:
         """
         if self._entry.kind != "hook" and not _matches(event, self._entry.permissions.hooks):
             raise CallRefusedError(
-                Denial("register a handler for", event, self._entry.module, f'permissions: {{hooks: ["{event}"]}}')
+                Denial("register a handler for", event, self._name, grant=f'permissions: {{hooks: ["{event}"]}}')
             )
 
     def check_capability(self, name: str) -> None:
@@ -70,7 +71,7 @@ class Authority:
         """
         is_the_hosts = name.startswith(_HOST_NAMES) and self._entry.kind != "orchestrator"
         if is_the_hosts or name in _APPLICATION_NAMES:
-            raise CallRefusedError(Denial("register the capability", name, self._entry.module))
+            raise CallRefusedError(Denial("register the capability", name, self._name))
 
     def check_hook_results(self) -> None:
         """Refuse to act on hook results for kinds that have no business with them.
@@ -79,7 +80,7 @@ class Authority:
             CallRefusedError: for tools, providers and contexts.
         """
         if self._entry.kind not in ("hook", "orchestrator"):
-            raise CallRefusedError(Denial("act on", "hook results", self._entry.module))
+            raise CallRefusedError(Denial("act on", "hook results", self._name))
 
 
 def _matches(event: str, patterns: tuple[str, ...]) -> bool:

@@ -128,7 +128,7 @@ class HostService:
         """Note that a worker may not call what it was shown; return what it is told."""
         if handle.mounted is not None:
             point, name = handle.mounted
-            denial = Denial("call", _reached(point, name), peer.name, _call_grant(point, name))
+            denial = Denial("call", _reached(point, name), peer.name, grant=_call_grant(point, name))
         else:
             whose = f"module {handle.owner.name}" if isinstance(handle, Handle) else "the application"
             denial = Denial("call", f"an object of {whose} that it was not handed for the purpose", peer.name)
@@ -171,7 +171,7 @@ class HostService:
 
     async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
         if not module.authority.may_emit(event):
-            module.deny(Denial("emit", event, module.name, f'permissions: {{emit: ["{event}"]}}'))
+            module.deny(Denial("emit", event, module.name, grant=f'permissions: {{emit: ["{event}"]}}'))
             return self._values.encode(HookResult(action="continue", data=payload.data() if payload.is_mapping else {}))
         return self._values.encode(await self._coordinator.hooks.emit_payload(event, payload))
 
@@ -179,7 +179,7 @@ class HostService:
         match args:
             case [str() as event, data, float() as timeout] if 0 <= timeout <= _LONGEST_WAIT:
                 if not module.authority.may_emit(event):
-                    module.deny(Denial("emit", event, module.name, f'permissions: {{emit: ["{event}"]}}'))
+                    module.deny(Denial("emit", event, module.name, grant=f'permissions: {{emit: ["{event}"]}}'))
                     return []
                 return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
         raise _malformed("an event")

@@ -53,7 +53,7 @@ class ModuleStatus:
     level: str
     is_mounted: bool
     restarts: int
-    denials: tuple[Mapping[str, str], ...]
+    denials: tuple[Mapping[str, object], ...]
     exit_reports: tuple[ExitReport, ...]
     printed_bytes: int = 0
     kept_bytes: int = 0
@@ -309,15 +309,7 @@ class _KernelSession(AmplifierSession):
             module.level,
             entry.path in self._mounted,
             module.supervisor.restarts,
-            tuple(
-                {
-                    "operation": denial.operation,
-                    "target": denial.target,
-                    "caller": denial.caller,
-                    "grant": denial.grant,
-                }
-                for denial in module.denials
-            ),
+            tuple(denial.as_dict() for denial in module.denials),
             tuple(module.reports),
             module.supervisor.printed_bytes,
             module.supervisor.kept_bytes,

@@ -308,7 +308,7 @@ def test_the_two_errors_of_one_name_are_told_apart() -> None:
 
 
 def test_an_error_of_the_hosts_comes_back_as_the_contracts_with_its_hints() -> None:
-    back = crossed(CallRefusedError(Denial("call", "context", "tool-x", 'permissions: {call: ["context"]}')))
+    back = crossed(CallRefusedError(Denial("call", "context", "tool-x", grant='permissions: {call: ["context"]}')))
     assert type(back) is boundary_errors.RefusedError
     assert isinstance(back, PermissionError)
     assert str(back) == "module `tool-x` may not call `context`"
