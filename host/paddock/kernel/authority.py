@@ -1,8 +1,8 @@
 """What each kind of module may do through the host, beyond its own objects.
 
-One table: the contract's events a kind may emit, the mount points it may call into, and whether
-it may have hook results acted on. An entry's `emit`, `call` and `hooks` grants widen it. Event
-names outside the contract's list are free for everyone.
+One table: the contract's events a kind may emit, the mount points it may call into, what it may do
+with what it is lent, and whether it may have hook results acted on. An entry's `emit`, `call` and
+`hooks` grants widen it. Event names outside the contract's list are free for everyone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _EMITS: Final[dict[str, tuple[str, ...]]] = {
     "context": ("context:*",),
     "orchestrator": ("*",),
 }
+_LENT: Final = {("context", "providers"): ("get_info",)}
+"""Of what one kind is lent of another, the members it may call, where that is less than all."""
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 _HOST_NAMES: Final = ("session.", "host.")
 # Listeners of the session itself: it hands them its coordinator.
@@ -51,6 +53,10 @@ class Authority:
         return self._entry.kind == "orchestrator" or any(
             grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in granted
         )
+
+    def may_use_lent(self, point: str, member: str) -> bool:
+        """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
+        return (self._entry.kind, point) not in _LENT or member in _LENT[(self._entry.kind, point)]
 
     def check_handler(self, event: str) -> None:
         """Refuse a handler that the module may not register.

@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final
 
 from paddock.kernel.mirrors import MayCall, Mirrors
-from paddock.rpc.handle import AnyHandle, Encoded, Place
+from paddock.rpc.handle import AnyHandle, Encoded, Handle, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -267,8 +267,12 @@ def nobody(peer: Peer) -> bool:
 
 
 def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
-    """Let workers call what a module offers them if that module may call it, or they may themselves."""
-    return lambda peer: all(origin.may_hand_on(handle, peer) for handle in value.handles)
+    """Let workers call what a module offers them as far as it can give it: now, whatever becomes of it or its loans."""
+    own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
+    others = [handle for handle in value.handles if handle not in own]
+    if any(handle.mounted is None and not origin.may_give(handle, origin) for handle in others):
+        return nobody
+    return lambda peer: all(peer.may_reach(handle) for handle in others)
 
 
 def _headed(values: Values, name: str, value: Encoded) -> Encoded:

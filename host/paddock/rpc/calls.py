@@ -52,7 +52,7 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 class RoutedCall(OpenCall):
     """A call of a worker's object, with the request it is made for, if any."""
 
-    __slots__ = ("credit", "handle", "message", "method", "origin", "owner", "runs_on")
+    __slots__ = ("__weakref__", "credit", "handle", "message", "method", "origin", "owner", "runs_on")
 
     def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__()

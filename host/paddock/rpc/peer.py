@@ -1,7 +1,8 @@
 """One worker as the router sees it: its channel and the objects it gave and was given.
 
 Numbers of objects are per connection, so a worker can name only what it was handed. Each object
-a worker was handed carries whether it may be called or only be shown and passed back.
+a worker was handed carries whether it may be called as long as it is held, for the length of the
+calls that it came with, or only be shown and passed back. Who gives cannot give more than it has.
 """
 
 from __future__ import annotations
@@ -12,21 +13,28 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
+from paddock.rpc.loan import Loan, Right
 from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from paddock.rpc.calls import IncomingCall
+    from paddock.rpc.calls import IncomingCall, RoutedCall
     from paddock.rpc.channel import Channel
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 
-MayCall = Callable[[AnyHandle], bool]
+RightTo = Callable[[AnyHandle], Right]
 
 
 class Authority(Protocol):
     """What a worker may do beyond its own objects."""
 
-    def may_call(self, point: str, name: str | None) -> bool: ...
+    def may_call(self, point: str, name: str | None) -> bool:
+        """Whether it may call what is mounted there without being handed it."""
+        ...
+
+    def may_use_lent(self, point: str, member: str) -> bool:
+        """Whether it may call this member of what is mounted there while it is lent it."""
+        ...
 
 
 class Switchboard(Protocol):
@@ -52,14 +60,27 @@ def nothing(handle: AnyHandle) -> bool:
 
 
 class Grant:
-    """One object a worker was handed."""
+    """One object a worker was handed; with `may_call`, it may be called as long as it is held."""
 
-    __slots__ = ("handle", "may_call", "times")
+    __slots__ = ("_loans", "handle", "may_call", "times")
 
-    def __init__(self, handle: AnyHandle, may_call: bool) -> None:
+    def __init__(self, handle: AnyHandle) -> None:
         self.handle = handle
-        self.may_call = may_call
+        self.may_call = False
         self.times = 0
+        self._loans: tuple[Loan, ...] = ()
+
+    def give(self, right: Right) -> None:
+        """Add to the rights that the worker has already."""
+        if isinstance(right, Loan):
+            self._loans = (*(loan for loan in self._loans if loan.holds), right)
+        elif right:
+            self.may_call = True
+
+    @property
+    def loan(self) -> Loan | None:
+        """Return a loan of the object that still holds, the latest of several."""
+        return next((loan for loan in reversed(self._loans) if loan.holds), None)
 
 
 class Peer:
@@ -162,16 +183,36 @@ class Peer:
         """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
 
-    def may_hand_on(self, handle: AnyHandle, receiver: Peer) -> bool:
-        """Whether `receiver` may call `handle` when it comes from this worker, which cannot give what it has not."""
+    def may_give(self, handle: AnyHandle, receiver: Peer) -> bool:
+        """Whether `receiver` may call `handle`, as long as it holds it, when this worker answers with it or offers it.
+
+        What is mounted takes a right of the receiver's own, unless it is this worker's own to give.
+        """
         if isinstance(handle, Handle) and handle.owner is self:
             return True
+        if handle.mounted is not None:
+            return receiver.authority.may_call(*handle.mounted)
         id = self._grant_ids.get(handle)
-        return receiver.may_reach(handle) if id is None else self._grants[id].may_call
+        return id is None or self._grants[id].may_call
 
-    def send(self, handles: Iterable[AnyHandle], may_call: MayCall = anything) -> list[HandleEntry]:
+    def right_to_pass(self, handle: AnyHandle, receiver: Peer, call: RoutedCall) -> Right:
+        """Return the right that `receiver` has to `handle` when it comes from this worker as an argument of `call`."""
+        if isinstance(handle, Handle) and handle.owner is self:
+            return True
+        if handle.mounted is not None and receiver.authority.may_call(*handle.mounted):
+            return True
+        id = self._grant_ids.get(handle)
+        if id is None:  # the host gives it, in this worker's service
+            return handle.mounted is None
+        grant = self._grants[id]
+        if grant.may_call:
+            return Loan(call)
+        loan = grant.loan
+        return loan is not None and Loan(call, loan)
+
+    def send(self, handles: Iterable[AnyHandle], right_to: RightTo = anything) -> list[HandleEntry]:
         """Return the handle table that refers to `handles` in a frame to this worker."""
-        return [self._send_one(handle, may_call(handle)) for handle in handles]
+        return [self._send_one(handle, right_to(handle)) for handle in handles]
 
     def take_back(self, entries: Iterable[HandleEntry]) -> None:
         """Undo `send`: the frame could not be sent, so the worker has not heard of what is in it."""
@@ -179,7 +220,7 @@ class Peer:
             if entry.side == HandleSide.SENDER:
                 self._let_go(entry.id, 1)
 
-    def _send_one(self, handle: AnyHandle, may_call: bool) -> HandleEntry:
+    def _send_one(self, handle: AnyHandle, right: Right) -> HandleEntry:
         if isinstance(handle, Handle) and handle.owner is self:
             return HandleEntry(HandleSide.RECEIVER, handle.object_id)
         id = self._grant_ids.get(handle)
@@ -187,11 +228,11 @@ class Peer:
         if id is None:
             id, self._next_grant = self._next_grant, self._next_grant + 1
             self._grant_ids[handle] = id
-            self._grants[id] = Grant(handle, may_call)
+            self._grants[id] = Grant(handle)
             description = handle.described
         grant = self._grants[id]
         grant.times += 1
-        grant.may_call = grant.may_call or may_call
+        grant.give(right)
         return HandleEntry(HandleSide.SENDER, id, description)
 
     def on_release(self, event: Frame) -> None:

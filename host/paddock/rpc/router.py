@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
-from paddock.rpc.peer import Peer
+from paddock.rpc.loan import Loan
+from paddock.rpc.peer import Grant, Peer
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
 from paddock_sdk.protocol import (
@@ -117,7 +118,7 @@ class Router:
             self.service.serve(call, request.method, message)
             return
         grant = peer.grant(request.target)
-        if not grant.may_call:
+        if not grant.may_call and not self._is_lent(peer, grant, request.method):
             self.fail(call, self.service.refuse(peer, grant.handle))
         elif type(grant.handle) is HostObject:
             self._serve_host_object(call, grant.handle, request.method, message)
@@ -126,6 +127,18 @@ class Router:
             forward = Forward(self, call, grant.handle, request.method, message)
             call.served_by = forward
             self._send(forward)
+
+    def _is_lent(self, peer: Peer, grant: Grant, method: int) -> bool:
+        """Whether a worker may call an object because it serves a call that the object came with."""
+        if grant.loan is None:
+            return False
+        handle = grant.handle
+        if handle.mounted is None:
+            return True
+        description = handle.description if isinstance(handle, HostObject) else handle.description(self.values.codec)
+        members = description.members
+        # A member that there is not is told to whoever calls it where the call is made.
+        return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
     def on_event(self, peer: Peer, event: Frame) -> None:
         """Take anything else a worker says."""
@@ -251,8 +264,7 @@ class Router:
         if owner.runtime_max != FOREVER:
             routed.deadline = self._loop.time() + owner.runtime_max
         message = routed.message
-        giver = routed.origin.peer if routed.origin is not None else None
-        entries = _handed_on(message.handles, giver, owner) if message.handles else ()
+        entries = _passed(message.handles, routed, owner) if message.handles else ()
         try:
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags)
             if routed.origin is not None:
@@ -282,7 +294,7 @@ class Router:
         if forward.handle.on_success is not None:
             forward.handle.on_success(self.method_name(forward), forward.message)
         if self._finish(call):
-            self._answer(call, frame.body, _handed_on(handles, forward.owner, call.peer) if handles else ())
+            self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None:
         """Carry one item of a stream back to where the request came from."""
@@ -291,7 +303,7 @@ class Router:
         handles = owner.receive(frame.handles)
         if not (peer.is_open and peer.channel.connection.credit(call.id)):
             return
-        entries = _handed_on(handles, owner, peer)
+        entries = _given(handles, owner, peer)
         try:
             peer.channel.write(peer.channel.connection.send_item(call.id, frame.body, entries))
         except LocalProtocolError as exc:
@@ -537,11 +549,17 @@ class Router:
             call.nested_begins(self._loop.time())
 
 
-def _handed_on(handles: Sequence[AnyHandle], giver: Peer | None, receiver: Peer) -> list[HandleEntry]:
-    """Hand a worker what another, or without one the application, gives it, with the rights that the giver has."""
-    if giver is None:
-        return receiver.send(handles)
-    return receiver.send(handles, lambda handle: giver.may_hand_on(handle, receiver))
+def _passed(handles: Sequence[AnyHandle], call: RoutedCall, receiver: Peer) -> list[HandleEntry]:
+    """Hand a worker the arguments of `call`: what the caller owns to keep, what it may call itself for this call."""
+    if call.origin is None:  # the application's own call
+        return receiver.send(handles, lambda handle: receiver.may_reach(handle) or Loan(call))
+    giver = call.origin.peer
+    return receiver.send(handles, lambda handle: giver.right_to_pass(handle, receiver, call))
+
+
+def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:
+    """Hand a worker what another answers it with."""
+    return receiver.send(handles, lambda handle: giver.may_give(handle, receiver))
 
 
 async def _contained(work: Coroutine[Any, Any, None]) -> None:

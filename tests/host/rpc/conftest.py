@@ -84,13 +84,17 @@ class ScriptedAfterlife:
 
 
 class Allowed:
-    """Lets a worker call everything, or only what is named."""
+    """Lets a worker call everything, or only what is named, and of what it is lent all members or those named."""
 
-    def __init__(self, points: set[str] | None = None) -> None:
+    def __init__(self, points: set[str] | None = None, lent: set[str] | None = None) -> None:
         self.points = points
+        self.lent = lent
 
     def may_call(self, point: str, name: str | None) -> bool:
         return self.points is None or point in self.points
+
+    def may_use_lent(self, point: str, member: str) -> bool:
+        return self.lent is None or member in self.lent
 
 
 class Network:
