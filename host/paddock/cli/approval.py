@@ -1,43 +1,50 @@
 """Ask the person at the terminal whether something may happen.
 
-What is asked was written by a module: it is shown framed, escaped and cut to what a person reads, and what was typed
-before it stood there does not count as an answer. Questions are asked one after the other. Without a terminal nobody is
-asked, and the default holds.
+What is asked was written by a module: who asks is told by the host, the rest is framed, escaped and cut to what fits on
+the screen. Questions are asked one after the other. A module that does not stop asking is denied what it asks from then
+on. Without a terminal nobody is asked, and the default holds.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import termios
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, TextIO
 
-import anyio
-
+from paddock.kernel.asker import Asker, current_asker
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 
+from .dialogue import Dialogue, NobodyAnsweredError
+from .question import Option, Question
 from .render import Screen
 
 _LONGEST: Final = 24 * 3600.0  # seconds; a module may name any number, and nobody sits there for longer
-_LINE_BYTES: Final = 4096  # what a terminal hands over at most as one line
-_MAX_OPTIONS: Final = 20  # of a question; they fit on a screen together with it
+_MAX_OPTIONS: Final = 20  # of a question, however high the terminal
+_MAX_IN_A_ROW: Final = 20  # questions of one module, each soon after the one before
+_PAUSE: Final = 30.0  # seconds without a question, after which it is not in a row with the next
+_DENIED: Final = "deny"
 
 
 class TerminalApproval:
-    """An approval system that asks on `screen` and reads from `terminal`."""
+    """An approval system that asks through `dialogue`; `clock` is a monotonic one."""
 
-    def __init__(self, screen: Screen, terminal: TextIO) -> None:
-        self._screen = screen
-        self._terminal = terminal
-        self._turn = anyio.Lock()
-        self._line: asyncio.Future[str | None] | None = None
+    def __init__(self, dialogue: Dialogue, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._dialogue = dialogue
+        self._screen = dialogue.screen
+        self._clock = clock
+        self._rows: dict[Asker | None, _Row] = {}
+        self._asked = 0
         self._is_withdrawn = False
+
+    @classmethod
+    def at(cls, screen: Screen, terminal: TextIO) -> TerminalApproval:
+        """Return one that asks whoever sits at `terminal`."""
+        return cls(Dialogue.at(screen, terminal))
 
     def withdraw(self) -> None:
         """Answer the question that is being asked, and every later one, with deny: the person wants out."""
         self._is_withdrawn = True
-        self._take(None)
+        self._dialogue.end()
 
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
@@ -49,54 +56,72 @@ class TerminalApproval:
         Raises:
             ApprovalTimeoutError: no answer came in time, or no option is called as the default.
         """
-        if not (self._screen.is_terminal and self._terminal.isatty()):
-            self._screen.warning(f"nobody is at a terminal to be asked, so the answer is {default}: {prompt}")
+        asker = current_asker()
+        if not self._dialogue.has_person:
+            by = f" by {_named(asker)}" if asker is not None else ""
+            self._screen.warning(f"nobody is at a terminal to be asked{by}, so the answer is {default}: {prompt}")
             return _called(default, options)
-        async with self._turn:
-            if self._is_withdrawn:
-                return "deny"
-            # Keys pressed while nothing was asked must not decide anything.
-            termios.tcflush(self._terminal, termios.TCIFLUSH)
-            seconds = _bounded(timeout)
-            shown = options[:_MAX_OPTIONS]
-            self._screen.ask(prompt, shown, default, seconds=seconds, left_out=len(options) - len(shown))
-            try:
-                with anyio.move_on_after(seconds):
-                    return await self._answer(shown)
-                self._screen.note(f"no answer; the default is {default}")
-            finally:
-                self._screen.end_of_question()
-        raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s")
-
-    async def _answer(self, options: Sequence[str]) -> str:
-        while (line := await self._read_line()) is not None:
-            chosen = _chosen(line.strip(), options)
-            if chosen is not None:
-                return chosen
-            self._screen.note(f"type a number from 1 to {len(options)}, then Enter")
-        return "deny"  # the end of the input, or of the person's patience, allows nothing
-
-    async def _read_line(self) -> str | None:
-        loop = asyncio.get_running_loop()
-        self._line = loop.create_future()
-        descriptor = self._terminal.fileno()
-        loop.add_reader(descriptor, self._on_input, descriptor)
+        if self._is_withdrawn or self._is_flood(asker):
+            return _DENIED
+        seconds = _bounded(timeout)
+        offered = options[:_MAX_OPTIONS]
+        self._asked += 1
+        question = Question(
+            title=f"{_named(asker)} asks (question {self._asked})",
+            text=prompt if asker is None or not asker.on_behalf_of else f"for {asker.on_behalf_of}: {prompt}",
+            options=[Option(f"{number})", option) for number, option in enumerate(offered, start=1)],
+            told=lambda count: _told(count, seconds, default),
+            left_out=len(options) - len(offered),
+        )
         try:
-            return await self._line
+            answer = await self._dialogue.ask(
+                question, lambda line, shown: _chosen(line, offered[:shown]), seconds=seconds
+            )
+        except NobodyAnsweredError:
+            self._screen.note(f"no answer; the default is {default}")
+            raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
         finally:
-            loop.remove_reader(descriptor)
-            self._line = None
+            self._row_of(asker).last = self._clock()
+        return _DENIED if answer is None else answer  # the end of the input, or of the patience, allows nothing
 
-    def _on_input(self, descriptor: int) -> None:
-        try:
-            read = os.read(descriptor, _LINE_BYTES)
-        except OSError:  # the terminal is gone
-            read = b""
-        self._take(read.decode(errors="replace") if read else None)
+    def _is_flood(self, asker: Asker | None) -> bool:
+        row = self._row_of(asker)
+        if self._clock() - row.last > _PAUSE:
+            row.length = 0
+        row.last = self._clock()
+        row.length += 1
+        if row.length == _MAX_IN_A_ROW + 1:
+            self._screen.warning(
+                f"{_named(asker)} asked {_MAX_IN_A_ROW} questions in a row; "
+                f"what else it asks is denied until it has asked nothing for {_PAUSE:g} s"
+            )
+        return row.length > _MAX_IN_A_ROW
 
-    def _take(self, line: str | None) -> None:
-        if self._line is not None and not self._line.done():
-            self._line.set_result(line)
+    def _row_of(self, asker: Asker | None) -> _Row:
+        key = None if asker is None else Asker(asker.kind, asker.name)  # the rest is the module's to change
+        return self._rows.setdefault(key, _Row())
+
+
+class _Row:
+    """The questions of one module that came one after the other: how many, and when the last one ended."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.last = float("-inf")
+
+
+def _named(asker: Asker | None) -> str:
+    return "a module" if asker is None else f"{asker.kind} module `{asker.name}`"
+
+
+def _told(count: int, seconds: float, default: str) -> Sequence[str]:
+    number = "1" if count == 1 else f"a number from 1 to {count}"
+    return (
+        f"type {number} and Enter; without an answer within {seconds:.15g} s it is {default}:",
+        f"type {number} and Enter; in {seconds:.15g} s it is {default}:",
+        f"1 to {count} and Enter; in {seconds:.15g} s {default}:",
+        f"1-{count}:",
+    )
 
 
 def _chosen(line: str, options: Sequence[str]) -> str | None:

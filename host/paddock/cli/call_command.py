@@ -54,7 +54,7 @@ def call_tool(
     granted = plan_options.read_grants(grants or {})
     settings = _object(config, "--config")
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
-    approval = TerminalApproval(screen, sys.stdin)
+    approval = TerminalApproval.at(screen, sys.stdin)
     call = ToolCall(
         source,
         tool,

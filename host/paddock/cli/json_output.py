@@ -1,8 +1,8 @@
 """JSON on stdout, whatever a module put into a value.
 
-Plain ASCII, so that a module's text cannot act on a terminal, and always valid: numbers that JSON lacks become null,
-bytes base64, sets sorted lists, objects of no known form their `repr`. A key becomes text as its value would; of keys
-that come to the same text the last one stays. No value makes it fail.
+Every text in it is masked. It is plain ASCII, so that a module's text cannot act on a terminal, and always valid:
+numbers that JSON lacks become null, bytes base64, sets sorted lists, objects of no known form their `repr`. A key
+becomes text as its value would; of keys that come to the same text the last one stays. No value makes it fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -24,43 +24,64 @@ _MAX_DEPTH: Final = 100  # deeper than anything that crosses from a module; read
 _MAX_INTEGER_BITS: Final = 14_000  # Python refuses to write more than 4300 digits
 
 
-def print_json(value: object) -> None:
-    """Write `value` to stdout as one line."""
-    sys.stdout.write(json.dumps(plain(value)) + "\n")
+Mask = Callable[[str], str]
+
+
+def print_json(value: object, mask: Mask = str) -> None:
+    """Write `value` to stdout as one line; `mask` hides what nobody is to read, in every text of it."""
+    sys.stdout.write(json.dumps(plain(value, mask)) + "\n")
     sys.stdout.flush()
 
 
-def plain(value: object) -> Any:
-    """Return `value` in JSON's own types."""
-    return _plain(value, _MAX_DEPTH)
+def plain(value: object, mask: Mask = str) -> Any:
+    """Return `value` in JSON's own types, its texts masked."""
+    return _Plain(mask).of(value, _MAX_DEPTH)
 
 
-def _plain(value: Any, depth: int) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Enum):
-        return _plain(value.value, depth - 1) if depth else _repr(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int(value) if value.bit_length() <= _MAX_INTEGER_BITS else hex(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, bytes | bytearray):
-        return base64.urlsafe_b64encode(value).decode("ascii")
-    if depth == 0:
-        return _repr(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item, depth - 1) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item, depth - 1) for item in value), key=json.dumps)
-    try:
-        fields = _fields(value)
-        if fields is not None:
-            return {_key(key, depth - 1): _plain(item, depth - 1) for key, item in fields.items()}
-        return to_jsonable_python(value, fallback=_repr)
-    except Exception:  # what an object does when it is looked at is anybody's guess
-        return _repr(value)
+class _Plain:
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+
+    def of(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, Enum):
+            return self.of(value.value, depth - 1) if depth else self._repr(value)
+        if isinstance(value, str):
+            return self._mask(str.__str__(value))
+        if isinstance(value, int):
+            return int(value) if value.bit_length() <= _MAX_INTEGER_BITS else hex(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else None
+        if isinstance(value, bytes | bytearray):
+            return base64.urlsafe_b64encode(value).decode("ascii")
+        if depth == 0:
+            return self._repr(value)
+        if isinstance(value, list | tuple):
+            return [self.of(item, depth - 1) for item in value]
+        if isinstance(value, set | frozenset):
+            return sorted((self.of(item, depth - 1) for item in value), key=json.dumps)
+        try:
+            fields = _fields(value)
+            if fields is not None:
+                return {self._key(key, depth - 1): self.of(item, depth - 1) for key, item in fields.items()}
+            known = to_jsonable_python(value, fallback=self._repr)
+        except Exception:  # what an object does when it is looked at is anybody's guess
+            return self._repr(value)
+        # Of JSON's types by now, and of no more depth than was asked for.
+        return self.of(known, depth - 1)
+
+    def _key(self, key: object, depth: int) -> str:
+        if isinstance(key, float) and not math.isfinite(key):
+            return repr(float(key))  # null would make one of several
+        shown = self.of(key, depth)
+        return shown if isinstance(shown, str) else json.dumps(shown)
+
+    def _repr(self, value: object) -> str:
+        try:
+            return self._mask(repr(value))[:_MAX_REPR]
+        except Exception:
+            return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
 def _fields(value: Any) -> Mapping[Any, Any] | None:
@@ -69,17 +90,3 @@ def _fields(value: Any) -> Mapping[Any, Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return value.model_dump(warnings=False) if isinstance(value, BaseModel) else None
-
-
-def _key(key: object, depth: int) -> str:
-    if isinstance(key, float) and not math.isfinite(key):
-        return repr(float(key))  # null would make one of several
-    shown = _plain(key, depth)
-    return shown if isinstance(shown, str) else json.dumps(shown)
-
-
-def _repr(value: object) -> str:
-    try:
-        return repr(value)[:_MAX_REPR]
-    except Exception:
-        return f"a {type(value).__module__}.{type(value).__qualname__}"

@@ -32,7 +32,7 @@ class LogLines(logging.Handler):
             return
         self._screen.warning(record.getMessage())
         if record.exc_info is not None and (record.levelno >= logging.ERROR or self._verbose):
-            trace = logging.Formatter().formatException(record.exc_info).splitlines()
+            trace = self._screen.mask(logging.Formatter().formatException(record.exc_info)).splitlines()
             for line in trace[-_MAX_TRACEBACK_LINES:]:
                 self._screen.warning(f"| {line}")
 

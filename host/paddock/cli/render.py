@@ -1,100 +1,127 @@
 """The one place that draws: lines, tables and questions for people.
 
-Everything handed in may come from a module and is escaped here. All of it is legible without colour; `NO_COLOR` is
-honoured, and off a terminal there is neither colour nor anything that moves. Writing never raises: who is not
-listening is not told.
+Everything handed in may come from a module: it is masked and escaped here, and on a terminal folded, so that nothing of
+it begins a row of its own. While a question stands nothing else is drawn; it waits, up to a limit, until the question
+is over. All of it is legible without colour; `NO_COLOR` is honoured, and off a terminal there is neither colour nor
+anything that moves. Writing never raises: who is not listening is not told.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import textwrap
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final, Literal, TextIO
 
 from rich import box
-from rich.console import Console, RenderableType
-from rich.panel import Panel
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from paddock.text import escape
 
+from .backlog import Backlog
+from .question import Layout, Option, Question, lay_out
+from .rows import cells, clip, fold
+
 Level = Literal["info", "warning", "error"]
 
 _STYLES: Final = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan", "info": "bold", "note": "dim"}
-_MAX_PROMPT_CHARACTERS: Final = 4000  # of a question; a person reads no more, and what is left out is said
-_MAX_PROMPT_LINES: Final = 40
-_MAX_OPTION_CHARACTERS: Final = 200
-_MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _MAX_LINE_CHARACTERS: Final = 2000  # of what a module prints, a message or a warning
+_MAX_NAME_CHARACTERS: Final = 100  # of who says it
+_MAX_MASKED_CHARACTERS: Final = 1 << 20  # of a text that is cut to far fewer afterwards
+_MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no more, and what is left out is said
+_MAX_QUOTE_LINES: Final = 40
+_MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
+_ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
+
+_GOES_ON: Final = "  "  # before each further row of one line
+_MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
 
 
 class Screen:
-    """Draws on one stream."""
+    """Draws on one stream; `mask` hides what nobody is to read, in whatever is drawn."""
 
     def __init__(self, stream: TextIO) -> None:
+        self.mask: Callable[[str], str] = lambda text: text
+        self.is_terminal = stream.isatty()
         self._stream = stream
-        self._console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._console = _Console(
+            file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal
+        )
         self._status: Status | None = None
-        self._is_asking = False
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a person looks at it right now."""
-        return self._console.is_terminal
+        self._backlog: Backlog | None = None  # of what waits while a question stands
+        self._lock = threading.RLock()  # what is logged in another thread is drawn there
 
     # -- lines -----------------------------------------------------------------------------
 
     def text(self, text: str) -> None:
         """Write text that is escaped already, such as a rendered error, its `error:` and `hint:` marked."""
-        shown = Text()
-        for line in text.splitlines(keepends=True):
-            mark, colon, _ = line.partition(": ")
-            is_marked = bool(colon) and mark in ("error", "hint", "warning")
-            shown.append(line[: len(mark) + 1] if is_marked else "", _STYLES.get(mark, ""))
-            shown.append(line[len(mark) + 1 :] if is_marked else line)
-        self._print(shown)
+        for line in self.mask(text).splitlines():
+            mark, colon, rest = line.partition(": ")
+            if colon and mark in ("error", "hint", "warning"):
+                self._line(f"{mark}: ", _STYLES[mark], rest)
+            else:
+                self._line("", "", line)
 
     def note(self, text: str) -> None:
         """Write one quiet line."""
-        self._print(Text(_clipped(text), _STYLES["note"]))
+        self._line("", "", self._shown(text), _STYLES["note"])
 
     def warning(self, text: str) -> None:
         """Write one line that deserves attention."""
-        self._print(Text.assemble(("warning:", _STYLES["warning"]), " ", _clipped(text)))
+        self._line("warning: ", _STYLES["warning"], self._shown(text))
 
     def alarm(self, text: str) -> None:
         """Write one line that nobody should miss."""
-        self._print(Text(f"WARNING: {_clipped(text)}", _STYLES["error"]))
+        self._line("WARNING: ", _STYLES["error"], self._shown(text), _STYLES["error"])
 
     def title(self, text: str) -> None:
         """Write the line above a part of a longer text."""
-        self._print(Text(_clipped(text), _STYLES["info"]))
+        self._line("", "", self._shown(text), _STYLES["info"])
 
     def message(self, level: Level, source: str, text: str) -> None:
         """Write one line of what a module tells the person."""
-        self._print(Text.assemble((f"{level}:", _STYLES[level]), f" {_clipped(source)}: {_clipped(text)}"))
+        who = self._shown(source, _MAX_NAME_CHARACTERS)
+        self._line(f"{level}: ", _STYLES[level], f"{who}: {self._shown(text)}", goes_on=_MODULE_GOES_ON, is_ours=False)
 
     def module_line(self, name: str, text: str) -> None:
         """Write one line that a module printed, tagged with its name."""
-        self.hide_status()
-        with contextlib.suppress(OSError, ValueError):
+        shown = f"{self._name(name)} | {self._shown(text)}"
+
+        def draw() -> None:
             # Not through the console: a module may print faster than anything can be laid out.
-            self._stream.write(f"{escape(name)} | {_clipped(text)}\n")
+            rows = fold(shown, self._width() - 1, rest=_MODULE_GOES_ON) if self.is_terminal else [shown]
+            self._stream.write("\n".join(rows) + "\n")
             self._stream.flush()
+
+        self._draw(draw, len(shown), is_ours=False)
+
+    def _line(
+        self, mark: str, mark_style: str, text: str, style: str = "", *, goes_on: str = _GOES_ON, is_ours: bool = True
+    ) -> None:
+        def draw() -> None:
+            rows = fold(text, self._width() - 1, first=mark, rest=goes_on) if self.is_terminal else [mark + text]
+            shown = Text("\n".join(rows), style)
+            shown.stylize(mark_style, 0, len(mark))
+            self._print(shown)
+
+        self._draw(draw, len(text), is_ours=is_ours)
 
     # -- tables ----------------------------------------------------------------------------
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
         """Write rows in columns, without a frame; of none, nothing."""
-        if not rows:
-            return
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        for row in rows:
-            table.add_row(*(Text(_clipped(cell)) for cell in row))
-        self._print(table, soft_wrap=False)
+        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in rows]
+        wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
+        for *first, last in shown:
+            label = "".join(cell + " " * (width - cells(cell)) for cell, width in zip(first, wide, strict=False))
+            self._draw(partial(self._labelled, label, last), len(last))
 
     def points(self, lines: Sequence[str]) -> None:
         """Write lines one below the other, each marked and folded to fit the width there is."""
@@ -102,17 +129,29 @@ class Screen:
 
     def labelled(self, rows: Sequence[tuple[str, str]]) -> None:
         """Write texts beside their labels, folded to fit the width there is; labels are as wide as the widest."""
-        wide = max((len(escape(label)) for label, _ in rows), default=0)
-        for label, text in rows:
-            shown = textwrap.fill(
-                _clipped(text),
-                max(self._console.width, wide + _MIN_COLUMN),
-                initial_indent=f"{escape(label):{wide}}",
-                subsequent_indent=" " * wide,
+        shown = [(self._shown(label), self._shown(text)) for label, text in rows]
+        wide = max((len(label) for label, _ in shown), default=0)
+        for label, text in shown:
+            self._draw(partial(self._labelled, f"{label:{wide}}", text), len(text))
+
+    def _labelled(self, label: str, text: str) -> None:
+        below = " " * len(label)
+        if self.is_terminal:
+            width = self._width() - 1
+            if cells(label) + _MIN_COLUMN <= width:
+                rows = fold(text, width, first=label, rest=below)
+            else:
+                rows = fold(label + text, width, rest=_GOES_ON)
+        else:
+            rows = textwrap.wrap(
+                text,
+                max(self._width(), len(label) + _MIN_COLUMN),
+                initial_indent=label,
+                subsequent_indent=below,
                 break_long_words=False,  # a path or a command is there to be copied
                 break_on_hyphens=False,
             )
-            self._print(Text(shown or escape(label)))
+        self._print(Text("\n".join(rows) or label.rstrip(" ")))
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table with titles; its cells are folded to fit the width there is."""
@@ -120,20 +159,29 @@ class Screen:
         for title in titles:
             table.add_column(title, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(escape(cell, multiline=True)) for cell in row))
-        self._print(table, soft_wrap=False)
+            table.add_row(*(Text(escape(self.mask(cell), multiline=True)) for cell in row))
+        self._draw(lambda: self._print(table, soft_wrap=False))
 
     def quote(self, title: str, text: str) -> None:
         """Write text in a frame, so that nothing in it passes for ours."""
-        self._print(_framed(title, text), soft_wrap=False)
+        lines = self.mask(text)[:_MAX_QUOTE_CHARACTERS].splitlines()[:_MAX_QUOTE_LINES]
+        quoted = Question(title, "\n".join(lines), (), lambda count: ("",))
+
+        def draw() -> None:
+            layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self._is_ascii)
+            left_out = len(text) - len("\n".join(lines))
+            told = [f"  {left_out} characters are not shown"] if left_out > 0 else []
+            self._print(Text("\n".join([layout.title, *layout.frame, *told])))
+
+        self._draw(draw)
 
     # -- what moves ------------------------------------------------------------------------
 
     def show_status(self, text: str) -> None:
         """Show what is being waited for, until something else is written or `hide_status`."""
-        if not self.is_terminal or self._is_asking:
+        if not self.is_terminal or self._backlog is not None:
             return
-        shown = Text(_clipped(text))
+        shown = Text(clip(self._shown(text), max(1, self._width() - _ANSWER_CELLS)))
         if self._status is None:
             self._status = Status(shown, console=self._console)
             self._status.start()
@@ -148,46 +196,124 @@ class Screen:
 
     # -- questions -------------------------------------------------------------------------
 
-    def ask(self, prompt: str, options: Sequence[str], default: str, *, seconds: float, left_out: int = 0) -> None:
-        """Write a question with its numbered options; nothing moves until `end_of_question`.
+    @contextlib.contextmanager
+    def question(self) -> Iterator[Drawing]:
+        """Give the screen to one question; all else that is drawn meanwhile is drawn when it is left."""
+        with self._lock:
+            self.hide_status()
+            self._backlog = backlog = Backlog()
+        drawing = Drawing(self._show_rows, self._lay_out)
+        try:
+            yield drawing
+        finally:
+            with self._lock:
+                if not drawing.is_answered:
+                    self._print(Text(""))  # the row in which nothing was typed ends here
+                self._backlog = None
+                backlog.release(self._draw, self.note)
 
-        `seconds` is the time there is for an answer, `left_out` how many options are not among these.
-        """
-        self.hide_status()
-        self._is_asking = True
-        self._print(_framed("a module asks", prompt), soft_wrap=False)
-        for number, option in enumerate(options, start=1):
-            self._print(Text(f"  {number}) {_clipped(option, _MAX_OPTION_CHARACTERS)}"))
-        if left_out:
-            self._print(Text(f"  … {left_out} more options are not shown"))
-        told = f"type a number and Enter; without an answer within {seconds:.15g} s it is {escape(default)}: "
-        self._print(Text(told), end="")
+    def _lay_out(self, question: Question) -> Layout:
+        masked = replace(
+            question,
+            title=self.mask(question.title),
+            text=self.mask(question.text),
+            options=[Option(option.key, self.mask(option.text)) for option in question.options],
+        )
+        return lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self._is_ascii)
 
-    def end_of_question(self) -> None:
-        """Let things move again."""
-        self._is_asking = False
+    def _show_rows(self, rows: Sequence[str], style: str, end: str) -> None:
+        with self._lock:
+            # What was typed before has left the cursor anywhere in a row.
+            if self.is_terminal and not self._console.is_dumb_terminal:
+                self._stream_write("\r\x1b[K")
+            self._print(Text("\n".join(rows), style), end=end)
+
+    # -- what all have in common -----------------------------------------------------------
+
+    def _draw(self, draw: Callable[[], None], size: int = 0, *, is_ours: bool = True) -> None:
+        with self._lock:
+            if self._backlog is not None:
+                self._backlog.add(draw, size, is_ours=is_ours)
+                return
+            self.hide_status()
+            with contextlib.suppress(OSError, ValueError):
+                draw()
 
     def _print(self, shown: RenderableType, *, soft_wrap: bool = True, end: str = "\n") -> None:
-        self.hide_status()
         with contextlib.suppress(OSError, ValueError):
             self._console.print(shown, soft_wrap=soft_wrap, end=end)
 
+    def _stream_write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def _shown(self, text: str, characters: int = _MAX_LINE_CHARACTERS) -> str:
+        # Masked before it is cut: half a secret is no secret to a mask.
+        masked = self.mask(text[:_MAX_MASKED_CHARACTERS])
+        is_cut = len(masked) > characters or len(text) > _MAX_MASKED_CHARACTERS
+        return escape(masked[:characters] + "…" if is_cut else masked)
+
+    def _name(self, name: str) -> str:
+        """Return a name for the start of a row, where it is not to look like a mark of ours."""
+        shown = self._shown(name, _MAX_NAME_CHARACTERS)
+        return shown if shown[:1].isalnum() else f"`{shown}`"
+
+    def _fit(self, text: str) -> str:
+        """Return the text as the stream's encoding will have it, whose escapes take more cells."""
+        encoding = self._stream.encoding or "utf-8"
+        return escape(text).encode(encoding, "backslashreplace").decode(encoding)
+
+    @property
+    def _is_ascii(self) -> bool:
+        try:
+            "│║".encode(self._stream.encoding or "utf-8")
+        except UnicodeEncodeError:
+            return True
+        return False
+
+    def _width(self) -> int:
+        return self._console.width
+
+
+class Drawing:
+    """A question on the screen; `is_answered` is for whoever asks to say."""
+
+    def __init__(self, show: Callable[[Sequence[str], str, str], None], lay_out: Callable[[Question], Layout]) -> None:
+        self.is_answered = False
+        self._show = show
+        self._lay_out = lay_out
+        self._ending: Sequence[str] = ()
+
+    def draw(self, question: Question) -> int:
+        """Write the question up to the line that invites an answer; return how many options could be shown."""
+        layout = self._lay_out(question)
+        style = _STYLES["hint"] if question.is_ours else _STYLES["warning"]
+        if layout.title:
+            self._show([layout.title], style, "\n")
+        self._show([*layout.frame, *layout.options], "", "\n")
+        self._ending = layout.ending
+        return layout.shown_options
+
+    def invite(self) -> None:
+        """Write what is to be typed; from now on an answer counts."""
+        self._show(self._ending, "", "")
+
 
 class _Console(Console):
-    """A console that takes a reader's leaving for what it is, and not for a reason to exit."""
+    """A console as large as the terminal it writes to, which takes a reader's leaving for no reason to exit."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        try:
+            columns, rows = os.get_terminal_size(self.file.fileno())
+        except (OSError, ValueError):
+            columns = rows = 0
+        otherwise = super().size
+        return ConsoleDimensions(columns or otherwise.width, rows or otherwise.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-
-
-def _framed(title: str, text: str) -> Panel:
-    kept = text[:_MAX_PROMPT_CHARACTERS].splitlines()[:_MAX_PROMPT_LINES]
-    shown = "\n".join(escape(line) for line in kept)
-    left_out = len(text) - len("\n".join(kept))
-    if left_out > 0:
-        shown += f"\n… {left_out} characters are not shown"
-    return Panel(Text(shown), title=title, title_align="left", box=box.SQUARE)
-
-
-def _clipped(text: str, characters: int = _MAX_LINE_CHARACTERS) -> str:
-    return escape(text if len(text) <= characters else text[:characters] + "…")

@@ -75,7 +75,7 @@ class _Turn:
         self._isolation = isolation
         self._trust_plan = trust_plan
         self._verbose = verbose
-        self._approval = TerminalApproval(screen, sys.stdin)
+        self._approval = TerminalApproval.at(screen, sys.stdin)
         self._session_id: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 
 from paddock.cli.display import ScreenDisplay
 from paddock.cli.render import Screen
+from person import Person
 
 _HOSTILE = "[bold]\x1b[2J\u202e:smile:"
 
@@ -30,7 +32,6 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
         lambda screen: screen.listing([(_HOSTILE, "x")]),
         lambda screen: screen.table(["title"], [(_HOSTILE,)]),
         lambda screen: screen.quote("title", _HOSTILE),
-        lambda screen: screen.ask(_HOSTILE, [_HOSTILE], "deny", seconds=60),
     ],
 )
 def test_what_a_module_wrote_neither_acts_on_the_terminal_nor_is_read_as_markup(
@@ -45,9 +46,77 @@ def test_a_line_that_never_ends_is_cut(stream: io.StringIO) -> None:
     assert len(stream.getvalue()) < 3000
 
 
-def test_a_long_question_says_how_much_of_it_is_not_shown(stream: io.StringIO) -> None:
-    Screen(stream).ask("line\n" * 1000, ["Allow"], "deny", seconds=60)
-    assert "4801 characters are not shown" in stream.getvalue()
+def test_a_long_quote_says_how_much_of_it_is_not_shown(stream: io.StringIO) -> None:
+    Screen(stream).quote("title", "line\n" * 1000)
+    assert stream.getvalue().splitlines() == [
+        "┌── title",
+        *["│ line"] * 40,
+        "└──",
+        "  4801 characters are not shown",
+    ]
+
+
+_DRAWINGS: list[Callable[[Screen, str], None]] = [
+    lambda screen, text: screen.note(f"note: {text}"),
+    lambda screen, text: screen.warning(text),
+    lambda screen, text: screen.message("info", "tool-x:hook", text),
+    lambda screen, text: screen.message("info", text, "text"),
+    lambda screen, text: screen.module_line("tool-x", text),
+    lambda screen, text: screen.module_line(text, "text"),
+    lambda screen, text: screen.alarm(text),
+    lambda screen, text: screen.title(f"- {text}"),
+    lambda screen, text: screen.text(f"error: {text}"),
+    lambda screen, text: screen.points([text]),
+    lambda screen, text: screen.labelled([("label ", text)]),
+    lambda screen, text: screen.listing([(text, "x")]),
+    lambda screen, text: screen.listing([("x", text), ("y", "z")]),
+    lambda screen, text: screen.quote("title", text),
+    lambda screen, text: ScreenDisplay(screen).show_message(text, "info", "tool-x:hook"),
+]
+
+
+@pytest.mark.parametrize("draw", _DRAWINGS)
+@pytest.mark.parametrize("filler", ["x", "word ", "界", "■", "🫠", "e\u0301"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(
+    draw: Callable[[Screen, str], None], filler: str, wide: bool
+) -> None:
+    person = Person(40, 50, wide_ambiguous=wide)
+    for length in range(60):
+        draw(Screen(person.output), filler * length + "╔══ Paddock asks, yes or no?")
+        person.rows()
+    rows = person.all_rows()
+    person.close()
+    assert any("╔══" in row for row in rows)
+    assert not any(row.startswith(("╔", "Paddock")) for row in rows)
+
+
+@pytest.mark.parametrize("draw", _DRAWINGS)
+def test_what_is_masked_is_hidden_in_all_that_is_drawn(draw: Callable[[Screen, str], None]) -> None:
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.mask = lambda text: text.replace("hunter2", "***")
+    draw(screen, "key=hunter2.")
+    assert "hunter2" not in stream.getvalue() and "key=***." in stream.getvalue()
+
+
+def test_a_secret_where_a_line_is_cut_is_hidden_as_a_whole(stream: io.StringIO) -> None:
+    screen = Screen(stream)
+    screen.mask = lambda text: text.replace("hunter2", "*")
+    screen.note("x" * 1996 + "hunter2" + "y" * 100)
+    assert "hunt" not in stream.getvalue() and "x*yyy…" in stream.getvalue()
+
+
+def test_a_secret_of_several_lines_is_hidden_in_a_message(stream: io.StringIO) -> None:
+    screen = Screen(stream)
+    screen.mask = lambda text: text.replace("begin\nend", "***")
+    ScreenDisplay(screen).show_message("key begin\nend.\nmore", "info", "x")
+    assert stream.getvalue() == "info: x: key ***.\ninfo: x: more\n"
+
+
+def test_off_a_terminal_a_line_stays_one(stream: io.StringIO) -> None:
+    Screen(stream).module_line("tool-x", "word " * 100)
+    assert stream.getvalue().count("\n") == 1
 
 
 def test_every_line_of_a_message_has_its_source(stream: io.StringIO) -> None:

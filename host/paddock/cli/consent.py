@@ -1,0 +1,104 @@
+"""Ask the person at the terminal whether a plan is to be trusted, before any of its modules is started.
+
+Each module is shown with what the plan grants it and what it would be given; then there is one question. It is
+Paddock's own, and looks like none that a module can ask; it names the digest of the plan that the answer is good for,
+and takes a word for an answer. Off a terminal the same is shown, and nobody is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+
+from .dialogue import Dialogue
+from .question import Option, Question
+from .render import Screen
+
+_DIGITS: Final = 12  # of a digest; enough to tell two plans apart by eye
+_WORDS: Final[Mapping[str, Answer]] = {"yes": Answer.ACCEPT, "no": Answer.AS_IT_IS, "stop": Answer.STOP}
+_TOLD: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
+
+
+class TerminalConsent:
+    """Asks through `dialogue`."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+
+    async def ask(self, review: PlanReview) -> Answer:
+        """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
+        screen = self._dialogue.screen
+        _show(screen, review)
+        if not (review.needs_trust or review.has_proposals):
+            return Answer.AS_IT_IS
+        if not self._dialogue.has_person:
+            screen.note("nobody is at a terminal to be asked about this plan, so it is taken as it is")
+            return Answer.AS_IT_IS
+        # The end of the input is no consent to anything.
+        return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP
+
+
+def _show(screen: Screen, review: PlanReview) -> None:
+    screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
+    for module in review.modules:
+        screen.title(f"- {module.name} ({module.kind}) from {module.source}")
+        screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
+
+
+def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
+    needs_trust = set(module.needs_trust)
+    shown = [line for line in module.granted if line not in needs_trust]
+    yield from _labelled("the plan grants", shown)
+    yield from _labelled("once accepted", module.needs_trust)
+    yield from _labelled("without more it has no", module.lacks)
+    yield from _labelled("would be given", module.proposed_lines)
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for index, line in enumerate(lines):
+        yield f"    {label if index == 0 else ''}  ", line
+
+
+def _question(review: PlanReview) -> Question:
+    return Question(
+        title="Paddock asks, not a module",
+        text=f"Do you trust the plan {review.plan}, sha256 {_digits(review.digest)}?\n{_summary(review)}",
+        options=(
+            Option("yes ", _accepting(review)),
+            Option("no  ", _declining(review)),
+            Option("stop", "start nothing"),
+        ),
+        told=lambda count: _TOLD,
+        is_ours=True,
+    )
+
+
+def _summary(review: PlanReview) -> str:
+    asking = sum(bool(module.needs_trust) for module in review.modules)
+    given = sum(bool(module.proposed_lines) for module in review.modules)
+    parts = [
+        f"{_modules(len(review.modules))} above",
+        *([f"{asking} granted by the plan what takes your trust"] if asking else []),
+        *([f"{given} to be given more than the plan says"] if given else []),
+    ]
+    return ", ".join(parts)
+
+
+def _accepting(review: PlanReview) -> str:
+    given = ", and give the modules what they would be given" if review.has_proposals else ""
+    return f"accept the plan{given}; remembered for the plan as it is now"
+
+
+def _declining(review: PlanReview) -> str:
+    refused = "; what takes your trust is refused" if review.needs_trust else ""
+    return f"go on with only what counts without that{refused}"
+
+
+def _digits(digest: str) -> str:
+    return digest.partition(":")[2][:_DIGITS] or digest[:_DIGITS]
+
+
+def _modules(count: int) -> str:
+    return "1 module" if count == 1 else f"{count} modules"

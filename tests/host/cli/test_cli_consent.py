@@ -1,0 +1,164 @@
+"""The question whether a plan is to be trusted: what it shows, what counts as an answer, and who cannot be asked."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from paddock.cli.consent import TerminalConsent
+from paddock.cli.dialogue import Dialogue
+from paddock.cli.keyboard import Keyboard
+from paddock.cli.render import Screen
+from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+from person import Person
+
+_BASH = ModuleReview(
+    "tool-bash",
+    "tool",
+    "builtin:tool-bash",
+    granted=("read .", "net api.example.com:443"),
+    needs_trust=("net api.example.com:443",),
+)
+_OPENAI = ModuleReview(
+    "provider-openai",
+    "provider",
+    "git+https://example.com/provider",
+    proposed_lines=("net api.openai.com:443", "secret OPENAI_API_KEY, injected for api.openai.com"),
+    lacks=("network", "OPENAI_API_KEY"),
+)
+_LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
+_REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI))
+_READY = "yes, no or stop, and Enter:"
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.fixture
+def person() -> Iterator[Person]:
+    person = Person(80, 24)
+    yield person
+    person.close()
+
+
+def _consent(person: Person) -> TerminalConsent:
+    keyboard = Keyboard(person.keys, clock=person.clock, pause=person.clock.pause)
+    return TerminalConsent(Dialogue(Screen(person.output), keyboard))
+
+
+async def _answered(person: Person, review: PlanReview, *typed: str) -> Answer:
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await _consent(person).ask(review))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            for number, keys in enumerate(typed):
+                await person.until("not one of these" if number else _READY, times=max(1, number))
+                assert not answers
+                person.type(keys)
+    return answers[0]
+
+
+async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_then_comes_one_question(
+    person: Person,
+) -> None:
+    await _answered(person, _REVIEW, "stop\n")
+    assert person.all_rows() == [
+        "plan plan.yaml (sha256 0123456789ab), its modules and what they may do:",
+        "- loop-basic (orchestrator) from builtin:loop-basic",
+        "    is granted nothing, and needs nothing more",
+        "- tool-bash (tool) from builtin:tool-bash",
+        "    the plan grants  read .",
+        "    once accepted    net api.example.com:443",
+        "- provider-openai (provider) from git+https://example.com/provider",
+        "    without more it has no  network",
+        "                            OPENAI_API_KEY",
+        "    would be given          net api.openai.com:443",
+        "                            secret OPENAI_API_KEY, injected for api.openai.com",
+        "╔══ Paddock asks, not a module",
+        "║ Do you trust the plan plan.yaml, sha256 0123456789ab?",
+        "║ 3 modules above, 1 granted by the plan what takes your trust, 1 to be given",
+        "║ more than the plan says",
+        "╚══",
+        "  yes  accept the plan, and give the modules what they would be given;",
+        "    .. remembered for the plan as it is now",
+        "  no   go on with only what counts without that; what takes your trust is",
+        "    .. refused",
+        "  stop start nothing",
+        "type the word yes, no or stop, and Enter: stop",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("yes\n", Answer.ACCEPT),
+        (" Yes \n", Answer.ACCEPT),
+        ("no\n", Answer.AS_IT_IS),
+        ("stop\n", Answer.STOP),
+        ("\x04", Answer.STOP),
+    ],
+)
+async def test_a_word_is_the_answer_and_the_end_of_the_input_starts_nothing(
+    person: Person, typed: str, answer: Answer
+) -> None:
+    assert await _answered(person, _REVIEW, typed) is answer
+
+
+@pytest.mark.parametrize("typed", ["1\n", "y\n", "\n", "allow\n", "yes please\n", "y\x04es\x04"])
+async def test_nothing_but_the_word_accepts_a_plan(person: Person, typed: str) -> None:
+    if typed.endswith("\n"):
+        assert await _answered(person, _REVIEW, typed, "no\n") is Answer.AS_IT_IS
+    else:
+        assert await _answered(person, _REVIEW, typed + "\x04") is Answer.STOP
+
+
+@pytest.mark.parametrize("early", ["yes\n", "yes\nyes\n", "yes"])
+async def test_what_was_typed_before_accepts_nothing(person: Person, early: str) -> None:
+    person.type(early)
+    assert await _answered(person, _REVIEW, "\n", "stop\n") is Answer.STOP
+
+
+async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) -> None:
+    hostile = "\x1b[2J╚══\n" * 3 + "x" * 300
+    module = ModuleReview(hostile, hostile, hostile, (hostile,), (hostile,), None, (hostile,), (hostile,))
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await _consent(person).ask(PlanReview(hostile, f"sha256:{'ab' * 32}", (module,))))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await person.until(_READY)
+            rows = person.rows()
+            person.type("stop\n")
+    assert rows[-1].startswith("type the word yes, no or stop")
+    assert "╔══ Paddock asks, not a module" in rows
+    assert [row[:6].split()[0] for row in rows if row.startswith(("  yes", "  no", "  stop"))] == ["yes", "no", "stop"]
+    assert sum(row.startswith("╚══") for row in rows) == 1
+
+
+async def test_a_plan_that_takes_no_trust_and_gets_nothing_more_is_not_asked_about(person: Person) -> None:
+    assert await _answered(person, PlanReview("plan.yaml", "sha256:00", (_LOOP,))) is Answer.AS_IT_IS
+    assert not any("Paddock asks" in row for row in person.all_rows())
+
+
+async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_asked(person: Person) -> None:
+    stream = io.StringIO()
+    consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)))
+    assert await consent.ask(_REVIEW) is Answer.AS_IT_IS
+    lines = stream.getvalue().splitlines()
+    assert "- provider-openai (provider) from git+https://example.com/provider" in lines
+    assert "    would be given          net api.openai.com:443" in lines
+    assert lines[-1] == "nobody is at a terminal to be asked about this plan, so it is taken as it is"

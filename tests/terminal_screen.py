@@ -1,0 +1,76 @@
+"""What a terminal shows of what was written to it: rows of cells, and no more of a terminal than Paddock's output uses.
+
+Knows the end of a line, the return to its start, wrapping at the right edge, scrolling, and of escape sequences colours
+and the erasing of a row's rest; any other is an error, since Paddock writes none on purpose and passes none on.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_TOKEN: Final = re.compile(r"\x1b\[(?P<sequence>[0-9;?]*[A-Za-z])|(?P<char>[\s\S])")
+_IGNORED: Final = re.compile(r"[0-9;]*m|\?25[lh]")  # colours, and whether the cursor is seen
+_FILLER: Final = ""  # the second cell of a wide character
+
+
+class TerminalScreen:
+    """A terminal; with `wide_ambiguous`, one whose fonts are for Chinese, Japanese or Korean."""
+
+    def __init__(self, columns: int, rows: int, *, wide_ambiguous: bool = False) -> None:
+        self._columns = columns
+        self._count = rows
+        self._wide = "WFA" if wide_ambiguous else "WF"
+        self._rows: list[list[str]] = [[]]
+        self._column = 0
+
+    def feed(self, text: str) -> None:
+        """Take what is written to the terminal."""
+        for token in _TOKEN.finditer(text):
+            char, sequence = token["char"], token["sequence"]
+            if sequence is not None:
+                self._obey(sequence)
+            elif char == "\n":
+                self._rows.append([])  # a terminal returns to the start of the row as well
+                self._column = 0
+            elif char == "\r":
+                self._column = 0
+            elif char == "\b":
+                self._column = max(0, self._column - 1)
+            elif char == "\x07":
+                continue
+            else:
+                assert unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp"), f"wrote {char!r}"
+                self._put(char)
+
+    def rows(self) -> list[str]:
+        """Return the rows in view, from the top one."""
+        return ["".join(row).rstrip() for row in self._rows[-self._count :]]
+
+    def all_rows(self) -> list[str]:
+        """Return these and the rows that went out of view before them."""
+        return ["".join(row).rstrip() for row in self._rows]
+
+    def _obey(self, sequence: str) -> None:
+        if sequence in ("K", "0K"):
+            del self._rows[-1][self._column :]
+        elif sequence == "2K":
+            self._rows[-1].clear()
+        elif sequence == "1A":  # the spinner goes back over itself
+            if len(self._rows) > 1 and not self._rows[-1]:
+                self._rows.pop()
+        else:
+            assert _IGNORED.fullmatch(sequence), f"sent {sequence!r}"
+
+    def _put(self, char: str) -> None:
+        if unicodedata.combining(char) or char == "\ufe0f":
+            return
+        cells = 2 if unicodedata.east_asian_width(char) in self._wide else 1
+        if self._column + cells > self._columns:
+            self._rows.append([])
+            self._column = 0
+        row = self._rows[-1]
+        row.extend(" " for _ in range(self._column - len(row)))
+        row[self._column : self._column + cells] = [char] + [_FILLER] * (cells - 1)
+        self._column += cells
