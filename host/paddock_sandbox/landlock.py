@@ -1,4 +1,4 @@
-"""Shut the calling thread, and whatever it starts, into the files it was granted, by Landlock.
+"""Shut the calling thread, and whatever it starts, into the files and ports it was granted, by Landlock.
 
 `restrict` refuses everything this kernel's Landlock knows how to refuse and then grants what the rules name; there is
 no way back, and a second call only takes more away. It either does all of it and says which protections are now in
@@ -30,8 +30,10 @@ from paddock_sandbox.syscalls import call
 _CREATE_RULESET_VERSION: Final = 1 << 0
 _CREATE_RULESET_ERRATA: Final = 1 << 1
 _RULE_PATH_BENEATH: Final = 1
+_RULE_NET_PORT: Final = 2
 _RULESET: Final = struct.Struct("=QQQ")  # handled_access_fs, handled_access_net, scoped
 _PATH_BENEATH: Final = struct.Struct("=Qi")  # allowed_access, parent_fd; packed
+_NET_PORT: Final = struct.Struct("=QQ")  # allowed_access, port
 
 # A module is unknown code inside our own executable, which is what the kernel has the first flag for: every act it is
 # refused would be a line in a log that belongs to the whole machine, and flooding that log would be one more way out
@@ -156,6 +158,34 @@ class PathRule:
     access: Access
 
 
+class PortAccess(enum.Flag):
+    """What a rule lets a process do with a port, whatever the address."""
+
+    CONNECT_TCP = enum.auto()
+    """Connect to it by TCP."""
+
+    SEND_UDP = enum.auto()
+    """Send datagrams to it."""
+
+    BIND_UDP = enum.auto()
+    """Have it for datagrams of its own; port 0 stands for whatever port the kernel picks, which sending takes too."""
+
+
+_PORT_RIGHTS: Final = {
+    PortAccess.CONNECT_TCP: _CONNECT_TCP,
+    PortAccess.SEND_UDP: _CONNECT_SEND_UDP,
+    PortAccess.BIND_UDP: _BIND_UDP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PortRule:
+    """A grant: this access to the port of this number. Without meaning where the kernel refuses no such access."""
+
+    port: int
+    access: PortAccess
+
+
 class Handled(NamedTuple):
     """What a ruleset refuses unless a rule allows it: the three words of the kernel's `landlock_ruleset_attr`."""
 
@@ -211,17 +241,28 @@ def rights(access: Access, *, directory: bool, version: int) -> int:
     return asked & handled(version).files & (-1 if directory else _OF_FILES)
 
 
-def restrict(rules: Iterable[PathRule]) -> frozenset[str]:
+def port_rights(access: PortAccess, version: int) -> int:
+    """Return the rights that a rule may ask for on a port, on a kernel of this ABI."""
+    asked = 0
+    for part in access:
+        asked |= _PORT_RIGHTS[part]
+    return asked & handled(version).ports
+
+
+def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
     """Shut the calling thread in and return which protections are in force.
 
     Raises:
-        OSError: A step failed; nothing is in force. It names the step, and the path where there is one.
+        OSError: A step failed; nothing is in force. It names the step, and the path or port where there is one.
     """
     version = abi()
     ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*handled(version))), _RULESET.size, 0)
     try:
         for rule in rules:
-            _add(ruleset, rule, version)
+            if isinstance(rule, PortRule):
+                _add_port(ruleset, rule, version)
+            else:
+                _add(ruleset, rule, version)
         call("landlock_restrict_self", ruleset, _flags(version))
     finally:
         os.close(ruleset)
@@ -246,6 +287,16 @@ def _add(ruleset: int, rule: PathRule, version: int) -> None:
             os.close(beneath)
     except OSError as error:
         raise OSError(error.errno, f"landlock rule for {rule.path!r}: {error.strerror}") from error
+
+
+def _add_port(ruleset: int, rule: PortRule, version: int) -> None:
+    allowed = port_rights(rule.access, version)
+    if not allowed:
+        return  # the kernel takes no rule that allows nothing
+    try:
+        call("landlock_add_rule", ruleset, _RULE_NET_PORT, _bytes(_NET_PORT.pack(allowed, rule.port)), 0)
+    except OSError as error:
+        raise OSError(error.errno, f"landlock rule for port {rule.port}: {error.strerror}") from error
 
 
 def _open(path: str) -> int:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock_sandbox import capabilities, landlock, prctl, rlimits, seccomp
-from paddock_sandbox.landlock import Access, PathRule
+from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.network import LOOKUP_PORT
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 
@@ -62,6 +63,7 @@ def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
 
     def restrict() -> None:
         nonlocal protections
+        _require_bounded_ports(profile)
         protections = landlock.restrict(_rules(profile))
 
     # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after whatever
@@ -104,11 +106,15 @@ def filter_of(profile: SandboxProfile) -> bytes:
     Raises:
         NotImplementedError: There is none for this architecture.
     """
-    policy = seccomp.FilterPolicy(may_execute=profile.may_execute, shares_host=profile.level == "landlock")
+    policy = seccomp.FilterPolicy(
+        may_execute=profile.may_execute,
+        shares_host=profile.level == "landlock",
+        may_connect=profile.network is not None,
+    )
     return seccomp.compile_filter(policy, platform.machine())
 
 
-def _rules(profile: SandboxProfile) -> Iterator[PathRule]:
+def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
     """Yield what Landlock is to allow; all else is refused.
 
     With a root of its own, a process may read all that is there, and this layer stands behind the mounts: it is what
@@ -129,6 +135,24 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule]:
         yield from (PathRule(place, Access.EXECUTE) for place in places)
     else:
         yield from (PathRule(program, Access.EXECUTE) for program in profile.programs)
+    if profile.network is not None:
+        yield from (PortRule(port, PortAccess.CONNECT_TCP) for port in profile.network.ports)
+    if profile.has_own_network:
+        # Looking up names, from whatever port the kernel picks.
+        yield PortRule(LOOKUP_PORT, PortAccess.SEND_UDP)
+        yield PortRule(0, PortAccess.BIND_UDP)
+
+
+def _require_bounded_ports(profile: SandboxProfile) -> None:
+    """Refuse a share in the machine's own network where a connection to one port cannot be told from any other."""
+    if profile.network is None or profile.has_own_network:
+        return
+    version = landlock.abi()
+    if not landlock.port_rights(PortAccess.CONNECT_TCP, version):
+        raise OSError(
+            errno.EOPNOTSUPP,
+            f"connections can be bounded to a port from Landlock ABI 4 (Linux 6.7) on; this kernel has ABI {version}",
+        )
 
 
 def _require_one_thread() -> None:

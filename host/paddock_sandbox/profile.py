@@ -20,6 +20,8 @@ ISOLATION_LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)
 ANY_PROGRAM = "*"
 """Stands in `programs` for every file that can be seen."""
 
+_LAST_PORT = 65535
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -36,12 +38,33 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkAccess:
+    """The TCP ports that a process may connect to.
+
+    In a network namespace these are of any address, and whoever answers there is in the host's hands. Without one they
+    are ports of the machine's own network, and of every host that it reaches.
+
+    Raises:
+        ValueError: One is no port, or named twice.
+    """
+
+    ports: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for port in self.ports:
+            if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= _LAST_PORT:
+                raise ValueError(f"{port!r} is no port: ports are from 1 to {_LAST_PORT}")
+        if len(set(self.ports)) != len(self.ports):
+            raise ValueError("a port is named twice")
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxProfile:
     """How a process shuts itself in.
 
     `mounts` stand in the order in which they are made: what lies over another comes later. `programs` are the files
     that may be executed; none of them, and nothing may. `scratch` is the process's private folder, of `tmp_bytes` where
-    it can be bounded. At level `none` nothing else of a profile counts.
+    it can be bounded. Without `network` no socket can be made. At level `none` nothing else of a profile counts.
     """
 
     level: IsolationLevel = "none"
@@ -50,11 +73,17 @@ class SandboxProfile:
     rlimits: tuple[ResourceLimit, ...] = ()
     scratch: str = "/scratch"
     tmp_bytes: int = 64 << 20
+    network: NetworkAccess | None = None
 
     @property
     def may_execute(self) -> bool:
         """Whether there is any program that may be executed."""
         return bool(self.programs)
+
+    @property
+    def has_own_network(self) -> bool:
+        """Whether the process has a network namespace to make a network in."""
+        return self.network is not None and self.level in ("ns", "bwrap")
 
     def as_dict(self) -> dict[str, object]:
         """Return the profile as plain data."""
@@ -65,6 +94,7 @@ class SandboxProfile:
             "rlimits": [[limit.name, limit.value] for limit in self.rlimits],
             "scratch": self.scratch,
             "tmp_bytes": self.tmp_bytes,
+            "network": None if self.network is None else list(self.network.ports),
         }
 
     @classmethod
@@ -72,7 +102,8 @@ class SandboxProfile:
         """Rebuild a profile from plain data.
 
         Raises:
-            ValueError: The level is none this code can apply; nothing weaker is chosen instead.
+            ValueError: The level is none this code can apply, and nothing weaker is chosen instead; or a limit or a
+                port is none.
             KeyError: A part is missing.
         """
         if data["level"] not in ISOLATION_LEVELS:
@@ -85,4 +116,5 @@ class SandboxProfile:
             rlimits=tuple(ResourceLimit(name, value) for name, value in data["rlimits"]),
             scratch=data["scratch"],
             tmp_bytes=data["tmp_bytes"],
+            network=None if data["network"] is None else NetworkAccess(tuple(data["network"])),
         )

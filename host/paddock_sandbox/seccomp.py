@@ -29,10 +29,13 @@ class FilterPolicy:
 
     Without `may_execute` no other program can be started. `shares_host` says that no namespaces stand between the
     process and the machine's own files and processes, so that the filter has to refuse what they would have hidden.
+    With `may_connect` sockets can be made that connect by TCP and, where the network is the process's own, send
+    datagrams; what they reach is decided elsewhere.
     """
 
     may_execute: bool
     shares_host: bool
+    may_connect: bool = False
 
 
 # From <linux/seccomp.h>.
@@ -46,6 +49,8 @@ _FORBIDDEN: Final = Return(_ERRNO | errno.EPERM)
 _NO_ACCESS: Final = Return(_ERRNO | errno.EACCES)
 _UNKNOWN: Final = Return(_ERRNO | errno.ENOSYS)
 _UNSUPPORTED: Final = Return(_ERRNO | errno.ENOTSUP)
+_NO_PROTOCOL: Final = Return(_ERRNO | errno.EPROTONOSUPPORT)
+_NO_FAMILY: Final = Return(_ERRNO | errno.EAFNOSUPPORT)
 
 # struct seccomp_data: the call's number, its architecture, the caller's address, and six arguments of two words each.
 _NUMBER: Final = 0
@@ -154,6 +159,8 @@ def _answers(policy: FilterPolicy) -> dict[str, Program]:
         answers |= dict.fromkeys(_NEVER_ON_THE_HOST.split(), _FORBIDDEN)
         answers |= dict.fromkeys(_UNSUPPORTED_ON_THE_HOST.split(), _UNSUPPORTED)
         answers |= _by_argument_on_the_host()
+    if policy.may_connect:
+        answers |= _network(policy)
     return answers
 
 
@@ -167,6 +174,14 @@ _LEASES: Final = (1024, 1040)  # F_SETLEASE F_SETDELEG
 _DECEPTIONS: Final = (4, 35, 62)  # PR_SET_DUMPABLE PR_SET_MM PR_SCHED_CORE
 _PLAIN_PERSONALITIES: Final = (0, 0xFFFF_FFFF)  # PER_LINUX, and asking which one it is
 _UNIX: Final = 1
+_INET: Final = 2
+_INET6: Final = 10
+_STREAM: Final = 1
+_DATAGRAM: Final = 2
+_TCP: Final = 6
+_UDP: Final = 17
+_FAST_OPEN: Final = 0x2000_0000  # MSG_FASTOPEN
+_TCP_ULP: Final = 31
 _SOCKET_TYPE: Final = 0xF  # the rest of that word is flags
 _CONNECTED_TYPES: Final = (1, 5)  # SOCK_STREAM SOCK_SEQPACKET
 _CREATES_FILE: Final = 0o20_000_100  # O_CREAT and __O_TMPFILE: without them the mode may be anything
@@ -227,6 +242,30 @@ def _by_argument_on_the_host() -> dict[str, Program]:
             ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"), myself_only
         ),
         "utimensat": _times_of_a_descriptor(),
+    }
+
+
+def _network(policy: FilterPolicy) -> dict[str, Program]:
+    # Which addresses and ports are reached is not for a filter to see: it is Landlock's affair, or that of a network
+    # with nobody else in it. Left out is what gets past Landlock: protocols that are no TCP to it (MPTCP, SMC), ports
+    # that the kernel picks for whoever listens, and connections made by sending.
+    stream = _argument(2, _among((0, _TCP), yes=_ALLOW, no=_NO_PROTOCOL))
+    datagram = _argument(2, _among((0, _UDP), yes=_ALLOW, no=_NO_PROTOCOL))
+    of_type = Branch(Test.EQUAL, _DATAGRAM, yes=_NO_ACCESS if policy.shares_host else datagram, no=_NO_ACCESS)
+    inet = _argument(1, Mask(_SOCKET_TYPE, Branch(Test.EQUAL, _STREAM, yes=stream, no=of_type)))
+    # Who is told that there is no IPv6 goes on with IPv4.
+    other_family = Branch(Test.EQUAL, _INET6, yes=_NO_FAMILY, no=_NO_ACCESS)
+    fast_open = Branch(Test.ANY_BIT, _FAST_OPEN, yes=_UNSUPPORTED, no=_ALLOW)
+    # What is laid over TCP: by `smc` the socket becomes one of another family, and `tls` is code of the kernel that
+    # libraries do without.
+    laid_over = _argument(2, Branch(Test.EQUAL, _TCP_ULP, yes=_UNSUPPORTED, no=_ALLOW))
+    return {
+        "socket": _argument(0, Branch(Test.EQUAL, _INET, yes=inet, no=other_family)),
+        "listen": _NO_ACCESS,
+        "sendto": _argument(3, fast_open),
+        "sendmsg": _argument(2, fast_open),
+        "sendmmsg": _argument(3, fast_open),
+        "setsockopt": _argument(1, Branch(Test.EQUAL, _TCP, yes=laid_over, no=_ALLOW)),
     }
 
 

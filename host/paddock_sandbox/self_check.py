@@ -18,7 +18,7 @@ from typing import Final
 
 from paddock_sandbox import prctl
 from paddock_sandbox.capabilities import held
-from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.profile import NetworkAccess, SandboxProfile
 from paddock_sandbox.syscalls import call
 
 SUCCEEDED: Final = "succeeded"
@@ -31,12 +31,17 @@ _AF_NETLINK: Final = 16
 _AF_VSOCK: Final = 40
 _SECCOMP_FILTER: Final = 2
 _PTRACE_SEIZE: Final = 0x4206  # unlike attaching, it does not stop the parent should it succeed
+_IPPROTO_MPTCP: Final = 262
+_MSG_FASTOPEN: Final = 0x2000_0000
+_TCP_ULP: Final = 31
+_PORTS: Final = range(1, 65536)
 
 
-def run(*, parent: int, descriptors: Iterable[int]) -> dict[str, str]:
+def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | None = None) -> dict[str, str]:
     """Try every act and return its outcome by name: the name of an errno, or `succeeded`.
 
-    `parent` is the process that started this one, `descriptors` are those it is to have.
+    `parent` is the process that started this one, `descriptors` are those it is to have. Without a `network` no socket
+    can be made, and what could be done with one is not tried.
     """
     known = frozenset(descriptors)
     acts: dict[str, Callable[[], object]] = {
@@ -61,7 +66,26 @@ def run(*, parent: int, descriptors: Iterable[int]) -> dict[str, str]:
         "more privileges": _check_privileges,
         "other descriptors": partial(_check_descriptors, known),
     }
+    if network is not None:
+        acts |= _acts_by_a_socket(network)
     return {name: _outcome(act) for name, act in acts.items()}
+
+
+def _acts_by_a_socket(network: NetworkAccess) -> dict[str, Callable[[], object]]:
+    # The lowest is usually 1, of a service that nobody runs any more.
+    elsewhere = ("127.0.0.1", next(port for port in _PORTS if port not in network.ports))
+    return {
+        "send datagrams": lambda: _socket(socket.AF_INET, socket.SOCK_DGRAM),
+        "mptcp": lambda: _socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP),
+        "serve": partial(_with_a_stream, lambda stream: stream.listen()),
+        "bind": partial(_with_a_stream, lambda stream: stream.bind(("127.0.0.1", 0))),
+        "connect to another port": partial(_with_a_stream, lambda stream: stream.connect(elsewhere)),
+        "connect by sending": partial(_with_a_stream, lambda stream: stream.sendto(b"", _MSG_FASTOPEN, elsewhere)),
+        # Of a protocol without a name, which the kernel finds invalid, rather than of one that it may not have.
+        "lay a protocol over tcp": partial(
+            _with_a_stream, lambda stream: stream.setsockopt(socket.IPPROTO_TCP, _TCP_ULP, b"")
+        ),
+    }
 
 
 # What every system has and no module is granted.
@@ -79,6 +103,8 @@ _FAMILIES: Final[Mapping[str, int]] = {
     "vsock": _AF_VSOCK,
 }
 _REFUSED: Final = frozenset({"EPERM", "EACCES", "ENOENT", "ESRCH", "ENOSYS"})
+# How a socket is refused so that whoever wanted it goes on without.
+_REFUSED_SOCKET: Final = frozenset({"EAFNOSUPPORT", "EPROTONOSUPPORT", "ENOTSUP", "EOPNOTSUPP"})
 
 
 def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[str, ...]:
@@ -88,11 +114,22 @@ def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[s
     granted = [mount.target for mount in profile.mounts]
     promised = [
         *(name for name, path in _OUTSIDE.items() if not _is_below_any(path, granted)),
-        *(f"socket {name}" for name in _FAMILIES),
         *_ALWAYS_REFUSED,
         *(_REFUSED_BESIDE_THE_HOST if profile.level == "landlock" else ()),
     ]
-    return tuple(name for name in promised if verdicts.get(name) not in _REFUSED)
+    sockets = _refused_sockets(profile)
+    return (
+        *(name for name in sockets if verdicts.get(name) not in _REFUSED | _REFUSED_SOCKET),
+        *(name for name in promised if verdicts.get(name) not in _REFUSED),
+    )
+
+
+def _refused_sockets(profile: SandboxProfile) -> Iterable[str]:
+    if profile.network is None:
+        return [f"socket {name}" for name in _FAMILIES]
+    families = [f"socket {name}" for name in _FAMILIES if name != "inet"]
+    beside_the_host = _REFUSED_SOCKETS_BESIDE_THE_HOST if profile.level == "landlock" else ()
+    return [*families, *_REFUSED_WITH_A_NETWORK, *beside_the_host]
 
 
 _ALWAYS_REFUSED: Final = (
@@ -114,6 +151,10 @@ _ALWAYS_REFUSED: Final = (
     "more privileges",
     "other descriptors",
 )
+_REFUSED_WITH_A_NETWORK: Final = ("mptcp", "serve", "connect by sending", "lay a protocol over tcp")
+# In a network with nobody else in it there is nothing that these reach, and Landlock, which may be too old to refuse
+# them, is not what keeps the module in.
+_REFUSED_SOCKETS_BESIDE_THE_HOST: Final = ("send datagrams", "bind", "connect to another port")
 # Elsewhere the parent is the worker's own init, and nothing of it matters but that it lives.
 _REFUSED_BESIDE_THE_HOST: Final = ("change the parent's limits",)
 
@@ -134,8 +175,14 @@ def _read(path: str) -> None:
     os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
-def _socket(family: int) -> None:
-    socket.socket(family, socket.SOCK_RAW if family == _AF_NETLINK else socket.SOCK_STREAM).close()
+def _socket(family: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> None:
+    socket.socket(family, socket.SOCK_RAW if family == _AF_NETLINK else kind, protocol).close()
+
+
+def _with_a_stream(act: Callable[[socket.socket], object]) -> None:
+    # Nobody waits for an answer: that the call was not refused says enough.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as stream:
+        act(stream)
 
 
 def _check_privileges() -> None:

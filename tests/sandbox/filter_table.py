@@ -20,15 +20,20 @@ class Case:
     answer: str
     may_execute: bool | None = None
     shares_host: bool | None = None
+    may_connect: bool | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Calls that are answered alike: at a level with namespaces, and at the one without."""
+    """Calls that are answered alike: at a level with namespaces, and at the one without.
+
+    The answer is another where there are sockets to connect with, if it is written down.
+    """
 
     calls: str
     apart: str
     on_the_host: str
+    connecting: str | None = None
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,9 +88,9 @@ _ORDINARY = {
         "time gettimeofday clock_gettime clock_getres clock_nanosleep nanosleep alarm getitimer setitimer "
         "timer_create timer_settime timer_gettime timer_getoverrun timer_delete"
     ),
-    # There is no socket to use them on but the ends of a pair.
+    # There is no socket to use them on but the ends of a pair, and those that connect.
     "sockets that exist": (
-        "connect accept accept4 bind listen getsockname getpeername setsockopt getsockopt shutdown sendto recvfrom "
+        "connect accept accept4 bind getsockname getpeername setsockopt getsockopt shutdown sendto recvfrom "
         "sendmsg recvmsg sendmmsg recvmmsg"
     ),
     "the system": "uname sysinfo getrandom lsm_get_self_attr lsm_list_modules",
@@ -144,6 +149,7 @@ SUBJECTS = (
     Subject("getxattr lgetxattr getxattrat listxattr llistxattr listxattrat", ALLOW, "ENOTSUP"),
     Subject("clone3 openat2", "ENOSYS", "ENOSYS"),
     Subject("socket", "EACCES", "EACCES"),
+    Subject("listen", ALLOW, ALLOW, connecting="EACCES"),
     # By argument: the answer here is the one to arguments that are all 0.
     Subject("clone fcntl prctl personality open openat creat mknod mknodat", ALLOW, ALLOW),
     Subject("socketpair", "EACCES", "EACCES"),
@@ -213,7 +219,45 @@ CASES: tuple[Case, ...] = (
     *_each("personality", 0, (0, _LAST), ALLOW),
     *_each("personality", 0, (8, 0x0004_0000, 0x0040_0000, 1, _LAST - 1), "EPERM"),
     # AF_UNSPEC AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_ALG AF_VSOCK AF_XDP, and none there is
-    *_each("socket", 0, (0, 1, 2, 10, 16, 17, 38, 40, 44, 99, _LAST), "EACCES"),
+    *_each("socket", 0, (0, 1, 2, 10, 16, 17, 38, 40, 44, 99, _LAST), "EACCES", may_connect=False),
+    *_each("socket", 0, (0, 1, 16, 17, 38, 40, 43, 44, 99, 0x102, _LAST), "EACCES", may_connect=True),
+    *_each("socket", 0, (10,), "EAFNOSUPPORT", may_connect=True),
+    *(
+        Case("socket", (2 | upper, kind | flags | upper, protocol | upper), answer, None, shares_host, True)
+        for flags in (0, 0o2_000_000, 0o4_000, 0o2_004_000)
+        for upper in (0, _ANY_UPPER)
+        for kind, protocol, beside, apart in (
+            (1, 0, ALLOW, ALLOW),  # SOCK_STREAM
+            (1, 6, ALLOW, ALLOW),  # IPPROTO_TCP
+            *((1, other, "EPROTONOSUPPORT", "EPROTONOSUPPORT") for other in (1, 4, 17, 132, 255, 256, 262, 0x106)),
+            (2, 0, "EACCES", ALLOW),  # SOCK_DGRAM
+            (2, 17, "EACCES", ALLOW),  # IPPROTO_UDP
+            *((2, other, "EACCES", "EPROTONOSUPPORT") for other in (1, 6, 16, 115, 136, 262, 0x111)),
+            # SOCK_RAW SOCK_RDM SOCK_SEQPACKET SOCK_DCCP SOCK_PACKET, and none
+            *((other, 0, "EACCES", "EACCES") for other in (0, 3, 4, 5, 6, 10, 15)),
+            (3, 6, "EACCES", "EACCES"),
+        )
+        for shares_host, answer in ((True, beside), (False, apart))
+    ),
+    # Connections made by sending: MSG_FASTOPEN, alone and among others.
+    *(
+        case
+        for name, at in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
+        for case in (
+            *_each(name, at, (0, 0x4000, 0x8040, 0x0400_0000, 0x1000_0000, 0xDFFF_FFFF), ALLOW, may_connect=True),
+            *_each(name, at, (0x2000_0000, 0x2000_4000, _LAST), "ENOTSUP", may_connect=True),
+            *_each(name, at, (0x2000_0000, _LAST), ALLOW, may_connect=False),
+        )
+    ),
+    # What is laid over TCP, and all other options.
+    *(
+        Case("setsockopt", (7, level | upper, option | upper, 7, 7), answer, may_connect=may_connect)
+        for upper in (0, _ANY_UPPER)
+        for level, option, answer in ((6, 31, "ENOTSUP"), (6, 1, ALLOW), (6, 23, ALLOW), (1, 31, ALLOW), (0, 31, ALLOW))
+        for may_connect, answer in ((True, answer), (False, ALLOW))
+    ),
+    Case("listen", (7, 128), "EACCES", may_connect=True),
+    Case("listen", (7, 128), ALLOW, may_connect=False),
     *(
         Case("socketpair", (family | upper, kind | flags | upper, 0, 3), answer)
         for flags in (0, 0o2_000_000, 0o4_000, 0o2_004_000)  # SOCK_CLOEXEC SOCK_NONBLOCK

@@ -15,6 +15,7 @@ from sandbox.filter_table import ALLOW
 _ACT_ALLOW, _ACT_KILL, _ACT_ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _BAD_ARCHITECTURE = 2  # SCMP_FLTATR_ACT_BADARCH
 _NOT_EQUAL, _MASKED_EQUAL = 1, 7
+_WORD = 0xFFFF_FFFF
 
 
 class _Comparison(ctypes.Structure):
@@ -56,7 +57,7 @@ def _any_bit(argument: int, bits: int) -> Iterator[_Refusal]:
 
 def _is(argument: int, *values: int) -> Iterator[_Refusal]:
     for value in values:
-        yield (_bits(argument, 0xFFFF_FFFF, value),)
+        yield (_bits(argument, _WORD, value),)
 
 
 def _is_not(argument: int, value: int) -> Iterator[_Refusal]:
@@ -76,7 +77,36 @@ def _creating_with_set_id(flags: int, mode: int) -> Iterator[_Refusal]:
         yield (_bits(flags, creates, creates), _bits(mode, set_id, set_id))
 
 
-def _refusals(policy: FilterPolicy) -> dict[str, list[_Refusal]]:
+def _neither_0_nor(argument: int, value: int) -> Iterator[_Refusal]:
+    bits = [1 << place for place in range(32)]
+    for bit in bits:
+        if not value & bit:
+            yield (_bits(argument, bit, bit),)
+    # All of the value's bits, or none of them: somewhere, two that follow one another differ.
+    own = [bit for bit in bits if value & bit]
+    for one, other in itertools.pairwise(own):
+        yield (_bits(argument, one | other, one),)
+        yield (_bits(argument, one | other, other),)
+
+
+def _sockets(policy: FilterPolicy) -> Iterator[tuple[str, _Refusal]]:
+    """Yield what is refused of sockets that connect, with the answer."""
+    inet, inet6, stream, datagram = _bits(0, _WORD, 2), _bits(0, _WORD, 10), _bits(1, 0xF, 1), _bits(1, 0xF, 2)
+    yield "EAFNOSUPPORT", (inet6,)
+    for bit in (1 << place for place in range(32)):
+        if bit != 2 ^ 10:  # all that tells the two families apart
+            yield "EACCES", (_bits(0, bit, ~2 & bit),)
+    for kind in range(16):
+        if kind not in ((1,) if policy.shares_host else (1, 2)):
+            yield "EACCES", (inet, _bits(1, 0xF, kind))
+    for protocol in _neither_0_nor(2, 6):
+        yield "EPROTONOSUPPORT", (inet, stream, *protocol)
+    if not policy.shares_host:
+        for protocol in _neither_0_nor(2, 17):
+            yield "EPROTONOSUPPORT", (inet, datagram, *protocol)
+
+
+def _refusals(policy: FilterPolicy) -> dict[str, list[tuple[str, _Refusal]]]:
     one_process = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
     terminal = (0x5412, 0x541C, 0x541D, 0x5423)
     found: dict[str, Iterable[_Refusal]] = {
@@ -104,7 +134,14 @@ def _refusals(policy: FilterPolicy) -> dict[str, list[_Refusal]]:
         }
         for name in ("chmod", "fchmod", "fchmodat", "fchmodat2"):
             del found[name]
-    return {name: list(refusals) for name, refusals in found.items()}
+    answers = {"socketpair": "EACCES"}
+    told = {name: [(answers.get(name, "EPERM"), it) for it in refusals] for name, refusals in found.items()}
+    if policy.may_connect:
+        told["socket"] = list(_sockets(policy))
+        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            told[name] = [("ENOTSUP", (_bits(flags, 0x2000_0000, 0x2000_0000),))]
+        told["setsockopt"] = [("ENOTSUP", (_bits(1, _WORD, 6), _bits(2, _WORD, 31)))]
+    return told
 
 
 def filter_of_libseccomp(library: Library, policy: FilterPolicy, machine: str, answers: dict[str, str]) -> bytes:
@@ -123,8 +160,7 @@ def filter_of_libseccomp(library: Library, policy: FilterPolicy, machine: str, a
         must(seccomp.seccomp_attr_set(context, _BAD_ARCHITECTURE, ctypes.c_uint32(_ACT_KILL)))
         by_argument = _refusals(policy)
         for name, answer in answers.items():
-            refused = "EACCES" if name == "socketpair" else "EPERM" if name in by_argument else answer
-            for refusal in by_argument.get(name, [()] if answer != ALLOW else []):
+            for refused, refusal in by_argument.get(name, [(answer, ())] if answer != ALLOW else []):
                 action = ctypes.c_uint32(_ACT_ERRNO | getattr(errno, refused))
                 comparisons = (_Comparison * len(refusal))(*refusal)
                 number = seccomp.seccomp_syscall_resolve_name(name.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 
 FULL = SandboxProfile(
@@ -17,6 +17,7 @@ FULL = SandboxProfile(
     rlimits=(ResourceLimit("NOFILE", 256), ResourceLimit("FSIZE", 1 << 40)),
     scratch="/private",
     tmp_bytes=12345,
+    network=NetworkAccess((443, 3128)),
 )
 
 
@@ -57,3 +58,20 @@ def test_a_limit_that_cannot_be_set_does_not_become_a_profile() -> None:
 def test_without_a_program_nothing_may_be_executed() -> None:
     assert not SandboxProfile("ns").may_execute
     assert FULL.may_execute
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 443.0, "443", True, None])
+def test_what_is_no_port_does_not_become_one(port: object) -> None:
+    with pytest.raises(ValueError, match="is no port: ports are from 1 to 65535"):
+        SandboxProfile.from_dict({**crossed(FULL), "network": [80, port]})
+
+
+def test_a_port_is_named_once() -> None:
+    with pytest.raises(ValueError, match="a port is named twice"):
+        NetworkAccess((443, 80, 443))
+
+
+@pytest.mark.parametrize("level", ISOLATION_LEVELS)
+def test_a_process_makes_its_own_network_where_it_has_a_namespace_for_it(level: IsolationLevel) -> None:
+    assert not SandboxProfile(level).has_own_network
+    assert SandboxProfile(level, network=NetworkAccess((443,))).has_own_network is (level in ("ns", "bwrap"))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
 from paddock_sandbox.seccomp import FilterPolicy, compile_filter
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.bpf_emulator import ARCHITECTURES, Outcome, check, decide
-from sandbox.filter_table import ALLOW, CASES, EXECUTION, KILL, SUBJECTS
+from sandbox.filter_table import ALLOW, CASES, EXECUTION, KILL, SUBJECTS, Case
 from sandbox.libseccomp import Library, filter_of_libseccomp
 
 MACHINES = sorted(SYSCALL_NUMBERS)
-POLICIES = [FilterPolicy(may_execute=e, shares_host=h) for e in (False, True) for h in (False, True)]
+POLICIES = [FilterPolicy(*each) for each in itertools.product((False, True), repeat=3)]
 _NAMES = {
-    f"{'executes' if p.may_execute else 'no-exec'}-{'on-host' if p.shares_host else 'apart'}": p for p in POLICIES
+    f"{'executes' if p.may_execute else 'no-exec'}-{'on-host' if p.shares_host else 'apart'}"
+    + ("-connects" if p.may_connect else ""): p
+    for p in POLICIES
 }
 
 every_machine = pytest.mark.parametrize("machine", MACHINES)
@@ -42,7 +46,25 @@ def expected_without_arguments(policy: FilterPolicy, machine: str) -> dict[int, 
         else:
             (subject,) = (subject for subject in SUBJECTS if name in subject.names)
             expected[number] = subject.on_the_host if policy.shares_host else subject.apart
+            if policy.may_connect and subject.connecting is not None:
+                expected[number] = subject.connecting
     return expected
+
+
+def cases_of(policy: FilterPolicy) -> list[Case]:
+    return [
+        case
+        for case in CASES
+        if case.may_execute in (None, policy.may_execute)
+        and case.shares_host in (None, policy.shares_host)
+        and case.may_connect in (None, policy.may_connect)
+    ]
+
+
+def judged_by_arguments(policy: FilterPolicy) -> set[str]:
+    """Return the calls whose arguments decide, or might."""
+    always = {case.name for case in CASES if case.may_connect is None} | {"socket"}
+    return always | ({case.name for case in CASES} if policy.may_connect else set())
 
 
 def test_every_call_belongs_to_one_subject() -> None:
@@ -67,10 +89,8 @@ def test_arguments_are_judged_where_they_matter(policy: FilterPolicy, machine: s
     numbers = SYSCALL_NUMBERS[machine]
     wrong = [
         (case, got)
-        for case in CASES
+        for case in cases_of(policy)
         if case.name in numbers
-        and case.may_execute in (None, policy.may_execute)
-        and case.shares_host in (None, policy.shares_host)
         and (got := answered(policy, machine, numbers[case.name], case.arguments)) != case.answer
     ]
     assert wrong == []
@@ -79,7 +99,7 @@ def test_arguments_are_judged_where_they_matter(policy: FilterPolicy, machine: s
 @every_machine
 @every_policy
 def test_arguments_make_no_difference_to_any_other_call(policy: FilterPolicy, machine: str) -> None:
-    judged = {case.name for case in CASES}
+    judged = judged_by_arguments(policy)
     chance = random.Random(0)
     expected = expected_without_arguments(policy, machine)
     for name, number in SYSCALL_NUMBERS[machine].items():
@@ -125,7 +145,7 @@ def test_the_kernel_would_take_the_filter_and_it_is_short(policy: FilterPolicy, 
 def test_what_a_program_does_most_is_decided_at_once_and_by_its_number(policy: FilterPolicy, machine: str) -> None:
     """Of a call that is allowed whatever its arguments, the kernel remembers the answer and asks no filter again."""
     program = compile_filter(policy, machine)
-    judged = {case.name for case in CASES}
+    judged = judged_by_arguments(policy)
     for name, number in SYSCALL_NUMBERS[machine].items():
         outcome: Outcome = decide(program, machine, number)
         if name not in judged:
@@ -155,8 +175,20 @@ def test_nothing_is_allowed_on_the_host_or_without_execution_that_is_refused_oth
     for number, arguments in calls:
         for policy in POLICIES:
             if answered(policy, machine, number, arguments) == ALLOW:
-                wider = FilterPolicy(may_execute=True, shares_host=False)
+                wider = FilterPolicy(may_execute=True, shares_host=False, may_connect=policy.may_connect)
                 assert answered(wider, machine, number, arguments) == ALLOW
+
+
+@every_machine
+def test_with_sockets_to_connect_with_nothing_else_is_allowed(machine: str) -> None:
+    numbers = SYSCALL_NUMBERS[machine]
+    calls = [(number, ()) for number in range(max(numbers.values()) + 11)]
+    calls += [(numbers[case.name], case.arguments) for case in CASES if case.name in numbers]
+    for number, arguments in calls:
+        for policy in POLICIES:
+            without = replace(policy, may_connect=False)
+            if number != numbers["socket"] and answered(policy, machine, number, arguments) == ALLOW:
+                assert answered(without, machine, number, arguments) == ALLOW
 
 
 @every_machine
@@ -176,7 +208,7 @@ def test_a_library_of_other_authors_compiles_the_same_policy_to_the_same_answers
     )
     ours = compile_filter(policy, machine)
     check(theirs)
-    judged = {case.name for case in CASES}
+    judged = judged_by_arguments(policy)
     chance = random.Random(1)
     calls = [(numbers[case.name], case.arguments) for case in CASES if case.name in numbers]
     for name, number in numbers.items():

@@ -19,6 +19,8 @@ from paddock_sandbox.profile import Mount, SandboxProfile
 _PROGRAM = "bwrap"
 _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: what is found there decides how modules are shut in
 _WAY_BYTES = 1 << 20  # room for folders
+# For the worker to make its network with: over the namespaces alone, and given up before its entry.
+_CAPABILITIES_OF_A_NETWORK = ("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE")
 _LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where nobody else is
 
 
@@ -43,6 +45,9 @@ def bubblewrap_command(spec: LaunchSpec) -> tuple[str, ...]:
         *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "paddock"),
         *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch),
     ]
+    if profile.network is not None:
+        for capability in _CAPABILITIES_OF_A_NETWORK:
+            arguments += ("--cap-add", capability)
     for device in DEVICES:
         arguments += ("--dev-bind", device, device)
     for place, target in _LINKS.items():

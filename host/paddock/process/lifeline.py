@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgpack
 
 from paddock.process.exit_status import FailedStep
+from paddock.process.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.lockdown import LockdownReport
 
@@ -26,6 +27,7 @@ Command = Literal["terminate", "kill"]
 
 _MESSAGE_BYTES = 1 << 14
 _PIDFDS = 2  # the init's and the worker's
+_MOST_FDS = 253  # the kernel passes no more at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Lifeline:
         self._line = line
         self._on_change = on_change
         self._pidfds: list[int] = []
+        self._network: WorkerSockets | None = None
         self._loop = asyncio.get_running_loop()
         line.setblocking(False)
         self._loop.add_reader(line, self._read)
@@ -86,6 +89,11 @@ class Lifeline:
         """Kill worker and init themselves, when the init obeys no more; what else they started is not reached."""
         self._signal(reversed(self._pidfds), signal.SIGKILL)
 
+    def take_network(self) -> WorkerSockets | None:
+        """Give away the sockets of the worker's own network, once."""
+        network, self._network = self._network, None
+        return network
+
     def close(self) -> None:
         """Stop listening and release every descriptor; a tree that still lives is ended by its init."""
         if self.is_open:
@@ -95,6 +103,8 @@ class Lifeline:
             self._line.close()
             while self._pidfds:
                 os.close(self._pidfds.pop())
+            if (network := self.take_network()) is not None:
+                network.close()
 
     @staticmethod
     def _signal(pidfds: Iterable[int], number: signal.Signals) -> None:
@@ -106,40 +116,59 @@ class Lifeline:
 
     def _read(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, _PIDFDS, socket.MSG_CMSG_CLOEXEC)
+            data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
             data, fds = b"", []
-        self._pidfds += fds
         if data:
-            self._note(data)
+            self._note(data, fds)
         else:
             if self.exited is None:
                 self.kill_both()
             self.close()
         self._on_change()
 
-    def _note(self, data: bytes) -> None:
+    def _note(self, data: bytes, fds: list[int]) -> None:
         for kind, body in msgpack.unpackb(data).items():
-            if kind == "ready" and len(self._pidfds) == _PIDFDS:
-                init, worker = map(_pid_of, self._pidfds)
-                self.ready = Ready(
-                    init,
-                    worker,
-                    LockdownReport.from_dict(body["lockdown"]),
-                    body["verdicts"],
-                    tuple(body["missing"]),
-                    body["working_dir"],
-                )
+            if kind == "network":
+                self._take_sockets(fds, body)
             elif kind == "ready":
-                self.failed = FailedStep("pidfds", errno.EMFILE, "this process may not open any more descriptors")
+                self._pidfds = fds
+                self._take_ready(body)
             elif kind == "cgroup":
                 self.cgroup = Cgroup.from_dict(body)
             elif kind == "failed":
                 self.failed = FailedStep(body["step"], body["errno"], body["detail"])
             elif kind == "exited":
                 self.exited = body
+
+    def _take_sockets(self, fds: list[int], expected: int) -> None:
+        if len(fds) == expected:
+            self._network = WorkerSockets.of(fds)
+            return
+        for fd in fds:
+            os.close(fd)
+        self.failed = _too_few("network")
+
+    def _take_ready(self, body: Mapping[str, Any]) -> None:
+        if len(self._pidfds) != _PIDFDS:
+            self.failed = _too_few("pidfds")
+            return
+        init, worker = map(_pid_of, self._pidfds)
+        self.ready = Ready(
+            init,
+            worker,
+            LockdownReport.from_dict(body["lockdown"]),
+            body["verdicts"],
+            tuple(body["missing"]),
+            body["working_dir"],
+        )
+
+
+def _too_few(step: str) -> FailedStep:
+    """Say why descriptors that were sent did not come: the kernel passes on as many as can be had."""
+    return FailedStep(step, errno.EMFILE, "this process may not open any more descriptors")
 
 
 def _pid_of(pidfd: int) -> int:

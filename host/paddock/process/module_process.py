@@ -20,6 +20,7 @@ from paddock.process.exit_status import ExitStatus
 from paddock.process.lifeline import Lifeline, Ready
 from paddock.process.output import OutputLine, OutputRing
 from paddock.process.wiring import Wiring
+from paddock.process.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
 
 _logger = logging.getLogger(__name__)
@@ -74,9 +75,12 @@ class ModuleProcess:
         Raises:
             LaunchError: A step failed, or the process ended before it said anything.
         """
-        while (ready := self._lifeline.ready) is None:
+        while True:
+            # Of both, the failure counts: it may be the host that did not get what the worker sent.
             if (failed := self._lifeline.failed) is not None:
                 raise LaunchError(self.name, failed.step, failed.reason, errno=failed.errno)
+            if (ready := self._lifeline.ready) is not None:
+                break
             if not self._lifeline.is_open:
                 await self.wait()
                 last_words = self.output.tail(1, "stderr")
@@ -84,6 +88,13 @@ class ModuleProcess:
             self._said.clear()
             await self._said.wait()
         self.pid, self.init_pid, self.ready = ready.worker_pid, ready.init_pid, ready
+
+    def take_network(self) -> WorkerSockets | None:
+        """Give away the sockets of the network that the worker made for itself, once; None where there are none.
+
+        Whoever takes them closes them; what nobody took is closed with the tree's end.
+        """
+        return self._lifeline.take_network()
 
     async def wait(self) -> ExitStatus:
         """Return how the tree ended, once all of it has and its output is read."""

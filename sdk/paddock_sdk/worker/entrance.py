@@ -23,12 +23,13 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from paddock_sandbox import lockdown, self_check
+from paddock_sandbox import lockdown, network, self_check
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
 from paddock_sdk.worker.lifeline import (
     FAILED_BEFORE_ENTRY,
     PARTICULARS_LENGTH,
+    hand_over_network,
     report_failure,
     say_ready,
 )
@@ -65,6 +66,9 @@ def cross(
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
             ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, lifeline)),
             ("environment", lambda: _take_environment(particulars["environ"])),
+            # While there are capabilities to make it with. The host has all of its sockets before any code of the
+            # module runs, and the worker none: the self-check would find them.
+            ("network", lambda: _make_network(profile, lifeline)),
         )
         for name, take in steps:
             step = name
@@ -78,7 +82,9 @@ def cross(
         step = "self-check"
         # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
         known = (0, 1, 2, rpc, lifeline, *pidfds)
-        verdicts = {} if profile.level == "none" else self_check.run(parent=init, descriptors=known)
+        verdicts = (
+            {} if profile.level == "none" else self_check.run(parent=init, descriptors=known, network=profile.network)
+        )
         step = "working directory"
         working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
@@ -135,6 +141,11 @@ def _take_environment(environ: dict[str, str]) -> None:
         os.environ[name] = value
     if "TZ" in environ:
         time.tzset()
+
+
+def _make_network(profile: SandboxProfile, lifeline: int) -> None:
+    if profile.network is not None and profile.has_own_network:
+        hand_over_network(lifeline, network.open_network(profile.network))
 
 
 def _enter(working_dir: str, environ: dict[str, str]) -> str:

@@ -44,6 +44,8 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
             entrance.cross(
                 request["entry"], profile, init=init, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline
             )
+        if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
+            capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
         see_to_the_end(worker, lifeline)
     except BaseException as error:  # nobody else is left to report it or to end the tree
         give_up(lifeline, error)

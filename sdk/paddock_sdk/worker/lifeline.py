@@ -1,7 +1,8 @@
 """The end of the lifeline in a worker's tree: a SOCK_SEQPACKET socket that ties the tree's life to the host's.
 
-The worker says `ready` on it, or the step that failed, and lets go of it before any code of the module can run; the
-init keeps it, hears commands on it and says at the end how the worker ended. That the host is gone is no error here.
+The worker passes the sockets of its network over it, says `ready`, or the step that failed, and lets go of it before
+any code of the module can run; the init keeps it, hears commands on it and says at the end how the worker ended. That
+the host is gone is no error here.
 """
 
 from __future__ import annotations
@@ -31,6 +32,17 @@ def report_failure(lifeline: int, step: str, error: BaseException) -> None:
     number = error.errno if isinstance(error, OSError) and error.errno is not None else 0
     detail = f"{type(error).__name__}: {error}"[:_DETAIL_CHARS]
     report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
+
+
+def hand_over_network(lifeline: int, sockets: list[socket.socket]) -> None:
+    """Pass the host the sockets of the worker's own network, and let go of them."""
+    line = socket.socket(fileno=lifeline)
+    try:
+        socket.send_fds(line, [msgpack.packb({"network": len(sockets)})], [each.fileno() for each in sockets])
+    finally:
+        line.detach()
+        for each in sockets:
+            each.close()
 
 
 def say_ready(lifeline: int, ready: dict[str, object], pidfds: list[int]) -> None:

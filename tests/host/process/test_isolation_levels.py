@@ -261,11 +261,13 @@ async def refused(levels: Levels, way: Way, scratch: Path, **parts: Any) -> Laun
     return failed.value
 
 
-async def refused_with(levels: Levels, way: Way, scratch: Path, folder: Path, module: str, code: str) -> LaunchError:
+async def refused_with(
+    levels: Levels, way: Way, scratch: Path, folder: Path, module: str, code: str, **parts: Any
+) -> LaunchError:
     """Return why a launch failed whose worker runs the sandbox with a change at the end of one of its modules."""
     runtime = altered(levels.runtime, folder, module, code)
     seen = str(dict(runtime.packages)["paddock_sandbox"])
-    return await refused(levels, way, scratch, runtime=runtime, mounts=[Mount(seen, seen, mappable=True)])
+    return await refused(levels, way, scratch, runtime=runtime, mounts=[Mount(seen, seen, mappable=True)], **parts)
 
 
 @only_shut_in

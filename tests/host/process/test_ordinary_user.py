@@ -30,6 +30,7 @@ sys.exit(pytest.main([*options, *sys.argv[2:]]))
         ("test_isolation_levels.py", "ns and (took or tried or granted or dead)"),
         ("test_bubblewrap.py", ""),
         ("test_spares.py", ""),
+        ("test_worker_network.py", ""),
         ("test_ration.py", "watchdog and (ns or bwrap)"),
     ],
 )

@@ -213,7 +213,60 @@ def _threads(count: int) -> str:
     return str(started)
 
 
+def _reach(address: str, port: int) -> str:
+    """Connect, and return all that is said there."""
+    said = b""
+    with socket.create_connection((address, port), 10) as stream:
+        while data := stream.recv(1 << 10):
+            said += data
+    return said.decode()
+
+
+def _ask(address: str, port: int, question: str) -> str:
+    """Send a datagram and return the answer."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.connect((address, port))  # or that nobody is there would not be told
+        datagrams.settimeout(10)
+        datagrams.send(question.encode("latin-1"))
+        return datagrams.recv(1 << 10).decode("latin-1")
+
+
+def _look_up(name: str, port: int) -> str:
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        return f"gaierror {error.errno}"
+    return ",".join(f"{address[0]}:{address[1]}" for *_, address in found)
+
+
+def _connect_by_sending(address: str, port: int) -> None:
+    with socket.socket() as stream:
+        stream.sendto(b"x", socket.MSG_FASTOPEN, (address, port))
+
+
+def _listen(*address: object) -> None:
+    with socket.socket() as stream:
+        if address:
+            stream.bind(address)
+        stream.listen()
+
+
+def _capabilities() -> str:
+    """Those in any set but the bounding one."""
+    from paddock_sandbox import capabilities
+
+    held = capabilities.held()
+    return ",".join(map(str, sorted(held.effective | held.permitted | held.inheritable | held.ambient)))
+
+
 _ACTS = {
+    "reach": _reach,
+    "ask": _ask,
+    "look up": _look_up,
+    "socket": lambda *kind: socket.socket(*kind).close(),
+    "connect by sending": _connect_by_sending,
+    "listen": _listen,
+    "capabilities": _capabilities,
     "read": _read,
     "write": _write,
     "list": lambda path: ",".join(sorted(os.listdir(path))),

@@ -1,0 +1,142 @@
+"""Give the calling process a network in which every address is local, and the sockets at which everything arrives.
+
+For a network namespace that has nothing in it: whatever address a program connects to is local there, so the connection
+comes to a listener made here, whose own end of it has the address that the program meant. Whoever holds the sockets
+answers; nothing else does, and nothing leaves. Takes the capabilities over the namespace. Either all of it is made, or
+the error names the step and nothing stays open.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from paddock_sandbox.profile import NetworkAccess
+
+GATEWAY: Final = "198.18.0.1"
+"""Where names are looked up; of the addresses that are kept for tests of networks, so that no host has it."""
+
+NAMES: Final = "198.18.0.0/15"
+"""The addresses that names can stand for: all of those."""
+
+LOOKUP_PORT: Final = 53
+
+_BACKLOG: Final = 128  # connections that wait to be accepted
+_MOST_PORTS: Final = 200  # the kernel passes 253 descriptors at once
+_LOOPBACK: Final = "lo"
+
+# From <linux/netlink.h>, <linux/rtnetlink.h> and <linux/if.h>.
+_AF_NETLINK: Final = 16
+_NETLINK_ROUTE: Final = 0
+_HEADER: Final = struct.Struct("=IHHII")  # length, kind, flags, sequence, port
+_REQUEST: Final = 0x01
+_ACKNOWLEDGE: Final = 0x04
+_EXCLUSIVE: Final = 0x200
+_CREATE: Final = 0x400
+_ERROR: Final = 2
+_NUMBER: Final = struct.Struct("=i")
+_ANSWER_BYTES: Final = 1 << 12
+_NEW_LINK: Final = 16
+_LINK: Final = struct.Struct("=BxHiII")  # family, type, index, flags, which flags to change
+_UP: Final = 0x1
+_NEW_ROUTE: Final = 24
+_ROUTE: Final = struct.Struct("=BBBBBBBBI")  # family, bits of target and source, tos, table, origin, scope, type, flags
+_TABLE_LOCAL: Final = 255
+_ORIGIN_BOOT: Final = 3
+_SCOPE_HOST: Final = 254
+_TYPE_LOCAL: Final = 2
+_DEVICE: Final = struct.Struct("=HHi")  # an attribute: its length, RTA_OIF, an index
+_RTA_OIF: Final = 4
+
+
+class NetworkError(OSError):
+    """Raised for a part of a network that cannot be made; `step` says which."""
+
+    def __init__(self, step: str, number: int, reason: str) -> None:
+        super().__init__(number, f"{step}: {reason}")
+        self.step = step
+
+
+def open_network(access: NetworkAccess) -> list[socket.socket]:
+    """Make the network and return its sockets: the one for looking up names, then a listener for each port, in order.
+
+    Raises:
+        NetworkError: A step was refused.
+    """
+    if len(access.ports) > _MOST_PORTS:
+        raise NetworkError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
+    _make_every_address_local()
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(_lookups())]
+        sockets += [opened.enter_context(_listener(port)) for port in access.ports]
+        opened.pop_all()
+    return sockets
+
+
+def _make_every_address_local() -> None:
+    with _naming("netlink"):
+        netlink = socket.socket(_AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE)
+    with netlink:
+        with _naming("loopback", "CAP_NET_ADMIN"):
+            loopback = socket.if_nametoindex(_LOOPBACK)
+            _request(netlink, _NEW_LINK, 0, _LINK.pack(0, 0, loopback, _UP, _UP))
+        with _naming("route", "CAP_NET_ADMIN"):
+            everything = _ROUTE.pack(
+                socket.AF_INET, 0, 0, 0, _TABLE_LOCAL, _ORIGIN_BOOT, _SCOPE_HOST, _TYPE_LOCAL, 0
+            ) + _DEVICE.pack(_DEVICE.size, _RTA_OIF, loopback)
+            _request(netlink, _NEW_ROUTE, _CREATE | _EXCLUSIVE, everything)
+
+
+def _request(netlink: socket.socket, kind: int, flags: int, body: bytes) -> None:
+    """Ask for one change and raise what the kernel says of it."""
+    netlink.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACKNOWLEDGE | flags, 0, 0) + body)
+    # The answer is there before sending returns.
+    answer = netlink.recv(_ANSWER_BYTES, socket.MSG_DONTWAIT)
+    _, answered, _, _, _ = _HEADER.unpack_from(answer)
+    (number,) = _NUMBER.unpack_from(answer, _HEADER.size)
+    if answered != _ERROR:
+        raise OSError(errno.EPROTO, f"the kernel answers with a message of kind {answered}")
+    if number:
+        raise OSError(-number, os.strerror(-number))
+
+
+def _lookups() -> socket.socket:
+    with _naming("socket for names", "CAP_NET_BIND_SERVICE"):
+        return _bound(socket.SOCK_DGRAM, GATEWAY, LOOKUP_PORT)
+
+
+def _listener(port: int) -> socket.socket:
+    with _naming(f"listener at port {port}", "CAP_NET_BIND_SERVICE"):
+        listener = _bound(socket.SOCK_STREAM, "0.0.0.0", port)  # noqa: S104 - of a network with nobody else in it
+        try:
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+
+def _bound(kind: int, address: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        bound.bind((address, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+@contextmanager
+def _naming(step: str, capability: str = "") -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        number, reason = error.errno or 0, error.strerror or str(error)
+        if capability and number in (errno.EPERM, errno.EACCES):
+            reason += f"; it takes {capability} over the network namespace"
+        raise NetworkError(step, number, reason) from error
