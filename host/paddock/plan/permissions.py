@@ -7,11 +7,12 @@ A grant is text that is exactly one of the accepted forms; `*` stands for everyt
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from .host_name import split_port
 from .net_rule import NetRule
 from .problems import NotAcceptedError, type_text
 
@@ -19,6 +20,7 @@ Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
+_ONLY_HOST = "host"  # in `inject`, in place of the name of the only one that `net` has
 
 
 def _listed(value: object) -> object:
@@ -53,7 +55,8 @@ def _check_net(value: str) -> None:
 
 def _check_env(value: str) -> None:
     if not _VARIABLE.fullmatch(value.partition("=")[0]):
-        raise NotAcceptedError(f"`{value}` is not understood", "env takes `NAME` or `NAME=VALUE`")
+        accepted = "env takes `NAME` or `NAME=VALUE`; `${SECRET}` in the value stands for a secret"
+        raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
 def _check_run(value: str) -> None:
@@ -75,13 +78,23 @@ def _check_glob(value: str) -> None:
 _Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
+def _one_host(value: str | None) -> str | None:
+    if value is not None and value != _ONLY_HOST and NetRule.parse(value).destination is None:
+        raise NotAcceptedError(f"`{value}` is more than one host", "a secret is used at one: write its name")
+    return value
+
+
 class SecretGrant(BaseModel):
-    """A secret by name; with `inject`, its value stays in the host and the module only sees a placeholder."""
+    """A secret by name; with `inject`, its value stays in the host and the module only sees a placeholder.
+
+    `inject` is where the host puts the value in its place: a host as in `net`, or the word `host` for the only one
+    that `net` has.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     name: str
-    inject: Literal["host"] | None = None
+    inject: Annotated[str | None, AfterValidator(_one_host)] = None
 
 
 def _secret(value: object) -> object:
@@ -132,3 +145,34 @@ class Permissions(BaseModel):
     def secret(self, name: str) -> SecretGrant | None:
         """Return the grant of the secret `name`, if there is one."""
         return next((grant for grant in self.secrets if grant.name == name), None)
+
+    def place_of_injection(self, secret: SecretGrant) -> NetRule:
+        """Return the one destination that a secret with `inject` is used at.
+
+        Raises:
+            NotAcceptedError: `net` does not allow it, or what is written leaves open which it is.
+        """
+        rules = dict.fromkeys(map(NetRule.parse, self.net))
+        if secret.inject is None or secret.inject == _ONLY_HOST:
+            return _only(secret, [*rules])
+        place = NetRule.parse(secret.inject)
+        # A port that is not written is that of the grant, so that a host of another port is not written twice.
+        at_host = [rule for rule in rules if rule.hosts == place.hosts]
+        if split_port(secret.inject)[1] is None and len(at_host) == 1:
+            return at_host[0]
+        if not any(rule.covers(place) for rule in rules):
+            raise NotAcceptedError(
+                f"secret `{secret.name}` is to be used at `{place.text}`, where no `net` grant lets the module connect",
+                f'grant it as well: net: ["{place.text}"]',
+            )
+        return place
+
+
+def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
+    if len(rules) == 1 and rules[0].destination is not None:
+        return rules[0]
+    found = "several" if len(rules) > 1 else "a whole range of them" if rules else "none"
+    raise NotAcceptedError(
+        f"`inject: {_ONLY_HOST}` of secret `{secret.name}` means the only host of `net`, and that has {found}",
+        f"name the host, which `net` has to grant: {{name: {secret.name}, inject: api.example.org}}",
+    )

@@ -1,15 +1,17 @@
-"""`${NAME}` in a module's configuration: found, checked and replaced.
+"""`${NAME}` in a module's configuration and in the values of its variables: found, checked and replaced.
 
-A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. A secret granted
-with `inject: host` is left as written: the module holds the reference, the host the value. Nothing here reads the
+A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. In the place of a
+secret granted with `inject` stands a placeholder: the module holds that, the host the value. Nothing here reads the
 process's own environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from paddock.errors import PlanProblem
 
@@ -17,41 +19,86 @@ from .permissions import Permissions
 from .problems import path_text
 
 # Also matches the forms with a default that shells know, to say that they mean nothing here.
-_REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One `${name}`: the place of the text that has it, and how it is written."""
+
+    place: str
+    name: str
+    written: str
+    has_default: bool
+
+
+def references(value: Any, path: str = "") -> Iterator[Reference]:
+    """Yield the references in a configuration, or any part of one, that stands at `path`."""
+    for place, text in _texts(value, path):
+        for match in _REFERENCE.finditer(text):
+            yield Reference(place, match[1], match[0], match[2] is not None)
+
+
+def variable_references(permissions: Permissions, path: str = "") -> Iterator[Reference]:
+    """Yield the references in the values of granted variables; `path` is where the permissions stand."""
+    for number, grant in enumerate(permissions.env):
+        yield from references(grant.partition("=")[2], path_text(path, "env", number))
 
 
 def reference_problems(
-    config: Any, path: str, permissions: Permissions, environ: Mapping[str, str]
+    config: Any, path: str, permissions: Permissions, known: Container[str]
 ) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `config` that cannot be honoured."""
-    for place, text in _texts(config, path):
-        for match in _REFERENCE.finditer(text):
-            name, default = match.groups()
-            grant = permissions.secret(name)
-            if default is not None:
-                yield PlanProblem(place, f"`{match[0]}` has a default, which is not supported", f"write ${{{name}}}")
-            elif grant is None:
-                hint = f"grant it where the module is listed as a table: permissions: {{secrets: [{name}]}}"
-                yield PlanProblem(place, f"`{match[0]}` is a secret that this entry is not granted", hint)
-            elif name not in environ:
-                hint = f"set it before the start: export {name}=…"
-                yield PlanProblem(place, f"environment variable `{name}` is not set", hint)
+    """Yield a problem for every reference in `config` that cannot be honoured; `known` are the secrets there are."""
+    yield from _problems(references(config, path), permissions, known)
 
 
-def expanded(config: Any, permissions: Permissions, environ: Mapping[str, str]) -> Any:
-    """Return a copy of `config` in which the granted references have become values; it must have no problems."""
+def variable_problems(permissions: Permissions, path: str, known: Container[str]) -> Iterator[PlanProblem]:
+    """Yield a problem for every reference in `env` that cannot be honoured; `path` is where the permissions stand."""
+    yield from _problems(variable_references(permissions, path), permissions, known)
+
+
+def secrets_in_use(config: Any, permissions: Permissions) -> tuple[str, ...]:
+    """Return the granted secrets whose values it takes to start a module: those referred to, and those injected."""
+    named = {reference.name for reference in (*references(config), *variable_references(permissions))}
+    return tuple(one.name for one in permissions.secrets if one.inject is not None or one.name in named)
+
+
+def expanded(
+    config: Any, permissions: Permissions, values: Mapping[str, str], placeholders: Mapping[str, str] = _NONE
+) -> Any:
+    """Return a copy of `config` in which the granted references have become values; it must have no problems.
+
+    Those that the host injects become placeholders; without one they stay references.
+    """
     if isinstance(config, str):
 
         def value_of(match: re.Match[str]) -> str:
             grant = permissions.secret(match[1])
-            return environ[match[1]] if grant is not None and grant.inject is None else match[0]
+            if grant is None or match[2] is not None:
+                return match[0]
+            return values[match[1]] if grant.inject is None else placeholders.get(match[1], match[0])
 
         return _REFERENCE.sub(value_of, config)
     if isinstance(config, Mapping):
-        return {key: expanded(value, permissions, environ) for key, value in config.items()}
+        return {key: expanded(value, permissions, values, placeholders) for key, value in config.items()}
     if isinstance(config, list):
-        return [expanded(value, permissions, environ) for value in config]
+        return [expanded(value, permissions, values, placeholders) for value in config]
     return config
+
+
+def _problems(found: Iterator[Reference], permissions: Permissions, known: Container[str]) -> Iterator[PlanProblem]:
+    for one in found:
+        if one.has_default:
+            yield PlanProblem(
+                one.place, f"`{one.written}` has a default, which is not supported", f"write ${{{one.name}}}"
+            )
+        elif permissions.secret(one.name) is None:
+            hint = f"grant it where the module is listed as a table: permissions: {{secrets: [{one.name}]}}"
+            yield PlanProblem(one.place, f"`{one.written}` is a secret that this entry is not granted", hint)
+        elif one.name not in known:
+            hint = f"set it before the start: export {one.name}=…; or write in `secrets.toml` where it is"
+            yield PlanProblem(one.place, f"environment variable `{one.name}` is not set", hint)
 
 
 def _texts(config: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import pytest
 
 from paddock.errors import PlanError
 from paddock.plan import EntryPlace, ModuleEntry, SecretGrant
+from paddock.plan.problems import NotAcceptedError
 
 PLACE = EntryPlace("tool", "tools[0]", Path("/plans"))
 
@@ -146,13 +147,61 @@ def test_a_secret_is_a_name_or_a_table() -> None:
     [
         ("not a name", "tools[0].permissions.secrets[0]"),
         (5, "tools[0].permissions.secrets[0]"),
-        ({"name": "A", "inject": "module"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "inject": "*"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "inject": "*.example.org"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "inject": "10.0.0.0/8"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "inject": "https://example.org"}, "tools[0].permissions.secrets[0].inject"),
+        ({"name": "A", "inject": True}, "tools[0].permissions.secrets[0].inject"),
         ({"name": "A", "injekt": "host"}, "tools[0].permissions.secrets[0]"),
         ({}, "tools[0].permissions.secrets[0]"),
     ],
 )
 def test_a_malformed_secret_is_refused_at_its_place(secret: object, path: str) -> None:
     assert problem_of(permissions={"secrets": [secret]})[0] == path
+
+
+@pytest.mark.parametrize(
+    ("net", "inject", "place"),
+    [
+        (["api.example.org"], "host", "api.example.org:443"),
+        (["api.example.org:8443"], "host", "api.example.org:8443"),
+        (["api.example.org", "API.example.org.:443"], "host", "api.example.org:443"),
+        (["api.example.org", "other.example.org"], "api.example.org", "api.example.org:443"),
+        (["api.example.org", "other.example.org"], "API.EXAMPLE.ORG:443", "api.example.org:443"),
+        (["api.example.org:8443", "other.example.org"], "api.example.org", "api.example.org:8443"),
+        (["api.example.org:8443", "api.example.org"], "api.example.org", "api.example.org:443"),
+        (["*.example.org"], "api.example.org", "api.example.org:443"),
+        (["127.0.0.1:11434"], "localhost", "127.0.0.1:11434"),
+        (["host:443"], "host:443", "host:443"),
+    ],
+)
+def test_an_injected_secret_has_one_place_where_it_is_used(net: list[str], inject: str, place: str) -> None:
+    permissions = read(permissions={"net": net, "secrets": [{"name": "KEY", "inject": inject}]}).permissions
+    assert permissions.place_of_injection(permissions.secrets[0]).text == place
+
+
+@pytest.mark.parametrize(
+    ("net", "inject", "problem", "fix"),
+    [
+        ([], "host", "that has none", "name the host"),
+        (["a.example", "b.example"], "host", "that has several", "inject: api.example.org"),
+        (["a.example:443", "a.example:80"], "host", "that has several", "name the host"),
+        (["*.example.org"], "host", "a whole range", "name the host"),
+        (["10.0.0.0/8"], "host", "a whole range", "name the host"),
+        ([], "a.example", "`a.example:443`", 'net: ["a.example:443"]'),
+        (["b.example"], "a.example", "`a.example:443`", 'net: ["a.example:443"]'),
+        (["a.example:8443"], "a.example:443", "`a.example:443`", 'net: ["a.example:443"]'),
+        (["a.example:8443", "a.example:80"], "a.example", "`a.example:443`", 'net: ["a.example:443"]'),
+    ],
+)
+def test_a_secret_without_one_such_place_is_refused_with_what_to_write(
+    net: list[str], inject: str, problem: str, fix: str
+) -> None:
+    permissions = read(permissions={"net": net, "secrets": [{"name": "KEY", "inject": inject}]}).permissions
+    with pytest.raises(NotAcceptedError) as caught:
+        permissions.place_of_injection(permissions.secrets[0])
+    assert "`KEY`" in caught.value.problem and problem in caught.value.problem
+    assert fix in caught.value.accepted
 
 
 def test_an_unknown_family_is_compared_with_the_known_ones() -> None:
