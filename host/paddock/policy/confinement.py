@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.models import ModuleEntry
-from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 from paddock_sources import Resolution
 
@@ -27,6 +27,7 @@ from .owner import Owner
 from .programs import configuration_of, show_system
 from .runtime_paths import RuntimePaths
 from .watchlist import Watchlist
+from .worker_network import WorkerNetwork
 
 # Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and 240 can be had.
 _MAX_PROTECTED: Final = 40
@@ -88,13 +89,15 @@ def confine(
     limits: ResourceLimits,
     owner: Owner,
     scratch: Path,
+    network: WorkerNetwork | None = None,
     modules: Iterable[Resolution] = (),
     kept: Iterable[Path] = (),
 ) -> Confinement:
     """Return what a plan entry's module is shut into at `level`.
 
-    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it. No
-    module of a session may change the code of one of its `modules`, nor the files and folders that are to be `kept`.
+    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it. Without
+    a `network` no socket can be made. No module of a session may change the code of one of its `modules`, nor the files
+    and folders that are to be `kept`.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -119,6 +122,8 @@ def confine(
     for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
         table.fix(folder)
     table.fix(fixed.codes[0].root, mappable=True)
+    for source, target in network.files if network is not None else ():
+        table.fix(source, target)
     if by_mounts:
         _show_spellings(table, grants)
     profile = SandboxProfile(
@@ -128,6 +133,7 @@ def confine(
         rlimits=_rlimits(limits, level),
         scratch=str(scratch),
         tmp_bytes=limits.tmp_max,
+        network=None if network is None else NetworkAccess(network.ports),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     return Confinement(profile, folder, grants, guarded, protected, owner.home)
