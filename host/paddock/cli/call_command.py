@@ -29,7 +29,7 @@ from .approval import TerminalApproval
 from .confinement_notes import tell_confinements
 from .display import ScreenDisplay
 from .interruption import Interruption
-from .json_output import plain, print_json
+from .json_output import Mask, plain, print_json
 from .log_lines import LogLines
 from .progress import Progress
 from .render import Screen
@@ -69,6 +69,7 @@ def call_tool(
         on_output=lambda name, line: screen.module_line(name, line.text),
         on_confined=lambda confined: tell_confinements(screen, confined),
     )
+    screen.mask = getattr(call, "mask", screen.mask)
     with LogLines(screen):
         try:
             outcome = asyncio.run(_run(call, screen, approval))
@@ -103,7 +104,7 @@ async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> To
 def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool) -> int:
     if outcome is None:
         if as_json:
-            print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)))
+            print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)), screen.mask)
         return INTERRUPTED
     result = outcome.result
     if isinstance(outcome.error, PlanError):
@@ -114,21 +115,21 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     if outcome.error is not None:
         screen.text(failure.text(outcome.error))
     elif not result.success:
-        screen.text(f"error: {escape(f'tool `{tool}` failed: {_reason(result)}')}")
+        screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
     if as_json:
-        print_json(result)
+        print_json(result, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:
-        _print_output(result.output)
+        _print_output(result.output, screen.mask)
     if outcome.error is not None:
         return failure.exit_code(outcome.error)
     return 0 if result.success else 1
 
 
-def _print_output(output: object) -> None:
+def _print_output(output: object, mask: Mask) -> None:
     if isinstance(output, str):
-        print_answer(output)
+        print_answer(output, mask)
     elif output is not None:
-        print_answer(json.dumps(plain(output), indent=2))
+        print_answer(json.dumps(plain(output, mask), indent=2))
 
 
 def _reason(result: ToolResult) -> str:

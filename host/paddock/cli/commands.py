@@ -68,7 +68,15 @@ def paddock() -> None:
 @click.option(
     "--trust-plan",
     is_flag=True,
-    help="Accept what the plan asks for below the usual floor: a weaker isolation level.",
+    help="Accept all that the plan asks for, for this run; nothing is remembered.",
+)
+@click.option(
+    "--grant",
+    "grants",
+    metavar="MODULE=PRESET",
+    multiple=True,
+    help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several with "
+    "commas between them.",
 )
 @_JSON
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
@@ -78,6 +86,7 @@ def run(
     working_dir: Path | None,
     isolation: IsolationLevel | None,
     trust_plan: bool,
+    grants: tuple[str, ...],
     as_json: bool,
     verbose: bool,
 ) -> int:
@@ -88,7 +97,14 @@ def run(
     from .run_command import run_turn
 
     return run_turn(
-        plan, prompt, working_dir, isolation=isolation, trust_plan=trust_plan, as_json=as_json, verbose=verbose
+        plan,
+        prompt,
+        working_dir,
+        isolation=isolation,
+        trust_plan=trust_plan,
+        grants=grants,
+        as_json=as_json,
+        verbose=verbose,
     )
 
 

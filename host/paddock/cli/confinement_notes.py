@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from paddock.plan import ModuleEntry
+from paddock.plan import ModuleEntry, Permissions
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import SecretGrant
 from paddock.policy import Confinement, grants_of, guarantees_missing
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
@@ -52,8 +54,16 @@ def _lines(entry: ModuleEntry, confinement: Confinement) -> Iterator[str]:
 def _other_grants(entry: ModuleEntry) -> Iterator[str]:
     """Yield what is granted of other things than files and programs; of variables and secrets only the names."""
     granted = grants_of(entry.permissions)
+    yield from (f"net {NetRule.parse(written).text}" for written in granted.net)
     yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)
-    yield from (f"secret {secret.name}" for secret in granted.secrets)
+    yield from (_secret(secret, granted) for secret in granted.secrets)
     yield from (f"call {target}" for target in granted.call)
     yield from (f"emit {event}" for event in granted.emit)
     yield from (f"hooks {event}" for event in granted.hooks)
+
+
+def _secret(secret: SecretGrant, granted: Permissions) -> str:
+    if secret.inject is None:
+        return f"secret {secret.name}"
+    host = ", ".join(granted.net) if secret.inject == "host" else secret.inject
+    return f"secret {secret.name}, injected for {host}: the module never has it"

@@ -67,11 +67,14 @@ def as_dict(error: BaseException) -> dict[str, object]:
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
     if isinstance(error, PlanError):
-        facts["problems"] = [
-            {"path": problem.path, "message": problem.message, "hint": problem.hint} for problem in error.problems
-        ]
+        facts["problems"] = [{**problem.as_dict(), "file": error.origin} for problem in error.problems]
+    if isinstance(error, CallRefusedError):
+        facts["denial"] = error.denial.as_dict()
     if isinstance(error, IsolationUnavailableError):
         facts["failures"] = {level: _failure_as_dict(one) for level, one in error.failures.items()}
+    more = getattr(error, "facts", None)
+    if callable(more):
+        facts = {**more(), **facts}
     report = getattr(error, "report", None)
     if isinstance(error, ModuleDiedError) or report is not None:
         facts["report"] = report.as_dict() if isinstance(report, ExitReport) else None
@@ -93,7 +96,7 @@ def defect_report(error: BaseException) -> str:
             "--- what to paste into the report ---",
             f"paddock {paddock.__version__}, Python {platform.python_version()}, {platform.platform()}",
             f"command: {escape(shlex.join(['paddock', *sys.argv[1:]]))}",
-            escape(trace, multiline=True),
+            *(f"  {escape(line)}" for line in trace.splitlines()),
             "-------------------------------------",
         ]
     )

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import click
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan import Limits, Permissions
+from paddock.plan.permissions import Preset
 from paddock.plan.problems import problems_of
 
+PRESETS: Final = get_args(Preset)
 FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
 
 _OWN_COMMA: Final = "\0"  # in no argument of a program
@@ -54,6 +56,24 @@ def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
             grants[family] = [value for option in options for value in _separated(option)]
     _check(Permissions, grants, "--allow-")
     return grants
+
+
+def read_presets(written: Sequence[str]) -> dict[str, str]:
+    """Return the presets `MODULE=PRESET` by module; a comma stands between two.
+
+    Raises:
+        click.UsageError: one is not `MODULE=PRESET`, there is no such preset, or a module is given two.
+    """
+    presets: dict[str, str] = {}
+    for item in (part.strip() for option in written for part in option.split(",")):
+        module, equals, preset = (part.strip() for part in item.rpartition("="))
+        if not (module and equals and preset):
+            raise click.UsageError(f"--grant takes MODULE=PRESET, as in tool-bash=shell; `{item}` is not that")
+        if preset not in PRESETS:
+            raise click.UsageError(f"--grant {item}: there is no preset `{preset}`; presets: {', '.join(PRESETS)}")
+        if presets.setdefault(module, preset) != preset:
+            raise click.UsageError(f"--grant gives {module} both {presets[module]} and {preset}")
+    return presets
 
 
 def retell(error: PlanError) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -19,10 +19,13 @@ from paddock.errors import PaddockError, render
 from paddock.kernel.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
-from . import INTERRUPTED, failure
+from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
 from .confinement_notes import tell_confinements
+from .consent import TerminalConsent
+from .denial_notes import tell_denials
+from .dialogue import Dialogue
 from .display import ScreenDisplay
 from .interruption import Interruption
 from .json_output import print_json
@@ -39,16 +42,22 @@ def run_turn(
     *,
     isolation: IsolationLevel | None = None,
     trust_plan: bool = False,
+    grants: Sequence[str] = (),
     as_json: bool,
     verbose: bool,
 ) -> int:
-    """Run the plan's modules for one prompt and return the exit code."""
+    """Run the plan's modules for one prompt and return the exit code; `grants` are written as MODULE=PRESET.
+
+    Raises:
+        click.UsageError: an option is not understood, or there is no prompt.
+    """
     screen = Screen(sys.stderr)
+    presets = plan_options.read_presets(grants)
     if prompt is None:
         prompt = read_stdin(screen, "the prompt")
     if not prompt.strip():
         raise click.UsageError("the prompt is empty")
-    turn = _Turn(screen, isolation, trust_plan=trust_plan, verbose=verbose)
+    turn = _Turn(screen, isolation, presets, trust_plan=trust_plan, verbose=verbose)
     with LogLines(screen, verbose=verbose):
         try:
             asyncio.run(turn.run(plan, prompt, working_dir))
@@ -59,23 +68,33 @@ def run_turn(
         except BaseException as error:  # the top of a command: what nobody foresaw is told as what it is
             turn.fail(failure.as_exception(error))
     if as_json:
-        print_json(turn.as_dict())
+        print_json(turn.as_dict(), screen.mask)
     elif turn.response is not None:
-        print_answer(turn.response)
+        print_answer(turn.response, screen.mask)
     return turn.exit_code
 
 
 class _Turn:
     """One turn, and what came of it."""
 
-    def __init__(self, screen: Screen, isolation: IsolationLevel | None, *, trust_plan: bool, verbose: bool) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        isolation: IsolationLevel | None,
+        presets: Mapping[str, str],
+        *,
+        trust_plan: bool,
+        verbose: bool,
+    ) -> None:
         self.response: str | None = None
         self.is_interrupted = False
         self._screen = screen
         self._isolation = isolation
+        self._presets = presets
         self._trust_plan = trust_plan
         self._verbose = verbose
-        self._approval = TerminalApproval.at(screen, sys.stdin)
+        self._dialogue = Dialogue.at(screen, sys.stdin)
+        self._approval = TerminalApproval(self._dialogue)
         self._session_id: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None
@@ -117,12 +136,15 @@ class _Turn:
                 on_output=lambda name, line: self._screen.module_line(name, line.text),
                 isolation=self._isolation,
                 trust_plan=self._trust_plan,
+                grants=self._presets,
+                consent=TerminalConsent(self._dialogue),
                 on_confined=lambda confined: tell_confinements(self._screen, confined, verbose=self._verbose),
             )
         except PaddockError as error:
             self.fail(error)
             return
         self._session_id = session_id
+        self._screen.mask = session.mask
         self._say_what_the_plan_says(session)
         failed: Exception | None = None
         with (
@@ -142,6 +164,7 @@ class _Turn:
         self._say_what_happened()
         for change in session.changes:
             self._screen.warning(change)
+        tell_denials(self._screen, (denial for module in self._modules for denial in module.denials))
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 

@@ -4,9 +4,12 @@ import pytest
 
 from paddock.cli import failure
 from paddock.errors import (
+    CallRefusedError,
+    Denial,
     IsolationUnavailableError,
     LevelFailure,
     ModuleDiedError,
+    PaddockError,
     PlanError,
     PlanProblem,
     TurnError,
@@ -54,11 +57,34 @@ def test_what_a_module_raised_is_told_with_its_own_traceback_escaped() -> None:
 
 
 def test_scripts_get_every_problem_of_a_plan() -> None:
-    told = failure.as_dict(PlanError([PlanProblem("tools[0]", "bad \x1b", "mend it")]))
+    told = failure.as_dict(PlanError([PlanProblem("tools[0]", "bad \x1b", "mend it", 7)], origin="plan.yaml"))
     assert told["type"] == "PlanError"
-    assert told["problems"] == [{"path": "tools[0]", "message": "bad \x1b", "hint": "mend it"}]
-    assert told["message"] == "plan has a problem\n  tools[0]: bad \\x1b"
+    assert told["problems"] == [
+        {"path": "tools[0]", "message": "bad \x1b", "hint": "mend it", "line": 7, "file": "plan.yaml"}
+    ]
+    assert told["message"] == "plan `plan.yaml` has a problem\n  plan.yaml:7: tools[0]: bad \\x1b"
     assert told["hints"] == ["tools[0]: mend it"]
+
+
+def test_scripts_get_what_an_error_knows_beyond_its_text() -> None:
+    class RuledOutError(PaddockError):
+        exit_code = 4
+
+        def facts(self) -> dict[str, object]:
+            return {"rule": {"file": "policy.toml", "line": 3}, "type": "not this"}
+
+    told = failure.as_dict(RuledOutError("no", hints=["ask"]))
+    assert told == {
+        "type": "RuledOutError",
+        "message": "no",
+        "hints": ["ask"],
+        "rule": {"file": "policy.toml", "line": 3},
+    }
+
+
+def test_scripts_get_what_was_refused_and_the_line_that_allows_it() -> None:
+    denial = Denial("call", "tools:x", "hooks-y", grant="permissions: {call: [tools:x]}")
+    assert failure.as_dict(CallRefusedError(denial))["denial"] == denial.as_dict()
 
 
 def test_scripts_get_the_report_on_a_module_that_died() -> None:
@@ -85,3 +111,8 @@ def test_a_defect_of_ours_is_told_with_all_that_a_report_needs() -> None:
     assert failure.exit_code(caught.value) == 3
     assert "please report it" in text and "in broken" in text and "paddock 0." in text
     assert "\x1b" not in text
+
+
+def test_no_line_of_a_traceback_passes_for_one_of_ours() -> None:
+    text = failure.text(ValueError("no\nerror: forged\n╔══ Paddock asks"))
+    assert text.count("\nerror: ") == 0 and "\n╔" not in text and "  ╔══ Paddock asks" in text

@@ -34,6 +34,11 @@ _VALUES = st.recursive(
 )
 
 
+class Holder:
+    def __repr__(self) -> str:
+        return "holds hunter2"
+
+
 class Unspeakable:
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -112,3 +117,13 @@ def test_whatever_a_module_answers_is_one_line_of_plain_valid_json(value: object
     assert line.isascii() and line.index("\n") == len(line) - 1
     assert line[:-1].isprintable()
     json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_what_is_masked_is_hidden_in_every_text_of_a_value() -> None:
+    value = {
+        "key hunter2": ["hunter2", {"a": "x hunter2 y"}, {"hunter2"}, Path("/hunter2")],
+        "result": ToolResult(success=True, output="hunter2"),
+        "object": Holder(),
+    }
+    shown = json.dumps(plain(value, lambda text: text.replace("hunter2", "***")))
+    assert "hunter2" not in shown and shown.count("***") == 7

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from paddock.cli.commands import _FAMILIES, _ISOLATING, _LEVELS
-from paddock.cli.plan_options import FAMILIES, read_grants, read_limits, retell
+from paddock.cli.plan_options import FAMILIES, read_grants, read_limits, read_presets, retell
 from paddock.errors import GrantError, PlanError, PlanProblem, render
 from paddock.selftest import LEVELS
 from paddock_sandbox.profile import ISOLATION_LEVELS
@@ -62,7 +62,7 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
         ("read", "", "--allow-read: holds an empty grant"),
         ("read", "a,", "--allow-read: holds an empty grant"),
         ("read", "*", "--allow-read: `*` is not a path"),
-        ("env", "1A", "--allow-env: `1A` is not understood (env takes `NAME` or `NAME=VALUE`)"),
+        ("env", "1A", "--allow-env: `1A` is not understood (env takes `NAME` or `NAME=VALUE`"),
         (
             "run",
             "/bin/sh",
@@ -124,3 +124,32 @@ def test_what_to_grant_in_a_plan_is_told_as_an_option() -> None:
     error = PlanError([PlanProblem("config.key", "`${API_KEY}` is a secret that this entry is not granted", hint)])
     retell(error)
     assert error.hints == ("--config key: add `--allow-secrets=API_KEY`",)
+
+
+@pytest.mark.parametrize(
+    ("written", "presets"),
+    [
+        ([], {}),
+        (["tool-bash=shell"], {"tool-bash": "shell"}),
+        (["a=shell,b=workspace", "c = isolated"], {"a": "shell", "b": "workspace", "c": "isolated"}),
+        (["a=shell", "a=shell"], {"a": "shell"}),
+    ],
+)
+def test_presets_are_given_by_module_and_commas_stand_between_them(written: list[str], presets: dict[str, str]) -> None:
+    assert read_presets(written) == presets
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (["tool-bash"], "--grant takes MODULE=PRESET"),
+        (["=shell"], "--grant takes MODULE=PRESET"),
+        (["tool-bash="], "--grant takes MODULE=PRESET"),
+        (["a=shell,"], "--grant takes MODULE=PRESET"),
+        (["a=all"], "presets: isolated, workspace-read, workspace, shell"),
+        (["a=shell", "a=workspace"], "--grant gives a both shell and workspace"),
+    ],
+)
+def test_what_is_no_preset_for_a_module_is_told_in_the_words_of_the_option(written: list[str], said: str) -> None:
+    with pytest.raises(click.UsageError, match=said):
+        read_presets(written)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from paddock.cli.denial_notes import tell_denials
+from paddock.cli.render import Screen
+from paddock.errors import Denial
+
+
+def _told(*denials: Denial) -> list[str]:
+    stream = io.StringIO()
+    tell_denials(Screen(stream), (denial.as_dict() for denial in denials))
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("denial", "line"),
+    [
+        (
+            Denial("read", "/x", "tool-x", "files", 'permissions: {read: ["/x"]}', "it is there"),
+            '`tool-x` was not let read `/x`: it is there; to allow it, add to its entry: permissions: {read: ["/x"]}',
+        ),
+        (Denial("emit", "tool:pre", "tool-x"), "`tool-x` was not let emit `tool:pre`; no grant allows it"),
+        (Denial("read", "a\x1b[2J\nb", "x"), r"`x` was not let read `a\x1b[2J\nb`; no grant allows it"),
+    ],
+)
+def test_a_denial_is_told_with_the_line_that_allows_it(denial: Denial, line: str) -> None:
+    assert _told(denial) == [f"warning: {line}"]
+
+
+def test_the_same_is_told_once() -> None:
+    assert len(_told(*[Denial("read", "/x", "tool-x")] * 3, Denial("read", "/x", "tool-y"))) == 2
+
+
+def test_of_very_many_the_first_are_told_and_the_rest_counted() -> None:
+    lines = _told(*(Denial("read", f"/{number}", "tool-x") for number in range(1000)))
+    assert len(lines) == 21
+    assert lines[-1] == "980 more denials are not shown; `--json` has them"
