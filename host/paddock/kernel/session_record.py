@@ -23,6 +23,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from paddock.audit import keep_to_oneself, state_folder
 from paddock.errors import PaddockError
 from paddock.kernel.authority import Authority
+from paddock.plan.limits import Limits
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
@@ -41,6 +42,7 @@ _MAX_MODULES: Final = 200
 _MAX_PLACES: Final = 1000  # of one module: mounts, programs
 _MAX_RULES: Final = 200
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_REFERENCE: Final = re.compile(r"\$\{\w+\}", re.ASCII)  # names a secret, and is none
 _HIDDEN: Final = "…"  # stands for the value of a variable
 
 _log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ class CodeRecord(_Record):
 
 
 class ModuleRecord(_Record):
-    """What one module was given: `permissions` are those in effect, values of variables left out.
+    """What one module was given: `permissions` are those in effect, `written` its plan's, without values of variables.
 
     `place` is where its entry stands in the plan, `line` the line of its permissions, or of what they would stand in.
     """
@@ -103,6 +105,7 @@ class ModuleRecord(_Record):
     code: CodeRecord
     level: IsolationLevel
     permissions: Permissions
+    written: Permissions
     limits: dict[_Text, float | None]
     mounts: Annotated[tuple[tuple[_Text, _Text, bool, bool], ...], Field(max_length=_MAX_PLACES)]
     programs: _Paths
@@ -119,11 +122,13 @@ class ModuleRecord(_Record):
         confinement: Confinement,
         limits: ResourceLimits,
         consulted: Iterable[Consulted] = (),
+        *,
+        written: Permissions | None = None,
         positions: Positions | None = None,
     ) -> Self:
         """Return the record of a module that is shut in like this; `entry` has the permissions in effect.
 
-        `positions` are those of its plan.
+        `written` are the permissions of its plan, where the operator gave it more, and `positions` those of its plan.
         """
         profile = confinement.profile
         return cls(
@@ -135,6 +140,7 @@ class ModuleRecord(_Record):
             code=CodeRecord.of(resolution),
             level=profile.level,
             permissions=_without_values(entry.permissions),
+            written=_without_values(entry.permissions if written is None else written),
             limits={name: _number(getattr(limits, name)) for name in _LIMITS},
             mounts=tuple(
                 (mount.source, mount.target, mount.writable, mount.mappable) for mount in profile.mounts[:_MAX_PLACES]
@@ -219,6 +225,7 @@ class SessionRecord(_Record):
             rights=Authority(entry),
             fixed=FixedPaths(tuple(_code_of(one) for one in codes), (*kept, *installed)),
             protected=tuple(map(Path, module.protected)),
+            written=module.written,
         )
 
 
@@ -292,7 +299,7 @@ def _code_of(module: ModuleRecord) -> ModuleCode:
     return ModuleCode(module.module, Path(code.root), Path(code.imported), Path(code.package))
 
 
-_LIMITS: Final = tuple(name for name in ResourceLimits.__dataclass_fields__ if name != "written")
+_LIMITS: Final = tuple(Limits.model_fields)
 
 
 def _now() -> datetime:
@@ -305,8 +312,12 @@ def _number(value: float | None) -> float | None:
 
 
 def _without_values(permissions: Permissions) -> Permissions:
-    env = tuple(grant if "=" not in grant else f"{grant.partition('=')[0]}={_HIDDEN}" for grant in permissions.env)
-    return permissions.model_copy(update={"env": env})
+    return permissions.model_copy(update={"env": tuple(map(_without_value, permissions.env))})
+
+
+def _without_value(grant: str) -> str:
+    name, is_set, value = grant.partition("=")
+    return grant if not is_set or _REFERENCE.fullmatch(value) else f"{name}={_HIDDEN}"
 
 
 def _file_name(session_id: str) -> str:

@@ -55,7 +55,7 @@ class Rights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A module, and all that decides on what it may do: `entry` has the permissions in effect.
+    """A module, and all that decides on what it may do: `entry` has the permissions in effect, `written` its plan's.
 
     `fixed` is what no module may change, its own code first, and `protected` what else stays as it is in the folders
     that this one may write to.
@@ -68,6 +68,7 @@ class Subject:
     rights: Rights
     fixed: FixedPaths
     protected: tuple[Path, ...] = ()
+    written: Permissions | None = None
 
     @property
     def name(self) -> str:
@@ -84,8 +85,8 @@ class Subject:
 class Explanation:
     """An answer: `reason` says why, `by` is the grant that allows it, `layer` what enforces it.
 
-    `grant` is the line that would allow what is refused; empty where no line would, or none is needed. It takes the
-    place of `in_place_of`, if that is a preset.
+    `grant` is the line that would allow what is refused; empty where no line would, or none is needed. It adds to what
+    the entry says, or else takes the place of `in_place_of`. `added` are the permissions that are then in effect.
     """
 
     allowed: bool
@@ -94,6 +95,7 @@ class Explanation:
     by: str = ""
     grant: str = ""
     in_place_of: str = ""
+    added: Permissions | None = None
 
 
 def explain(subject: Subject, family: Family, target: str) -> Explanation:
@@ -107,14 +109,37 @@ def explain(subject: Subject, family: Family, target: str) -> Explanation:
     return _EXPLAINED[family](subject, family, target)
 
 
-def grant_line(permissions: Permissions, family: Family, grant: str) -> str:
-    """Return the line of a plan that adds a grant to these permissions: of a preset, all that it stands for as well."""
-    table: dict[str, list[str]] = {}
-    if permissions.preset is not None:
-        table = {name: list(grants) for name, grants in grants_of(permissions) if grants}
-    table[family] = [*table.get(family, ()), grant]
-    written = (f"{name}: {json.dumps(grants, ensure_ascii=False)}" for name, grants in table.items())
+def with_grant(permissions: Permissions, family: Family, grant: str) -> Permissions:
+    """Return permissions, family by family, with one grant more."""
+    table = grants_of(permissions).model_dump(exclude_defaults=True, mode="json")
+    return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
+
+
+def grant_line(permissions: Permissions, family: Family, grant: str, written: Permissions | None = None) -> str:
+    """Return the line that adds a grant to the entry of a plan, which says `written`, if not all that is in effect.
+
+    What the line takes the place of - a preset, or less than the operator gave besides - is in it as well.
+    """
+    if _is_replaced(permissions, written):
+        return permissions_line(with_grant(permissions, family, grant))
+    return permissions_line(with_grant(Permissions(), family, grant))
+
+
+def permissions_line(permissions: Permissions) -> str:
+    """Return permissions as one line of a plan."""
+    written = []
+    for family, grants in permissions.model_dump(exclude_defaults=True, mode="json").items():
+        plain = [_plain_secret(grant) if isinstance(grant, dict) else grant for grant in grants]
+        written.append(f"{family}: {json.dumps(plain, ensure_ascii=False)}")
     return f"permissions: {{{', '.join(written)}}}"
+
+
+def _is_replaced(permissions: Permissions, written: Permissions | None) -> bool:
+    return permissions.preset is not None or (written is not None and written != permissions)
+
+
+def _plain_secret(secret: dict[str, str]) -> str | dict[str, str]:
+    return secret["name"] if set(secret) == {"name"} else secret
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
@@ -122,11 +147,21 @@ def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
 
 
 def _refused(subject: Subject, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
-    written = subject.entry.permissions
     if not grant:
         return Explanation(False, reason, layer)
-    preset = "" if written.preset in (None, "isolated") else f"permissions: {written.preset}"
-    return Explanation(False, reason, layer, grant=grant_line(written, family, grant), in_place_of=preset)
+    in_effect = subject.entry.permissions
+    written = subject.written if subject.written is not None else in_effect
+    replaced = ""
+    if _is_replaced(in_effect, written) and written != Permissions():
+        replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
+    return Explanation(
+        False,
+        reason,
+        layer,
+        grant=grant_line(in_effect, family, grant, written),
+        in_place_of=replaced,
+        added=with_grant(in_effect, family, grant),
+    )
 
 
 # -- files and programs --------------------------------------------------------------------

@@ -69,9 +69,16 @@ def test_a_preset_stays_one(tmp_path: Path, records: SessionRecords) -> None:
 
 
 def test_values_of_variables_are_not_kept(tmp_path: Path, records: SessionRecords) -> None:
-    records.keep(session(tmp_path, "s", module(tmp_path, env=["TOKEN=sk-1234=5", "LANG"], secrets=["KEY"])))
+    records.keep(
+        session(
+            tmp_path,
+            "s",
+            module(tmp_path, env=["TOKEN=sk-1234=5", "LANG", "A=${KEY}", "B=${KEY}sk-1234"], secrets=["KEY"]),
+        )
+    )
     content = (tmp_path / "sessions/s.json").read_text()
     assert "sk-1234" not in content and "TOKEN=" in content and '"KEY"' in content
+    assert "A=${KEY}" in content
 
 
 def test_the_end_replaces_the_beginning(tmp_path: Path, records: SessionRecords) -> None:

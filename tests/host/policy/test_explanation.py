@@ -15,7 +15,7 @@ from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import ResourceLimits, RuntimePaths, confine
-from paddock.policy.explanation import FAMILIES, Explanation, Family, Subject, explain, grant_line
+from paddock.policy.explanation import FAMILIES, Explanation, Family, Subject, explain, permissions_line, with_grant
 from paddock.policy.fixed_paths import FixedPaths
 from paddock_sandbox.profile import IsolationLevel
 
@@ -86,10 +86,12 @@ def would_be(subject: Subject, told: Explanation) -> Permissions:
     """Return the permissions with the line added that was told: as a person would do it."""
     written = yaml.safe_load(told.grant)["permissions"]
     before = subject.entry.permissions
-    table = {} if before.preset else before.model_dump(exclude_defaults=True, mode="json")
+    table = {} if told.in_place_of else before.model_dump(exclude_defaults=True, mode="json")
     for family, grants in written.items():
         table[family] = [*table.get(family, []), *grants]
-    return Permissions.model_validate(table)
+    permissions = Permissions.model_validate(table)
+    assert permissions == told.added
+    return permissions
 
 
 # -- files ---------------------------------------------------------------------------------
@@ -309,10 +311,26 @@ def test_the_line_for_a_preset_says_all_that_the_preset_stood_for(scene: Scene) 
     found = explain(scene.subject("workspace-read"), "net", "example.org")
     assert found.grant == 'permissions: {read: ["."], net: ["example.org:443"]}'
     assert found.in_place_of == "permissions: workspace-read"
-    assert explain(scene.subject("isolated"), "env", "A").in_place_of == ""
-    assert explain(scene.subject({"read": ["."]}), "env", "A").grant == 'permissions: {env: ["A"]}'
+    assert explain(scene.subject("isolated"), "env", "A").in_place_of == "permissions: isolated"
+    found = explain(scene.subject({"read": ["."]}), "env", "A")
+    assert (found.grant, found.in_place_of) == ('permissions: {env: ["A"]}', "")
+
+
+@pytest.mark.parametrize(
+    ("written", "in_place_of"),
+    [(Permissions(), ""), (Permissions(write=(".",)), "permissions")],
+    ids=["nothing", "a part"],
+)
+def test_the_line_for_an_entry_that_was_given_more_than_it_says_says_all_of_it(
+    scene: Scene, written: Permissions, in_place_of: str
+) -> None:
+    secret = {"name": "KEY", "inject": "host"}
+    given = {"write": ["."], "net": ["example.org"], "secrets": [secret, "OTHER"]}
+    found = explain(replace(scene.subject(given), written=written), "env", "EDITOR")
+    assert yaml.safe_load(found.grant) == {"permissions": {**given, "env": ["EDITOR"]}}
+    assert found.in_place_of == in_place_of
 
 
 def test_a_line_quotes_what_is_in_it() -> None:
-    line = grant_line(Permissions(), "read", './a "b" #c: é')
+    line = permissions_line(with_grant(Permissions(), "read", './a "b" #c: é'))
     assert yaml.safe_load(line) == {"permissions": {"read": ['./a "b" #c: é']}}
