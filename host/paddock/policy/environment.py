@@ -9,21 +9,26 @@ from paddock.plan.permissions import Permissions
 
 from .presets import grants_of
 from .programs import SEARCH_PATH
+from .secret_values import NO_SECRETS, SecretValues
 
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone tell nothing that is not seen in any answer
 
 
-def environment_of(permissions: Permissions, host: Mapping[str, str], scratch: str) -> dict[str, str]:
+def environment_of(
+    permissions: Permissions, host: Mapping[str, str], scratch: str, secrets: SecretValues = NO_SECRETS
+) -> dict[str, str]:
     """Return the whole environment of a worker whose private folder is `scratch`.
 
-    A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours.
+    A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours, with the
+    granted ones of `secrets` for the references in it.
     """
+    granted = grants_of(permissions)
     environ = {name: host[name] for name in _PASSED_ON if name in host}
     environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": scratch, "TMPDIR": scratch}
-    for grant in grants_of(permissions).env:
+    for grant in granted.env:
         name, is_set, value = grant.partition("=")
         if is_set:
-            environ[name] = value
+            environ[name] = secrets.expanded(value, granted)
         elif name in host:
             environ[name] = host[name]
     return environ

@@ -6,6 +6,7 @@ import pytest
 
 from paddock.plan import Permissions
 from paddock.policy import PRESETS, environment_of, grants_of
+from paddock.policy.secret_values import SecretValues
 
 HOST = {
     "LANG": "de_DE.UTF-8",
@@ -42,6 +43,23 @@ def test_only_what_is_granted_is_added(grants: list[str], more: dict[str, str]) 
 
 def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
     assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR"}
+
+
+def test_a_variable_is_set_to_the_value_of_a_secret_or_to_what_stands_for_it() -> None:
+    secrets = SecretValues({"KEY": "the-key", "HELD": "the-value", "OTHER": "x"})
+    permissions = Permissions.model_validate(
+        {
+            "env": ["KEY=${KEY}", "AUTH=Bearer ${HELD}", "NOT=${OTHER}"],
+            "secrets": ["KEY", {"name": "HELD", "inject": "a.example"}],
+        }
+    )
+    environ = environment_of(permissions, {"KEY": "from the host"}, "/scratch", secrets)
+    assert (environ["KEY"], environ["AUTH"], environ["NOT"]) == (
+        "the-key",
+        f"Bearer {secrets.placeholder('HELD')}",
+        "${OTHER}",
+    )
+    assert "the-value" not in str(environ)
 
 
 def test_each_preset_stands_for_its_table() -> None:

@@ -1,0 +1,149 @@
+"""The secrets of one session: their values, what stands in their place, and how they are kept out of what is shown.
+
+A placeholder is made for the session and known by its name; it is worth nothing but at the place where the host puts
+the value in. Masking is for output, never for what modules say to one another. No value is in what an object of this
+file shows of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from paddock.plan.permissions import Permissions
+from paddock.plan.secret_references import expanded
+
+SHORTEST_MASKED: Final = 4
+"""Characters of a value: anything shorter is part of so much else that hiding it would hide the output."""
+
+_TOKEN_BYTES: Final = 16
+_SHORTEST_ENCODED: Final = 8  # characters of base64: what is left of a value, once its neighbours' bits are cut off
+_SHORTEST_LINE: Final = 8  # characters of one line of several: shorter ones are in other texts as well
+_FRAME_OF_A_KEY: Final = "-----"  # as in `-----BEGIN PRIVATE KEY-----`, which every such file has
+
+
+class SecretValues(Mapping[str, str]):
+    """Secrets by name; `names` in what is masked are those of the secrets."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        token = secrets.token_hex(_TOKEN_BYTES)
+        self._placeholders = {name: f"paddock-secret-{name}-{token}" for name in self._values}
+        self._spellings = _spellings_of_all(self._values)
+        self._pattern = _pattern(self._spellings)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._values)})"
+
+    @property
+    def unmasked(self) -> tuple[str, ...]:
+        """The names of the secrets that are too short to be masked, which is to be told."""
+        return tuple(name for name, value in self._values.items() if len(value) < SHORTEST_MASKED)
+
+    def placeholder(self, name: str) -> str:
+        """Return what a module is given in the place of a secret that the host injects."""
+        return self._placeholders[name]
+
+    def expanded(self, config: Any, permissions: Permissions) -> Any:
+        """Return a copy of a configuration, or any part of one, with the granted references filled in.
+
+        Injected secrets are filled in by their placeholders. It has to have no problems.
+        """
+        return expanded(config, permissions, self._values, self._placeholders)
+
+    def mask(self, text: str) -> str:
+        """Return a text with `[secret NAME]` for each secret in it, also where it is spelled for a URL or in JSON."""
+        return text if self._pattern is None else self._pattern.sub(self._masked, text)
+
+    def mask_value(self, value: Any) -> Any:
+        """Return a copy of a JSON value with the secrets in it masked: in texts, in keys, and written as numbers."""
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, Mapping):
+            return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.mask_value(item) for item in value]
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return self._mask_number(value)
+        return value
+
+    def _mask_number(self, number: int | float) -> int | float | str:
+        if self._pattern is None or (isinstance(number, int) and number.bit_length() > 256):
+            return number
+        text = str(number)
+        return self.mask(text) if self._pattern.fullmatch(text) else number
+
+    def _masked(self, match: re.Match[str]) -> str:
+        return f"[secret {self._spellings[match[0]]}]"
+
+
+def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of the secret by each spelling that its value has; of two secrets, the first."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        for spelling in _spellings(value) if len(value) >= SHORTEST_MASKED else ():
+            found.setdefault(spelling, name)
+    return found
+
+
+def _pattern(spellings: Mapping[str, str]) -> re.Pattern[str] | None:
+    # The longest first: of two that begin at the same place, all of it has to go.
+    ordered = sorted(spellings, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+def _spellings(value: str) -> Iterator[str]:
+    """Yield how the value may stand in a text; those that are alike are yielded more than once."""
+    yield value
+    for escaped in _JSON:
+        yield escaped(value)
+    for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield quoted
+        yield re.sub("%..", lambda escape: escape[0].lower(), quoted)
+    yield from _base64(value.encode())
+    lines = value.splitlines()
+    if len(lines) > 1:
+        # Whoever masks line by line never sees all of it.
+        yield from (line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith(_FRAME_OF_A_KEY))
+
+
+def _base64(value: bytes) -> Iterator[str]:
+    """Yield the letters that the value comes to in base64, alone and with anything before and after it."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(value).decode("ascii")
+        yield whole
+        for before in range(3):
+            encoded = encode(b"\0" * before + value).decode("ascii").rstrip("=")
+            # Letters that also depend on a neighbour: those with bits of what is before, and of what is after.
+            first = (before * 8 + 5) // 6
+            last = (before + len(value)) * 8 // 6
+            if last - first >= _SHORTEST_ENCODED:
+                yield encoded[first:last]
+
+
+def _json_text(value: str, *, ensure_ascii: bool) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii)[1:-1]
+
+
+_JSON: Final[tuple[Callable[[str], str], ...]] = (
+    lambda value: _json_text(value, ensure_ascii=True),
+    lambda value: _json_text(value, ensure_ascii=False),
+    lambda value: _json_text(value, ensure_ascii=True).replace("/", r"\/"),
+)
+
+NO_SECRETS: Final = SecretValues({})
+"""The secrets of whoever has none."""
