@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
-from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size
+from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe what it mounts
 
@@ -24,6 +25,20 @@ def _parse_frame(value: object) -> int:
         raise UnitError(f"`{value}` cannot be the size of a frame", "a frame has at least 64K and at most 16M")
     return size
 
+
+def limit_text(name: str, value: float | None) -> str:
+    """Return the value of a limit for people; what has no bound is `unlimited`."""
+    if value is None or value == math.inf:
+        return "unlimited"
+    if name in _SIZES:
+        return size_text(int(value))
+    if name in _DURATIONS:
+        return f"{value:g} s"
+    return f"{value * 100:g}%" if name == "cpu_quota" else f"{value:g}"
+
+
+_SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
+_DURATIONS: Final = frozenset({"runtime_max", "start_max"})
 
 _Size = Annotated[int | None, _unless_absent(parse_size)]
 _Frame = Annotated[int | None, _unless_absent(_parse_frame)]

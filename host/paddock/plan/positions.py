@@ -45,6 +45,7 @@ class Positions:
 
     def __init__(self, file: str, find: Callable[[], Part] | None = None) -> None:
         self.file = file
+        self.has_lines = find is not None
         self._find = find
 
     def line_of(self, path: str) -> int | None:

@@ -5,22 +5,43 @@ Nothing is started or changed here, and nothing decided by what a module says of
 
 from __future__ import annotations
 
+from .asked_grant import Given
 from .confinement import Confinement, confine
+from .decision import Asked, Decision, Trust
 from .enforcement import Enforcement, enforcement, require_enforced, unenforced
 from .environment import environment_of
+from .evaluation import Situation, evaluate, refuse_sources
 from .grants import Grants
 from .guarded_paths import GuardedPaths
-from .levels import FLOOR, choose_level, guarantees_missing
+from .levels import FLOOR, Floor, choose_level, guarantees_missing
 from .limits import ResourceLimits
 from .machine import Machine
+from .owned_file import read_owned
 from .owner import Owner
+from .policy import Policy, user_config_folder
+from .policy_file import PolicyFile
 from .presets import PRESETS, grants_of
 from .remedies import cgroup_remedy, proc_remedy, remedy
+from .rule import Consulted, Place, Rule
 from .runtime_paths import RuntimePaths
 from .unsupported import require_supported
 from .watchlist import GuardedChange, Watchlist, WatchReport
 
 __all__ = [
+    "evaluate",
+    "Situation",
+    "Asked",
+    "Given",
+    "Trust",
+    "Decision",
+    "refuse_sources",
+    "Policy",
+    "PolicyFile",
+    "user_config_folder",
+    "read_owned",
+    "Rule",
+    "Place",
+    "Consulted",
     "confine",
     "Confinement",
     "RuntimePaths",
@@ -37,6 +58,7 @@ __all__ = [
     "choose_level",
     "guarantees_missing",
     "FLOOR",
+    "Floor",
     "require_supported",
     "Machine",
     "remedy",

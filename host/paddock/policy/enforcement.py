@@ -6,15 +6,16 @@ best mechanism there is, which may be none; a limit that a person wrote is enfor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.errors import PlanProblem, UnenforcedLimitError
+from paddock.errors import PlanProblem, PolicyRefusedError, Refusal, UnenforcedLimitError
 from paddock.plan.models import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock_sandbox.profile import IsolationLevel
 
+from .findings import refusal_by
 from .limits import ResourceLimits
 
 LEVELS_WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})
@@ -71,14 +72,34 @@ def unenforced(
 def require_enforced(
     entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
 ) -> None:
-    """Refuse limits that were written and would not hold.
+    """Refuse limits that were written, in the plan or in a policy, and would not hold.
 
     Raises:
+        PolicyRefusedError: A policy bounds what nothing bounds here.
         UnenforcedLimitError: with the place of each, why, and what to do.
     """
     problems = unenforced(entry, limits, level, cgroups)
+    refusals = tuple(_beyond_policy(entry, limits, level, cgroups))
+    if refusals:
+        raise PolicyRefusedError(refusals, problems=problems)
     if problems:
         raise UnenforcedLimitError(problems, level=level)
+
+
+def _beyond_policy(
+    entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
+) -> Iterator[Refusal]:
+    table = enforcement(level, cgroups)
+    for name, rule in limits.capped:
+        one = table[name]
+        if not one.holds:
+            excuse = f'name it in the rule\'s file: allow_unenforced = ["{name}"]'
+            yield refusal_by(
+                rule,
+                path_text(entry.path, "limits", name),
+                f"is capped, and cannot be enforced at isolation level `{level}`: {one.why}",
+                f"{one.fix}, or {excuse}" if one.fix else excuse,
+            )
 
 
 def _processor_share(cgroups: Collection[str]) -> Enforcement:

@@ -1,23 +1,67 @@
 """How strongly a module is shut in: the level chosen for it, and what the weaker ones leave open.
 
-The strongest level that can be had, and none below the floor unless somebody answered for it. A level that a plan names
-is had exactly, or the module does not start. No isolation at all is never chosen for anybody.
+The strongest level that can be had, and none below the floor unless somebody answered for it; a floor that a policy set
+is not lowered for anybody. A level that a plan names is had exactly, or the module does not start. No isolation at all
+is never chosen for anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
 
-from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LevelFailure
+from paddock.errors import (
+    IsolationRefusedError,
+    IsolationUnavailableError,
+    LevelFailure,
+    PolicyRefusedError,
+    Refusal,
+)
 from paddock.plan.models import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
+from .findings import refusal_by
+from .rule import BUILT_IN, Rule
+
 FLOOR: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap")
 """The levels that need nobody's leave."""
 
+_BUILT_IN: Final = Rule(BUILT_IN, "minimum_isolation = bwrap, unless an accepted plan or a flag says less")
+
 _BY_STRENGTH: Final = tuple(level for level in ISOLATION_LEVELS if level != "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The levels that need nobody's leave, the strongest first, and the rule that says so.
+
+    `is_fixed`: a policy said so, and neither an accepted plan nor a flag lowers it.
+    """
+
+    levels: tuple[IsolationLevel, ...] = FLOOR
+    rule: Rule = _BUILT_IN
+    is_fixed: bool = False
+
+    @classmethod
+    def at(cls, level: IsolationLevel, rule: Rule) -> Self:
+        """Return the floor that a policy sets at `level`."""
+        return cls(ISOLATION_LEVELS[: ISOLATION_LEVELS.index(level) + 1], rule, is_fixed=True)
+
+    @classmethod
+    def strictest(cls, floors: Iterable[Self]) -> Self:
+        """Return the strictest of the floors that policies set; the built-in one, if there are none."""
+        return min(floors, key=lambda floor: len(floor.levels), default=cls())
+
+    def refusal(self, level: IsolationLevel, path: str) -> Refusal:
+        """Return the refusal of a level below a fixed floor, asked for at `path` in the plan, or by a flag."""
+        return refusal_by(
+            self.rule,
+            path,
+            f"isolation level `{level}` is weaker than the minimum, `{self.levels[-1]}`",
+            f"run it at `{self.levels[-1]}`: no plan and no flag lowers a minimum of the policy",
+        )
 
 
 def choose_level(
@@ -27,29 +71,34 @@ def choose_level(
     failures: Mapping[IsolationLevel, LevelFailure],
     trusted: bool,
     named: IsolationLevel | None = None,
-    floor: Collection[IsolationLevel] = FLOOR,
+    floor: Floor = Floor(),
 ) -> IsolationLevel:
     """Return the level to run a plan entry's module at.
 
     `trusted` says that the operator accepted the plan, and `named` is a level that the operator accepted by its name,
-    for all entries that name none; only then may it be below the floor.
+    for all entries that name none; only then may it be below the floor, and never below one that is fixed.
 
     Raises:
         IsolationUnavailableError: No level that would do can be had, with the steps that failed.
         IsolationRefusedError: The plan asks for less than the floor and nobody accepted that.
+        PolicyRefusedError: A policy sets a minimum above what is asked for.
     """
     wanted = entry.isolation or named
-    if wanted is not None and wanted not in (*floor, named) and not trusted:
+    accepted = floor.levels if floor.is_fixed else (*floor.levels, *((named,) if named else ()))
+    may_lower = trusted and not floor.is_fixed
+    if floor.is_fixed and wanted is not None and wanted not in accepted:
+        raise PolicyRefusedError([floor.refusal(wanted, path_text(entry.path, "isolation") if entry.isolation else "")])
+    if wanted is not None and wanted not in accepted and not may_lower:
         raise IsolationRefusedError(
             wanted,
             place=path_text(entry.path, "isolation"),
-            minimum=[level for level in ISOLATION_LEVELS if level in floor],
+            minimum=floor.levels,
             missing=guarantees_missing(wanted),
         )
     if wanted == "none":
         return wanted
     place = path_text(entry.path, "isolation") if entry.isolation else "" if named else entry.path
-    acceptable = _acceptable(wanted, floor, trusted)
+    acceptable = _acceptable(wanted, floor.levels, may_lower)
     for level in acceptable:
         if level in reachable:
             return level
@@ -61,17 +110,21 @@ def choose_level(
         failures={level: failures[level] for level in acceptable if level in failures},
         hints=[
             "`paddock doctor` says what is missing, and what would help",
-            *(f"`--isolation {level}`{by_plan} accepts the weaker level `{level}`" for level in weaker),
+            *(
+                [f"the minimum is set by {floor.rule.describe()}"]
+                if floor.is_fixed
+                else (f"`--isolation {level}`{by_plan} accepts the weaker level `{level}`" for level in weaker)
+            ),
         ],
     )
 
 
 def _acceptable(
-    wanted: IsolationLevel | None, floor: Collection[IsolationLevel], trusted: bool
+    wanted: IsolationLevel | None, floor: Collection[IsolationLevel], may_lower: bool
 ) -> list[IsolationLevel]:
     if wanted is not None:
         return [wanted]
-    return [level for level in _BY_STRENGTH if level in floor or trusted]
+    return [level for level in _BY_STRENGTH if level in floor or may_lower]
 
 
 def guarantees_missing(level: IsolationLevel) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from paddock.plan.models import Kind, ModuleEntry
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 from .presets import grants_of
+from .rule import Rule
 
 _MIB: Final = 1 << 20
 
@@ -32,7 +33,8 @@ _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whol
 class ResourceLimits:
     """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU; `output_max` None: as much as it prints.
 
-    `written` names those that a person chose.
+    `written` names those that a plan chose, and `capped` those that a policy does, by what rule: all of these hold, or
+    the module does not start.
     """
 
     memory_max: int = _MEMORY_MAX
@@ -49,6 +51,7 @@ class ResourceLimits:
     frame_max: int = MAX_FRAME_BYTES
     calls_max: int = 2048  # a busy orchestrator has tens of requests open
     written: frozenset[str] = frozenset()
+    capped: tuple[tuple[str, Rule], ...] = ()
 
     @classmethod
     def of(cls, entry: ModuleEntry) -> ResourceLimits:

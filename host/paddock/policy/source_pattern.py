@@ -75,7 +75,7 @@ class SourcePattern:
 
     @classmethod
     def _named(cls, family: Family, name: str, accepted: re.Pattern[str], written: str) -> Self:
-        if not accepted.fullmatch(name):
+        if not accepted.fullmatch(name) or "**" in name:
             raise NotAcceptedError(f"`{written}` names no module", _ACCEPTED)
         text = f"builtin:{name}" if family == "builtin" else name
         return cls(text, family, _exact=(_path([name]),), _loose=(_path([folded(name)]),))

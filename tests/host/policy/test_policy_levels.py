@@ -8,6 +8,7 @@ import pytest
 
 from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LevelFailure, render
 from paddock.policy import choose_level, guarantees_missing
+from paddock.policy.levels import Floor
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from .entries import entry
@@ -80,11 +81,11 @@ def test_no_isolation_is_never_chosen_for_anybody() -> None:
 
 def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
     choice = choose_level(
-        entry(isolation="landlock"), reachable={"landlock"}, failures={}, trusted=False, floor=("ns", "landlock")
+        entry(isolation="landlock"), reachable={"landlock"}, failures={}, trusted=False, floor=Floor(("ns", "landlock"))
     )
     assert choice == "landlock"
     with pytest.raises(IsolationUnavailableError):
-        choose_level(entry(), reachable={"bwrap"}, failures=FAILURES, trusted=False, floor=("ns",))
+        choose_level(entry(), reachable={"bwrap"}, failures=FAILURES, trusted=False, floor=Floor(("ns",)))
 
 
 def test_the_strongest_level_lacks_nothing_and_every_other_says_what_it_lacks() -> None:

@@ -66,4 +66,4 @@ def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
 
 
 def test_there_is_a_number_for_every_limit_that_a_plan_can_set() -> None:
-    assert set(Limits.model_fields) | {"written"} == set(ResourceLimits.__dataclass_fields__)
+    assert set(Limits.model_fields) | {"written", "capped"} == set(ResourceLimits.__dataclass_fields__)

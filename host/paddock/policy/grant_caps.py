@@ -1,0 +1,146 @@
+"""The most that a rule lets modules be granted, as a policy file has it: family by family, or a preset for all of them.
+
+Reads like the permissions of a plan, and takes patterns with `*` where those take names only: a cap says what may be
+asked for. A family that is not named is not capped; one that is named and empty lets nothing of it be granted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import NotAcceptedError, type_text
+
+from .presets import grants_of
+
+FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks")
+AS_GRANTED: Final = "host"
+"""In place of a host to inject at: whichever one is granted."""
+
+_NAME: Final = re.compile(r"[A-Za-z_*][\w*]*", re.ASCII)
+_CALL: Final = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    hint = f'write ["{value}"]' if isinstance(value, str) else "write [] for none of it"
+    raise NotAcceptedError(f"must be a list, is {type_text(value)}", hint)
+
+
+def _each(check: Callable[[str], None]) -> AfterValidator:
+    def checked(values: tuple[str, ...]) -> tuple[str, ...]:
+        for value in values:
+            if not value.strip() or not value.isprintable():
+                raise NotAcceptedError(f"`{value}` is empty or has an unprintable character")
+            check(value)
+        return values
+
+    return AfterValidator(checked)
+
+
+def _check_path(value: str) -> None:
+    if "*" in value:
+        raise NotAcceptedError(
+            f"`{value}` has a star in it", "a folder stands for all that is in it; `/` for everything"
+        )
+
+
+def _check_net(value: str) -> None:
+    NetRule.parse(value)
+
+
+def _check_env(value: str) -> None:
+    if not _NAME.fullmatch(value.partition("=")[0]):
+        raise NotAcceptedError(f"`{value}` is not understood", "env takes `NAME`, a pattern of names, or `NAME=VALUE`")
+
+
+def _check_run(value: str) -> None:
+    if "/" in value or any(char.isspace() for char in value):
+        raise NotAcceptedError(f"`{value}` is not the name of a program", "run takes names and patterns, as in `git*`")
+
+
+def _check_call(value: str) -> None:
+    if not _CALL.fullmatch(value):
+        raise NotAcceptedError(
+            f"`{value}` is not understood", "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
+        )
+
+
+def _check_event(value: str) -> None:
+    if any(char.isspace() for char in value):
+        raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
+
+
+def _known_host(value: str | None) -> str | None:
+    if value is not None and value != AS_GRANTED:
+        NetRule.parse(value)
+    return value
+
+
+class SecretCap(BaseModel):
+    """Secrets by name or pattern; with `inject`, only for the host to use, there or (`host`) wherever is granted."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    name: str
+    inject: Annotated[str | None, AfterValidator(_known_host)] = None
+
+
+def _secret(value: object) -> object:
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        raise NotAcceptedError(f"must be a name or a table, is {type_text(value)}")
+    return value
+
+
+def _named(secret: SecretCap) -> SecretCap:
+    if not _NAME.fullmatch(secret.name):
+        raise NotAcceptedError(f"`{secret.name}` is neither a name nor a pattern of names")
+    return secret
+
+
+_Secret = Annotated[SecretCap, BeforeValidator(_secret), AfterValidator(_named)]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class GrantCaps(BaseModel):
+    """What a rule lets be granted; `capped` are the families that it is about."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    read: Annotated[_Texts, _each(_check_path)] = ()
+    write: Annotated[_Texts, _each(_check_path)] = ()
+    net: Annotated[_Texts, _each(_check_net)] = ()
+    env: Annotated[_Texts, _each(_check_env)] = ()
+    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(_listed)] = ()
+    run: Annotated[_Texts, _each(_check_run)] = ()
+    call: Annotated[_Texts, _each(_check_call)] = ()
+    emit: Annotated[_Texts, _each(_check_event)] = ()
+    hooks: Annotated[_Texts, _each(_check_event)] = ()
+
+    @staticmethod
+    def written(value: object) -> object:
+        """Return what to validate for a value that a person wrote: a preset's name is a cap of every family."""
+        if not isinstance(value, str):
+            return value
+        granted = grants_of(Permissions.model_validate(Permissions.written(value)))
+        return GrantCaps.model_validate({family: getattr(granted, family) for family in FAMILIES})
+
+    @property
+    def capped(self) -> frozenset[str]:
+        """The families that nothing beyond what is written may be granted of."""
+        return frozenset(self.model_fields_set)
+
+    def texts(self, family: str) -> tuple[str, ...]:
+        """Return a family's cap as it is written."""
+        if family == "secrets":
+            return tuple(one.name + (f" (inject {one.inject})" if one.inject else "") for one in self.secrets)
+        texts: tuple[str, ...] = getattr(self, family)
+        return texts

@@ -1,0 +1,79 @@
+"""Which paths a module may be granted, told of what a path really is and never of how it is spelled.
+
+Judged when a plan is evaluated, and again of the very paths that a module will be shown: what a path leads to may have
+changed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.errors import PolicyRefusedError, Refusal
+from paddock.plan.models import ModuleEntry
+from paddock.plan.problems import path_text
+
+from .asked_grant import AskedGrant
+from .coverage import covers_path
+from .findings import refusal_by
+from .granted_path import GrantedPath
+from .grants import Grants
+from .rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
+
+    `binds_given`: those that the operator gave are bound as well.
+    """
+
+    families: frozenset[str]
+    roots: tuple[Path, ...]
+    rule: Rule
+    said: str
+    hint: str
+    binds_given: bool = True
+
+    def concerns(self, grant: AskedGrant) -> bool:
+        """Whether the rule is about a grant."""
+        return grant.family in self.families and (self.binds_given or grant.given is None)
+
+    def refusal(self, grant: AskedGrant, granted: GrantedPath) -> Refusal | None:
+        """Return why a grant that leads to `granted` is refused; None: it is not."""
+        if not self.concerns(grant) or covers_path(self.roots, granted.path):
+            return None
+        leads = f", which is `{granted.path}`," if str(granted.path) != granted.written else ""
+        return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """The rules about the paths of one module, and the grants that they were judged for."""
+
+    entry: ModuleEntry
+    rules: tuple[PathRule, ...] = ()
+    asked: tuple[AskedGrant, ...] = ()
+
+    def check(self, grants: Grants) -> None:
+        """Refuse paths that a module would be shown, and that are not what they were when its plan was evaluated.
+
+        Raises:
+            PolicyRefusedError: One lies outside of what may be granted.
+        """
+        refusals = list(self._refusals("read", grants.reads)) + list(self._refusals("write", grants.writes))
+        if refusals:
+            raise PolicyRefusedError(refusals)
+
+    def _refusals(self, family: str, paths: Iterable[GrantedPath]) -> Iterator[Refusal]:
+        for path in paths:
+            known = [one for one in self.asked if one.family == family and one.value == path.written]
+            # A path that both the plan and the operator ask for is the operator's.
+            grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
+            if grant is None:
+                grant = AskedGrant(family, path.written, path_text(self.entry.path, "permissions"))
+            for rule in self.rules:
+                refusal = rule.refusal(grant, path)
+                if refusal is not None:
+                    yield refusal
