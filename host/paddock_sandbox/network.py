@@ -97,10 +97,9 @@ def _request(netlink: socket.socket, kind: int, flags: int, body: bytes) -> None
     netlink.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACKNOWLEDGE | flags, 0, 0) + body)
     # The answer is there before sending returns.
     answer = netlink.recv(_ANSWER_BYTES, socket.MSG_DONTWAIT)
-    _, answered, _, _, _ = _HEADER.unpack_from(answer)
+    if len(answer) < _HEADER.size + _NUMBER.size or _HEADER.unpack_from(answer)[1] != _ERROR:
+        raise OSError(errno.EPROTO, "the kernel's answer is none to what it was asked")
     (number,) = _NUMBER.unpack_from(answer, _HEADER.size)
-    if answered != _ERROR:
-        raise OSError(errno.EPROTO, f"the kernel answers with a message of kind {answered}")
     if number:
         raise OSError(-number, os.strerror(-number))
 

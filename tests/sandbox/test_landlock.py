@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock_sandbox import landlock, prctl
-from paddock_sandbox.landlock import Access, Handled, PathRule
+from paddock_sandbox.landlock import Access, Handled, PathRule, PortAccess
 from sandbox.subject import USERS, ground, run
 
 _NEWEST = 10  # the newest ABI that the tables know
@@ -563,6 +563,82 @@ tell([file.read(), os.listdir(folder), outcome(lambda: os.open("file", os.O_RDON
             str(folder),
             user=user,
         ) == ["content", ["file"], "EACCES"]
+
+
+_PORTS = """
+from paddock_sandbox.landlock import PortAccess, PortRule
+names, version = given
+granted, other = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(("127.0.0.1", 0))
+
+def connect(listener):
+    socket.socket().connect(listener.getsockname())
+def send():
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", datagrams.getsockname())
+acts = {
+    "connect to the port": lambda: connect(granted),
+    "connect to another": lambda: connect(other),
+    "connect at another address": lambda: socket.socket().connect(("127.0.0.2", other.getsockname()[1])),
+    "bind a port": lambda: socket.socket().bind(("127.0.0.1", 0)),
+    "send": send,
+}
+elsewhere = socket.create_server(("127.0.0.2", other.getsockname()[1]))
+before = {name: outcome(act) for name, act in acts.items()}
+rules = [PortRule(granted.getsockname()[1], PortAccess.CONNECT_TCP)] if "connect" in names else []
+rules += [PortRule(datagrams.getsockname()[1], PortAccess.SEND_UDP), PortRule(0, PortAccess.BIND_UDP)]
+prctl.give_up_new_privileges()
+if version:
+    landlock.abi = lambda: version
+landlock.restrict(rules if names else [])
+tell([before, {name: outcome(act) for name, act in acts.items()}])
+"""
+
+
+@needs_abi(4)
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("rules", [[], ["connect"]], ids=["none", "one"])
+def test_a_port_can_be_connected_to_where_it_was_granted(rules: list[str], user: str) -> None:
+    before, after = run(_PORTS, [rules, 0], user=user)
+    assert set(before.values()) == {"ok"}
+    # Datagrams are free on kernels that cannot refuse them, and granted to the one port on those that can.
+    free = {"connect to the port"} if rules else set()
+    free |= {"send"} if rules or landlock.abi() < 10 else set()
+    assert after == {name: "ok" if name in free else "EACCES" for name in before}
+
+
+@needs_landlock
+@pytest.mark.parametrize("user", USERS)
+def test_a_rule_for_a_port_means_nothing_to_a_kernel_that_refuses_none(user: str) -> None:
+    """An older kernel is this one, told to handle no more than the older one knew."""
+    before, after = run(_PORTS, [["connect"], min(3, landlock.abi())], user=user)
+    assert after == before == dict.fromkeys(before, "ok")
+
+
+@needs_abi(4)
+def test_a_port_that_cannot_be_is_an_error_that_names_it_and_nothing_is_in_force() -> None:
+    assert run("""
+from paddock_sandbox.landlock import PortAccess, PortRule
+prctl.give_up_new_privileges()
+before = os.listdir("/proc/self/fd")
+try:
+    landlock.restrict([PortRule(65536, PortAccess.CONNECT_TCP)])
+except OSError as error:
+    tell([errno.errorcode[error.errno], str(error), os.listdir("/proc/self/fd") == before, outcome(os.listdir, "/")])
+""") == ["EINVAL", "[Errno 22] landlock rule for port 65536: landlock_add_rule: Invalid argument", True, "ok"]
+
+
+@pytest.mark.parametrize(
+    ("access", "rights"),
+    [
+        (PortAccess.CONNECT_TCP, {3: 0, 4: 0b10, 9: 0b10, 10: 0b10}),
+        (PortAccess.SEND_UDP, {3: 0, 4: 0, 9: 0, 10: 0b1000}),
+        (PortAccess.BIND_UDP, {9: 0, 10: 0b100}),
+        (PortAccess.CONNECT_TCP | PortAccess.SEND_UDP, {4: 0b10, 10: 0b1010}),
+    ],
+)
+def test_a_rule_for_a_port_asks_for_what_the_kernel_knows(access: PortAccess, rights: dict[int, int]) -> None:
+    assert {version: landlock.port_rights(access, version) for version in rights} == rights
 
 
 # A rule that cannot be, and how the error says so.

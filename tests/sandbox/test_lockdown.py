@@ -15,7 +15,7 @@ import pytest
 
 from paddock_sandbox import landlock, lockdown, prctl
 from paddock_sandbox.lockdown import LockdownError, LockdownReport
-from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.profile import NetworkAccess, SandboxProfile
 from sandbox.subject import PATIENCE, USERS, ground, run
 
 _SANDBOX = Path(lockdown.__file__).parents[1]
@@ -24,7 +24,7 @@ IMPORTS = """
 import threading
 from paddock_sandbox import lockdown, seccomp
 from paddock_sandbox.lockdown import LockdownError, apply
-from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.profile import Mount, NetworkAccess, SandboxProfile
 """
 PROGRAM = """
 def profile(level, **parts):
@@ -179,6 +179,78 @@ tell([act(), shut_in({level!r}, act, programs={programs}, mounts=(Mount(given, g
     assert inside["returned"] == executed
 
 
+_CONNECTING = """
+granted, other = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(("127.0.0.1", 0))
+ports = granted.getsockname()[1], other.getsockname()[1]
+def connect(port):
+    with socket.socket() as stream:
+        stream.connect(("127.0.0.1", port))
+def connect_with_the_first_data(port):
+    with socket.socket() as stream:
+        stream.setsockopt(socket.IPPROTO_TCP, 30, 1)  # TCP_FASTOPEN_CONNECT
+        stream.connect(("127.0.0.1", port))
+        stream.send(b"x")
+def send(port):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"x", datagrams.getsockname())
+def connect_by_sending(port):
+    with socket.socket() as stream:
+        stream.sendto(b"x", socket.MSG_FASTOPEN, ("127.0.0.1", port))
+def by_mptcp(port):
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as stream:
+        stream.connect(("127.0.0.1", port))
+def bind(port):
+    with socket.socket() as stream:
+        stream.bind(("127.0.0.1", 0))
+def listen(port):
+    with socket.socket() as stream:
+        stream.listen()
+def act():
+    return {f"{act.__name__} {which}": outcome(act, port)
+            for which, port in zip(("granted", "other"), ports)
+            for act in (connect, connect_with_the_first_data, send, connect_by_sending, by_mptcp, bind, listen)}
+"""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_with_a_network_the_ports_that_were_granted_can_be_connected_to_and_no_more(
+    user: str, scratch: Path, level: str
+) -> None:
+    if landlock.abi() < 4:
+        pytest.skip(f"this kernel's Landlock is {landlock.abi()} < 4")
+    program = f"{_CONNECTING}\ntell([act(), shut_in({level!r}, act, network=NetworkAccess(ports[:1]))])"
+    outside, inside = told(program, scratch, user)
+    refused = {
+        **{"connect": "EACCES", "connect_with_the_first_data": "EACCES", "connect_by_sending": "ENOTSUP"},
+        **{"by_mptcp": "EPROTONOSUPPORT", "bind": "EACCES", "listen": "EACCES", "send": "EACCES"},
+    }
+    free = {"connect granted", "connect_with_the_first_data granted"}
+    if level != "landlock" and landlock.abi() < 10:  # afterwards names can be looked up, and no more
+        free |= {"send granted", "send other"}
+    assert inside["returned"] == {name: "ok" if name in free else refused[name.split()[0]] for name in outside}
+    assert {name for name, became in outside.items() if became != "ok"} <= {"by_mptcp granted", "by_mptcp other"}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_without_landlocks_ports_nothing_is_locked_in_that_shares_the_machines_network(
+    scratch: Path, level: str
+) -> None:
+    needs_landlock()
+    program = (
+        f"landlock.abi = lambda: min(3, {landlock.abi()})\ntell(shut_in({level!r}, network=NetworkAccess((443,))))"
+    )
+    done = told(program, scratch)
+    if level != "landlock":
+        assert done["report"]["steps"] == OF_OTHERS
+        return
+    assert (done["step"], done["error"].replace("EOPNOTSUPP", "ENOTSUP")) == ("Landlock", "ENOTSUP")
+    assert (
+        "connections can be bounded to a port from Landlock ABI 4 (Linux 6.7) on; this kernel has ABI " in done["text"]
+    )
+
+
 @pytest.mark.parametrize(
     ("level", "step"), [*(("none", step) for step in OF_NONE), *(("landlock", step) for step in OF_OTHERS)]
 )
@@ -315,11 +387,12 @@ def test_an_error_is_the_kernels_with_the_step_added() -> None:
     assert (error.step, error.errno) == ("Landlock", errno.ENOENT)
 
 
-def test_the_filter_knows_whether_the_machine_is_shared_and_whether_programs_may_run() -> None:
+def test_the_filter_knows_whether_the_machine_is_shared_and_whether_there_are_programs_or_a_network() -> None:
     compiled = {
-        lockdown.filter_of(SandboxProfile(level, programs=programs))
+        lockdown.filter_of(SandboxProfile(level, programs=programs, network=network))
         for level in ("ns", "landlock")
         for programs in ((), ("/bin/true",))
+        for network in (None, NetworkAccess((443,)))
     }
-    assert len(compiled) == 4
+    assert len(compiled) == 8
     assert lockdown.filter_of(SandboxProfile("bwrap")) == lockdown.filter_of(SandboxProfile("ns"))

@@ -28,9 +28,9 @@ if given.get("user") == "ordinary" and os.geteuid() == 0:
     os.setresgid({ORDINARY}, {ORDINARY}, {ORDINARY})
     os.setresuid({ORDINARY}, {ORDINARY}, {ORDINARY})
 
-def lock(may_execute=False, shares_host=False):
+def lock(may_execute=False, shares_host=False, may_connect=False):
     prctl.give_up_new_privileges()
-    install(compile_filter(FilterPolicy(may_execute, shares_host), platform.machine()))
+    install(compile_filter(FilterPolicy(may_execute, shares_host, may_connect), platform.machine()))
 """
 
 
@@ -385,6 +385,133 @@ def test_an_act_is_refused_or_left_alone_for_what_it_is(user: str, shares_host: 
     expected["execution without a path"] = ("ok", "EPERM")
     # An ordinary container refuses these already.
     expected |= {name: (outside[name], "EPERM") for name in outside if name.startswith("namespace ")}
+    assert {name: (outside[name], inside[name]) for name in outside} == expected
+
+
+_SOCKETS = """
+import select
+listener = socket.create_server(("127.0.0.1", 0))
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(("127.0.0.1", 0))
+address = listener.getsockname()
+FAST_OPEN = 0x20000000
+
+def connected():
+    stream = socket.socket()
+    stream.connect(address)
+    return stream
+
+def sendto_without_connecting():
+    socket.socket().sendto(b"x", FAST_OPEN, address)
+
+class Vector(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_char_p), ("length", ctypes.c_size_t))
+class Header(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_void_p), ("name_length", ctypes.c_uint), ("vectors", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t),
+                ("flags", ctypes.c_int), ("sent", ctypes.c_uint))
+
+def sendmmsg(stream, flags, destination=None, own_flags=0):
+    name = ctypes.create_string_buffer(destination or b"", 16)
+    vector = Vector(b"x", 1)
+    header = Header(ctypes.addressof(name) if destination else None, 16 if destination else 0,
+                    ctypes.addressof(vector), 1, None, 0, own_flags)
+    call("sendmmsg", stream.fileno(), header, 1, flags)
+
+def packed(port):
+    return socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8)
+
+def fast_open_on_connecting():
+    stream = socket.socket()
+    stream.setsockopt(socket.IPPROTO_TCP, 30, 1)  # TCP_FASTOPEN_CONNECT
+    stream.connect(address)
+    stream.send(b"x")
+
+def lay_over(name):
+    stream = connected()
+    stream.setsockopt(socket.IPPROTO_TCP, 31, name)  # TCP_ULP
+
+def datagram():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"x", datagrams.getsockname())
+
+def options():
+    stream = connected()
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    return stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+acts = {
+    "connect": connected,
+    "connect without waiting": lambda: connect_slowly(),
+    "connect by sendto": sendto_without_connecting,
+    "connect by sendmsg": lambda: socket.socket().sendmsg([b"x"], [], FAST_OPEN, address),
+    "connect by sendmmsg": lambda: sendmmsg(socket.socket(), FAST_OPEN, packed(address[1])),
+    "send": lambda: connected().send(b"x"),
+    "sendmsg": lambda: connected().sendmsg([b"x"]),
+    "sendmmsg": lambda: sendmmsg(connected(), 0),
+    "connect with the first data": fast_open_on_connecting,
+    "options": options,
+    "lay a protocol over tcp": lambda: lay_over(b""),
+    "datagram": datagram,
+    "tcp by its number": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP),
+    "udp by its number": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_UDP),
+    "mptcp": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262),
+    "inet6": lambda: socket.socket(socket.AF_INET6),
+    "unix": lambda: socket.socket(socket.AF_UNIX),
+    "netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
+    "listen at a port the kernel picks": lambda: socket.socket().listen(),
+    "pair": lambda: socket.socketpair(),
+}
+def connect_slowly():
+    stream = socket.socket()
+    stream.setblocking(False)
+    if stream.connect_ex(address) not in (0, errno.EINPROGRESS):
+        raise PermissionError(errno.EACCES, "refused")
+    waiting = select.poll()
+    waiting.register(stream, select.POLLOUT)
+    assert waiting.poll(10_000)
+    if number := stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        raise OSError(number, "")
+outside = {name: outcome(act) for name, act in acts.items()}
+# A message's own flags are not what connects, so a filter need not look into memory for them.
+outside["connect by a message's own flags"] = outcome(
+    sendmmsg, socket.socket(), 0, packed(address[1]), FAST_OPEN)
+lock(**given["lock"], may_connect=True)
+tell([outside, {name: outcome(act) for name, act in acts.items()}])
+"""
+# What becomes of them outside, in a network of one's own, and in the machine's.
+_OF_SOCKETS = {
+    **dict.fromkeys(
+        ("connect", "connect without waiting", "send", "sendmsg", "sendmmsg", "options", "tcp by its number", "pair"),
+        ("ok", "ok", "ok"),
+    ),
+    "connect with the first data": ("ok", "ok", "ok"),
+    **dict.fromkeys(("connect by sendto", "connect by sendmsg", "connect by sendmmsg"), ("ok", "ENOTSUP", "ENOTSUP")),
+    "lay a protocol over tcp": ("EINVAL", "ENOTSUP", "ENOTSUP"),
+    "datagram": ("ok", "ok", "EACCES"),
+    "udp by its number": ("ok", "ok", "EACCES"),
+    "mptcp": ("ok", "EPROTONOSUPPORT", "EPROTONOSUPPORT"),
+    "inet6": ("ok", "EAFNOSUPPORT", "EAFNOSUPPORT"),
+    "unix": ("ok", "EACCES", "EACCES"),
+    "netlink": ("ok", "EACCES", "EACCES"),
+    "listen at a port the kernel picks": ("ok", "EACCES", "EACCES"),
+}
+_NOT_ON_EVERY_MACHINE = {
+    *("connect by sendto", "connect by sendmsg", "connect by sendmmsg", "connect with the first data"),
+    *("mptcp", "inet6"),
+}
+
+
+@every_user
+@pytest.mark.parametrize("shares_host", [False, True])
+def test_sockets_that_connect_can_do_that_and_little_else(user: str, shares_host: bool) -> None:
+    outside, inside = locked(_SOCKETS, user=user, lock={"shares_host": shares_host})
+    assert outside.pop("connect by a message's own flags") == "EPIPE"
+    expected = {name: (before, after[shares_host]) for name, (before, *after) in _OF_SOCKETS.items()}
+    for name in _NOT_ON_EVERY_MACHINE:
+        expected[name] = (outside[name], expected[name][1] if outside[name] == "ok" else inside[name])
     assert {name: (outside[name], inside[name]) for name in outside} == expected
 
 

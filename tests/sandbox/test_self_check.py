@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from paddock_sandbox import landlock
-from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.self_check import SUCCEEDED, breaches
 from sandbox import apart
 from sandbox.subject import USERS, ground, run
@@ -19,34 +19,41 @@ ACTS = (
     *("ptrace", "process_vm_readv", "io_uring", "bpf", "perf_event_open", "userfaultfd", "open_by_handle_at", "memfd"),
     *("unknown call", "more privileges", "other descriptors"),
 )
+ACTS_BY_A_SOCKET = (
+    *("send datagrams", "mptcp", "serve", "bind"),
+    *("connect to another port", "connect by sending", "lay a protocol over tcp"),
+)
 REFUSED = {"EPERM", "EACCES", "ENOENT", "ESRCH", "ENOSYS"}
+REFUSED_SOCKET = {"EAFNOSUPPORT", "EPROTONOSUPPORT", "ENOTSUP", "EOPNOTSUPP"}
+NETWORK = NetworkAccess((3128,))
 
 _IMPORTS = """
 import select
 from paddock_sandbox import lockdown, mounts, namespaces, self_check
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.mounts import NewRoot, OwnerMaps
-from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.profile import NetworkAccess, SandboxProfile
 """
 _PROGRAM = """
-def checked(prepare):
+def checked(prepare, network=None):
     "The verdicts of a child on itself, once it prepared for it; of the descriptors it has, it is to have one."
     parent = os.getpid()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         prepare(parent, writing)
-        os.write(writing, json.dumps(self_check.run(parent=parent, descriptors=[0, 1, 2, writing])).encode())
+        verdicts = self_check.run(parent=parent, descriptors=[0, 1, 2, writing], network=network)
+        os.write(writing, json.dumps(verdicts).encode())
         os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
     with open(reading) as pipe:
         return json.loads(pipe.read())
 
-def shut_in(level, scratch):
+def shut_in(level, scratch, network=None):
     def prepare(parent, writing):
         close_all_but(0, 1, 2, writing)
-        lockdown.apply(SandboxProfile(level, scratch=scratch), parent=parent)
+        lockdown.apply(SandboxProfile(level, scratch=scratch, network=network), parent=parent)
     return prepare
 """
 # The acts would stand in each other's way: once there is a new user namespace, nothing outside can be reached.
@@ -57,33 +64,34 @@ def call_apart(name, *arguments):
         return in_a_child(lambda: real(name, *arguments))
     return real(name, *arguments)
 self_check.call = call_apart
-tell(checked(lambda parent, writing: None))
+tell(checked(lambda parent, writing: None, NETWORK))
 """
-_BESIDE = 'tell(checked(shut_in("landlock", given)))'
+_BESIDE = 'tell(checked(shut_in("landlock", given, NETWORK), NETWORK))'
 _APART = """
 def act(trees):
     root = NewRoot()
     root.attach_scratch("/scratch", 1 << 20)
     root.enter()
-    return checked(shut_in("ns", "/scratch"))
+    return checked(shut_in("ns", "/scratch", NETWORK), NETWORK)
 tell(apart(act))
 """
 
 
 @cache
-def verdicts(where: str, user: str) -> dict[str, str]:
+def verdicts(where: str, user: str, with_network: bool = False) -> dict[str, str]:
     """Return what came of each act."""
+    network = f"NETWORK = NetworkAccess({NETWORK.ports})" if with_network else "NETWORK = None"
     if where == "apart":
         if refusal := apart.why_not(user):
             pytest.skip(f"as {user}: {refusal}")
-        told = run(_PROGRAM + apart.PROGRAM + _APART, user=user, imports=_IMPORTS)
+        told = run(f"{network}\n{_PROGRAM}{apart.PROGRAM}{_APART}", user=user, imports=_IMPORTS)
         found: dict[str, str] = told["returned"]
         return found
     if where == "beside" and landlock.abi() == 0:
         pytest.skip("this kernel has no Landlock")
     with ground(user) as folder:
         program = _OUTSIDE if where == "outside" else _BESIDE
-        found = run(_PROGRAM + program, str(folder), user=user, imports=_IMPORTS)
+        found = run(f"{network}\n{_PROGRAM}{program}", str(folder), user=user, imports=_IMPORTS)
     return found
 
 
@@ -100,6 +108,31 @@ def test_what_a_shut_in_process_is_refused_is_not_refused_outside(user: str, act
 
 def test_every_act_is_one_of_these() -> None:
     assert {*verdicts("outside", USERS[0])} == {*ACTS}
+    assert {*verdicts("outside", USERS[0], with_network=True)} == {*ACTS, *ACTS_BY_A_SOCKET}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("act", [*ACTS_BY_A_SOCKET, "socket unix", "socket inet6", "socket netlink", "socket vsock"])
+def test_what_a_process_with_a_network_is_refused_is_not_refused_outside(user: str, act: str) -> None:
+    if landlock.abi() < 4:
+        pytest.skip(f"this kernel's Landlock is {landlock.abi()} < 4")
+    assert verdicts("beside", user, with_network=True)[act] in REFUSED | REFUSED_SOCKET
+    alone = verdicts("apart", user, with_network=True)[act]
+    assert alone in REFUSED | REFUSED_SOCKET or act == "send datagrams"
+    if (outside := verdicts("outside", user, with_network=True)[act]) in REFUSED | REFUSED_SOCKET:
+        pytest.skip(f"as {user}, outside too: {outside}")
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize(("where", "level"), [("beside", "landlock"), ("apart", "ns"), ("apart", "bwrap")])
+def test_a_process_with_a_network_can_make_a_socket_and_breaches_nothing(
+    user: str, where: str, level: IsolationLevel
+) -> None:
+    if landlock.abi() < 4:
+        pytest.skip(f"this kernel's Landlock is {landlock.abi()} < 4")
+    found = verdicts(where, user, with_network=True)
+    assert found["socket inet"] == SUCCEEDED
+    assert breaches(SandboxProfile(level, network=NETWORK), found) == ()
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -154,6 +187,48 @@ def test_each_act_that_was_not_refused_is_a_breach_of_what_its_level_promises(
     for act in ACTS:
         found = breaches(SandboxProfile(level), {**ALL_REFUSED, act: verdict})
         assert found == ((act,) if act in PROMISED[level] else ())
+
+
+_OF_EVERY_NETWORK = {"socket unix", "socket inet6", "socket netlink", "socket vsock"}
+_OF_EVERY_NETWORK |= {"mptcp", "serve", "connect by sending", "lay a protocol over tcp"}
+PROMISED_OF_SOCKETS = {
+    "landlock": {*_OF_EVERY_NETWORK, "send datagrams", "bind", "connect to another port"},
+    "ns": _OF_EVERY_NETWORK,
+    "bwrap": _OF_EVERY_NETWORK,
+    "none": set(),
+}
+
+
+@pytest.mark.parametrize("level", PROMISED)
+@pytest.mark.parametrize("verdict", [SUCCEEDED, "EINVAL", "ECONNREFUSED", "EINPROGRESS", "EBADF", None])
+def test_with_a_network_a_socket_that_does_more_than_connect_is_a_breach(
+    level: IsolationLevel, verdict: object
+) -> None:
+    profile = SandboxProfile(level, network=NETWORK)
+    refused = ALL_REFUSED | dict.fromkeys(ACTS_BY_A_SOCKET, "EACCES")
+    assert breaches(profile, refused) == ()
+    for act in (*ACTS, *ACTS_BY_A_SOCKET):
+        promised = act in PROMISED_OF_SOCKETS[level] | PROMISED[level] - {"socket inet"}
+        assert breaches(profile, {**refused, act: verdict}) == ((act,) if promised else ())
+
+
+@pytest.mark.parametrize("verdict", sorted(REFUSED_SOCKET))
+def test_a_refusal_that_speaks_of_sockets_is_one_of_sockets_alone(verdict: str) -> None:
+    for network in (None, NETWORK):
+        refused = ALL_REFUSED | dict.fromkeys(ACTS_BY_A_SOCKET, "EACCES")
+        for act in (*ACTS, *ACTS_BY_A_SOCKET):
+            found = breaches(SandboxProfile("landlock", network=network), {**refused, act: verdict})
+            assert found == (() if act.startswith("socket ") or act in ACTS_BY_A_SOCKET else (act,))
+
+
+def test_the_port_that_is_tried_is_none_that_was_granted() -> None:
+    program = """
+class Stream:
+    connect = lambda self, address: tell(address)
+self_check._with_a_stream = lambda act: act(Stream())
+self_check._acts_by_a_socket(NetworkAccess((2, 1, 4)))["connect to another port"]()
+"""
+    assert run(program, imports=_IMPORTS) == ["127.0.0.1", 3]
 
 
 @pytest.mark.parametrize("verdict", sorted(REFUSED))

@@ -14,6 +14,7 @@ from paddock.process.restart_policy import RestartPolicy, RestartState
 from paddock.process.runtime import WorkerRuntime
 from paddock.process.supervisor import Supervisor
 from paddock.process.template import TemplateLauncher
+from paddock.process.worker_sockets import WorkerSockets
 
 __all__ = [
     "Clock",
@@ -34,4 +35,5 @@ __all__ = [
     "SystemClock",
     "TemplateLauncher",
     "WorkerRuntime",
+    "WorkerSockets",
 ]

@@ -17,7 +17,7 @@ from host.process.waiting import PATIENCE, answer, ended, here
 from paddock.errors import LaunchError
 from paddock.process import ExecLauncher, LaunchSpec, bubblewrap
 from paddock.process.bubblewrap import bubblewrap_command
-from paddock_sandbox.profile import Mount
+from paddock_sandbox.profile import Mount, NetworkAccess
 
 with_bubblewrap = pytest.mark.parametrize("way", [BWRAP], ids=str, indirect=True)
 
@@ -86,6 +86,16 @@ def test_nothing_else_is_shown_but_five_devices(spec: LaunchSpec, a_user: Path) 
 def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: Path) -> None:
     asked = options(bubblewrap_command(spec))
     assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
+
+
+def test_capabilities_are_left_for_a_network_and_for_nothing_else(spec: LaunchSpec, a_user: Path) -> None:
+    def asked(network: NetworkAccess | None) -> list[tuple[str, ...]]:
+        profile = dataclasses.replace(spec.profile, network=network)
+        command = bubblewrap_command(dataclasses.replace(spec, profile=profile))
+        return [option for option in options(command) if option[0].startswith("--cap")]
+
+    assert asked(None) == []
+    assert asked(NetworkAccess((443,))) == [("--cap-add", "CAP_NET_ADMIN"), ("--cap-add", "CAP_NET_BIND_SERVICE")]
 
 
 async def test_where_bubblewrap_is_not_installed_the_error_says_what_to_install(
