@@ -211,15 +211,20 @@ class _Plain:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
-            return int(value) if value.bit_length() <= 64 else hex(value)[: self._characters]
+            return self._number(value) if value.bit_length() <= 64 else hex(value)[: self._characters]
         if isinstance(value, float):
-            return float(value) if math.isfinite(value) else None
+            return self._number(value) if math.isfinite(value) else None
         if depth > 0 and isinstance(value, Mapping):
             return self.table(value, depth)
         if depth > 0 and isinstance(value, (list, tuple, set, frozenset)):
             ordered = sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
             return [self._value(item, depth - 1) for item in ordered[:_MAX_ITEMS]]
         return self._text(str(value))
+
+    def _number(self, value: int | float) -> int | float | str:
+        # A secret may be all digits.
+        shown = self._mask(str(value))
+        return value if shown == str(value) else shown
 
     def _text(self, text: str) -> str:
         # Masked before it is cut: half a secret would not be known for one.

@@ -150,6 +150,13 @@ def test_secrets_are_masked_also_where_a_text_is_cut_in_the_middle_of_one(path: 
     assert b"sk-0" in path.read_bytes()
 
 
+def test_a_secret_that_is_a_number_is_masked_as_well(path: Path) -> None:
+    log = AuditLog("s", path=path, mask=lambda text: text.replace("31415926", "***"))
+    log.record("denial", pin=31415926, count=2, seconds=0.5, nested=[{"pin": 31415926}])
+    (line,) = lines_of(path)
+    assert (line["pin"], line["count"], line["seconds"], line["nested"]) == ("***", 2, 0.5, [{"pin": "***"}])
+
+
 # -- how much ------------------------------------------------------------------------------
 
 

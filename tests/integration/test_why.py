@@ -214,6 +214,33 @@ def test_the_line_that_is_told_does_allow_it(scene: Scene, plan: Path) -> None:
     assert json.loads(paddock(*asked, cwd=scene.work).stdout)["allowed"] is True
 
 
+def test_no_line_is_told_that_a_policy_would_not_let_be_granted(scene: Scene, plan: Path) -> None:
+    policy = Path.home() / ".config/paddock/policy.toml"
+    policy.parent.mkdir(parents=True, mode=0o700)
+    policy.write_text('[[module]]\nmatch = "/*"\ngrants = {read = ["."], net = ["api.example.org"]}\n')
+    policy.chmod(0o600)
+    asked = ("--plan", str(plan), "--json")
+    within = json.loads(paddock("why", "tool-try", "net", "api.example.org", *asked, cwd=scene.work).stdout)
+    assert within["allowed"] is False and within["grant"] and within["policy"] == []
+    assert f"{policy}" in [rule["file"] for rule in within["rules"]]
+    for family, target in (("net", "example.org"), ("read", str(scene.root / "outside.txt"))):
+        beyond = json.loads(paddock("why", "tool-try", family, target, *asked, cwd=scene.work).stdout)
+        assert beyond["grant"] is None, family
+        assert beyond["policy"][0]["rule"]["file"] == str(policy) and beyond["policy"][0]["rule"]["line"] == 3
+    shown = paddock("why", "tool-try", "net", "example.org", "--plan", str(plan), cwd=scene.work)
+    assert shown.returncode == 4 and "since a policy is against it" in shown.stdout
+    assert "to allow it" not in shown.stdout
+
+
+def test_a_plan_that_a_policy_refuses_is_refused_with_the_rule(scene: Scene, plan: Path) -> None:
+    policy = Path.home() / ".config/paddock/policy.toml"
+    policy.parent.mkdir(parents=True, mode=0o700)
+    policy.write_text('[[module]]\nmatch = "/*"\ngrants = "isolated"\n')
+    policy.chmod(0o600)
+    done = paddock("why", "tool-try", "read", "half/a.txt", "--plan", str(plan), cwd=scene.work)
+    assert done.returncode == 4 and f"{policy}:3" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [

@@ -16,8 +16,8 @@ from typing import Final
 
 import click
 
-from paddock.errors import PaddockError
-from paddock.kernel.preview import Preview, located_paths
+from paddock.errors import PaddockError, Refusal
+from paddock.kernel.preview import Preview, located_paths, refusals_of
 from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.explanation import Explanation, Family, explain
@@ -58,6 +58,12 @@ class _Case:
     target: str
     found: Explanation
     is_session: bool
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def grant(self) -> str:
+        """The line that would allow what is refused, if there is one that no policy is against."""
+        return "" if self.refusals else self.found.grant
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""
@@ -71,8 +77,9 @@ class _Case:
             "layer": found.layer,
             "granted_by": found.by or None,
             "rules": [rule.model_dump() for rule in self.module.consulted],
-            "grant": found.grant or None,
-            "in_place_of": found.in_place_of or None,
+            "grant": self.grant or None,
+            "in_place_of": (self.grant and found.in_place_of) or None,
+            "policy": [refusal.as_dict() for refusal in self.refusals],
             "place": self.module.place,
             "plan": record.plan,
             "line": self.module.line,
@@ -130,7 +137,8 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
         else:
             record, module = _recorded(name, place) if session is None else _recorded_in(name, session)
         found = explain(record.subject(module, runtime.installation), family, target)
-    return _Case(record, module, family, target, found, is_session=plan is None)
+    refusals = refusals_of(record, module, found.added, os.environ) if found.added is not None else ()
+    return _Case(record, module, family, target, found, plan is None, refusals)
 
 
 def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
@@ -194,11 +202,14 @@ def _show(case: _Case, screen: Screen) -> None:
     if module.consulted:
         screen.title("rules, in the order in which they were consulted")
         screen.labelled([(f"  {_place_of(rule)}  ", f"{rule.text}: {rule.outcome}") for rule in module.consulted])
-    if found.grant:
+    if case.refusals:
+        screen.title("no line of a plan allows it, since a policy is against it")
+        screen.labelled([*map(_rule_against, case.refusals)])
+    if case.grant:
         where = f"the entry of `{module.module}`, {module.place}{_in_plan(case)}"
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
         screen.title(f"to allow it, write in {where}{instead}")
-        screen.text(f"  {escape(found.grant)}")
+        screen.text(f"  {escape(case.grant)}")
 
 
 def _facts(case: _Case) -> Iterable[tuple[str, str]]:
@@ -217,6 +228,11 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
 def _in_plan(case: _Case) -> str:
     plan, line = case.record.plan, case.module.line
     return "" if plan is None else f" in {plan}" if line is None else f" at {plan}:{line}"
+
+
+def _rule_against(refusal: Refusal) -> tuple[str, str]:
+    place = refusal.rule_file if refusal.rule_line is None else f"{refusal.rule_file}:{refusal.rule_line}"
+    return f"  {place}  ", f"{refusal.rule}: {refusal.message}"
 
 
 def _place_of(rule: RuleRecord) -> str:

@@ -11,18 +11,38 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from paddock.errors import ModuleMissingError
+from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal
 from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.kernel.readiness import check_working_dir
 from paddock.kernel.session_record import ModuleRecord, SessionRecord
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
-from paddock.policy import Confinement, Owner, ResourceLimits, RuntimePaths, confine
+from paddock.plan.permissions import Permissions
+from paddock.policy import Owner, RuntimePaths, confine
+from paddock.policy.decision import Asked, Trust
+from paddock.policy.evaluation import Situation, evaluate
+from paddock.policy.grants import Grants
+from paddock.policy.policy import Policy
+from paddock.policy.rule import BUILT_IN, Rule
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError
 
 _STRONGEST: Final[IsolationLevel] = "ns"
+_TRUST: Final = Trust(accepted=True, rule=Rule(BUILT_IN, "to answer the question, the plan is taken as accepted"))
+
+
+class _EverySecret(Mapping[str, str]):
+    """As if every secret were set: whether one is, is no question about what is granted."""
+
+    def __getitem__(self, name: str) -> str:
+        return ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 @contextmanager
@@ -48,6 +68,7 @@ class Preview:
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
+        self._policy = Policy.load(environ)
         self._runtime = runtime
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
         self._resolver = Resolver(environ, base=base)
@@ -80,23 +101,30 @@ class Preview:
             resolution = self._resolver.resolve(entry.module, entry.source)
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
-        limits = ResourceLimits.of(entry)
-        confinement = self._confinement(entry, resolution, limits)
-        return ModuleRecord.of(entry, resolution, confinement, limits, positions=self.plan.positions)
-
-    def _confinement(self, entry: ModuleEntry, resolution: Resolution, limits: ResourceLimits) -> Confinement:
+        situation = Situation(self._policy, _TRUST, self._working_dir, self._owner, _EverySecret(), self.plan.positions)
+        (decision,) = evaluate([Asked(entry, resolution.source)], situation)
         level = entry.isolation or _STRONGEST
-        return confine(
-            entry,
+        confinement = confine(
+            decision.entry,
             level=level,
             resolution=resolution,
             working_dir=self._working_dir,
             runtime=self._runtime,
-            limits=limits,
+            limits=decision.limits,
             owner=self._owner,
             scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own
             modules=self._codes(),
             kept=() if self.plan.origin is None else (self.plan.origin,),
+        )
+        decision.check_paths(confinement.grants)
+        return ModuleRecord.of(
+            decision.entry,
+            resolution,
+            confinement,
+            decision.limits,
+            decision.consulted,
+            written=entry.permissions,
+            positions=self.plan.positions,
         )
 
     def _codes(self) -> Iterator[Resolution]:
@@ -104,3 +132,24 @@ class Preview:
         for entry in self.plan.entries():
             with suppress(SourceError):
                 yield self._resolver.resolve(entry.module, entry.source)
+
+
+def refusals_of(
+    record: SessionRecord, module: ModuleRecord, permissions: Permissions, environ: Mapping[str, str]
+) -> tuple[Refusal, ...]:
+    """Return what the policy of this machine has against a module being granted these permissions.
+
+    Raises:
+        PolicyFileError: a policy cannot be relied on.
+    """
+    entry = module.entry.model_copy(update={"permissions": permissions})
+    owner = Owner.current(environ)
+    situation = Situation(Policy.load(environ), _TRUST, Path(record.working_dir), owner, _EverySecret())
+    try:
+        (decision,) = evaluate([Asked(entry, module.source)], situation)
+        decision.check_paths(Grants.of(entry, situation.working_dir, owner, lambda granted: None))
+    except PolicyRefusedError as error:
+        return error.refusals
+    except PlanError:
+        pass  # something else of it has changed since; that is told when it is run
+    return ()

@@ -99,6 +99,7 @@ def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: 
         "granted_by": None,
         "grant": 'permissions: {net: ["example.org:443"]}',
         "in_place_of": None,
+        "policy": [],
         "place": "tools[0]",
         "plan": "/plans/plan.yaml",
         "line": 11,
