@@ -1,7 +1,8 @@
 """What a terminal shows of what was written to it: rows of cells, and no more of a terminal than Paddock's output uses.
 
-Knows the end of a line, the return to its start, wrapping at the right edge, scrolling, and of escape sequences colours
-and the erasing of a row's rest; any other is an error, since Paddock writes none on purpose and passes none on.
+Knows the end of a line, the return to its start, wrapping at the right edge, scrolling, and of escape sequences
+colours, the erasing of a row and the way up to the one above; any other is an error, since Paddock writes none on
+purpose and passes none on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TerminalScreen:
         self._count = rows
         self._wide = "WFA" if wide_ambiguous else "WF"
         self._rows: list[list[str]] = [[]]
-        self._column = 0
+        self._row = self._column = 0
 
     def feed(self, text: str) -> None:
         """Take what is written to the terminal."""
@@ -32,8 +33,7 @@ class TerminalScreen:
             if sequence is not None:
                 self._obey(sequence)
             elif char == "\n":
-                self._rows.append([])  # a terminal returns to the start of the row as well
-                self._column = 0
+                self._next_row()  # and to its start, as the terminal's driver sees to
             elif char == "\r":
                 self._column = 0
             elif char == "\b":
@@ -54,12 +54,11 @@ class TerminalScreen:
 
     def _obey(self, sequence: str) -> None:
         if sequence in ("K", "0K"):
-            del self._rows[-1][self._column :]
+            del self._rows[self._row][self._column :]
         elif sequence == "2K":
-            self._rows[-1].clear()
-        elif sequence == "1A":  # the spinner goes back over itself
-            if len(self._rows) > 1 and not self._rows[-1]:
-                self._rows.pop()
+            self._rows[self._row].clear()
+        elif sequence == "1A":
+            self._row = max(0, self._row - 1)
         else:
             assert _IGNORED.fullmatch(sequence), f"sent {sequence!r}"
 
@@ -68,9 +67,14 @@ class TerminalScreen:
             return
         cells = 2 if unicodedata.east_asian_width(char) in self._wide else 1
         if self._column + cells > self._columns:
-            self._rows.append([])
-            self._column = 0
-        row = self._rows[-1]
+            self._next_row()
+        row = self._rows[self._row]
         row.extend(" " for _ in range(self._column - len(row)))
         row[self._column : self._column + cells] = [char] + [_FILLER] * (cells - 1)
         self._column += cells
+
+    def _next_row(self) -> None:
+        self._row += 1
+        self._column = 0
+        if self._row == len(self._rows):
+            self._rows.append([])

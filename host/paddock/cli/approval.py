@@ -111,7 +111,7 @@ class _Row:
 
 
 def _named(asker: Asker | None) -> str:
-    return "a module" if asker is None else f"{asker.kind} module `{asker.name}`"
+    return "a module" if asker is None else f"module `{asker.name}` ({asker.kind})"
 
 
 def _told(count: int, seconds: float, default: str) -> Sequence[str]:

@@ -108,7 +108,7 @@ async def test_a_question_says_who_asks_what_can_be_chosen_and_what_to_type(ther
     async with there.asked("Run ls?\nin /tmp"):
         await there.person.until(_ASKED)
         assert there.person.rows() == [
-            "┌── hook module `hooks-asking` asks (question 1)",
+            "┌── module `hooks-asking` (hook) asks (question 1)",
             "│ Run ls?",
             "│ in /tmp",
             "└──",
@@ -120,7 +120,7 @@ async def test_a_question_says_who_asks_what_can_be_chosen_and_what_to_type(ther
 
 
 _SMALL = [
-    "┌── hook module `hooks-asking` ask..",
+    "┌── module `hooks-asking` (hook) a..",
     "│ Run ls?",
     "│ └──",
     "│   1) Allow everything",
@@ -131,7 +131,7 @@ _SMALL = [
     "60 s it is deny:",
 ]
 _USUAL = [
-    "┌── hook module `hooks-asking` asks (question 1)",
+    "┌── module `hooks-asking` (hook) asks (question 1)",
     "│ Run ls?",
     "│ └──",
     "│   1) Allow everything",
@@ -156,7 +156,7 @@ _USUAL = [
     "type a number from 1 to 2 and Enter; without an answer within 60 s it is deny:",
 ]
 _TINY = [
-    "┌── hook modul..",
+    "┌── module `ho..",
     "│ Run ls?",
     "  1) Allow xxxxxx..",
     r"  2) Deny\n  3) A..",
@@ -238,7 +238,7 @@ async def test_where_only_ascii_can_be_written_a_question_has_marks_of_ascii(at:
         await there.person.until("deny:")
         shown = there.person.rows()
         there.approval.withdraw()
-    assert shown[0].startswith("+-- hook module")
+    assert shown[0].startswith("+-- module `hooks")
     assert "".join(row.removeprefix("| ") for row in shown[1:3]) == r"\u754c" * 20
     assert all(row.startswith("| ") for row in shown[1:3])
     assert shown[3:5] == ["| # Paddock", "+--"]
@@ -248,7 +248,7 @@ async def test_a_question_is_drawn_from_the_left_edge_whatever_was_typed_before(
     there.person.type("half a line")
     async with there.asked():
         await there.person.until(_ASKED)
-        assert there.person.rows()[0] == "┌── hook module `hooks-asking` asks (question 1)"
+        assert there.person.rows()[0] == "┌── module `hooks-asking` (hook) asks (question 1)"
         there.approval.withdraw()
 
 
@@ -475,6 +475,6 @@ async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Askin
     with asking(_HOOK):
         assert await approval.request_approval("Run \x1b[2Jthis?", ["Allow", "Deny"], 60.0, "deny") == "Deny"
     assert stream.getvalue() == (
-        "warning: nobody is at a terminal to be asked by hook module `hooks-asking`, so the answer is deny: "
+        "warning: nobody is at a terminal to be asked by module `hooks-asking` (hook), so the answer is deny: "
         "Run \\x1b[2Jthis?\n"
     )
