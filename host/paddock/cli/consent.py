@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+from paddock.text import escape
 
 from .dialogue import Dialogue
 from .question import Option, Question
@@ -52,7 +53,7 @@ def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
     shown = [line for line in module.granted if line not in needs_trust]
     yield from _labelled("the plan grants", shown)
     yield from _labelled("once accepted", module.needs_trust)
-    yield from _labelled("without more it has no", module.lacks)
+    yield from _labelled("goes without", module.lacks)
     yield from _labelled("would be given", module.proposed_lines)
 
 
@@ -64,7 +65,7 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _question(review: PlanReview) -> Question:
     return Question(
         title="Paddock asks, not a module",
-        text=f"Do you trust the plan {review.plan}, sha256 {_digits(review.digest)}?\n{_summary(review)}",
+        text="\n".join(map(escape, _text(review))),  # no name in it makes another row of ours
         options=(
             Option("yes ", _accepting(review)),
             Option("no  ", _declining(review)),
@@ -75,30 +76,26 @@ def _question(review: PlanReview) -> Question:
     )
 
 
-def _summary(review: PlanReview) -> str:
-    asking = sum(bool(module.needs_trust) for module in review.modules)
-    given = sum(bool(module.proposed_lines) for module in review.modules)
-    parts = [
-        f"{_modules(len(review.modules))} above",
-        *([f"{asking} granted by the plan what takes your trust"] if asking else []),
-        *([f"{given} to be given more than the plan says"] if given else []),
-    ]
-    return ", ".join(parts)
+def _text(review: PlanReview) -> Iterator[str]:
+    asking = [module.name for module in review.modules if module.needs_trust]
+    given = [module.name for module in review.modules if module.proposed_lines]
+    yield f"Do you accept {review.plan} as it is now, sha256 {_digits(review.digest)}?"
+    if asking:
+        yield f"It grants what takes your consent to {', '.join(asking)}."
+    if given:
+        yield f"More than it grants would be given to {', '.join(given)}."
+    yield "All of that is listed above."
 
 
 def _accepting(review: PlanReview) -> str:
-    given = ", and give the modules what they would be given" if review.has_proposals else ""
-    return f"accept the plan{given}; remembered for the plan as it is now"
+    given = " and what would be given" if review.has_proposals else ""
+    return f"accept the plan{given}; remembered until the plan changes"
 
 
 def _declining(review: PlanReview) -> str:
-    refused = "; what takes your trust is refused" if review.needs_trust else ""
-    return f"go on with only what counts without that{refused}"
+    refused = "; what takes your consent is refused" if review.needs_trust else ""
+    return f"go on without that, this time{refused}"
 
 
 def _digits(digest: str) -> str:
     return digest.partition(":")[2][:_DIGITS] or digest[:_DIGITS]
-
-
-def _modules(count: int) -> str:
-    return "1 module" if count == 1 else f"{count} modules"

@@ -54,7 +54,7 @@ class _Plain:
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else None
         if isinstance(value, bytes | bytearray):
-            return base64.urlsafe_b64encode(value).decode("ascii")
+            return self._mask(base64.urlsafe_b64encode(value).decode("ascii"))
         if depth == 0:
             return self._repr(value)
         if isinstance(value, list | tuple):

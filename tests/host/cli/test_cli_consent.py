@@ -80,19 +80,19 @@ async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_the
         "    the plan grants  read .",
         "    once accepted    net api.example.com:443",
         "- provider-openai (provider) from git+https://example.com/provider",
-        "    without more it has no  network",
-        "                            OPENAI_API_KEY",
-        "    would be given          net api.openai.com:443",
-        "                            secret OPENAI_API_KEY, injected for api.openai.com",
+        "    goes without    network",
+        "                    OPENAI_API_KEY",
+        "    would be given  net api.openai.com:443",
+        "                    secret OPENAI_API_KEY, injected for api.openai.com",
         "╔══ Paddock asks, not a module",
-        "║ Do you trust the plan plan.yaml, sha256 0123456789ab?",
-        "║ 3 modules above, 1 granted by the plan what takes your trust, 1 to be given",
-        "║ more than the plan says",
+        "║ Do you accept plan.yaml as it is now, sha256 0123456789ab?",
+        "║ It grants what takes your consent to tool-bash.",
+        "║ More than it grants would be given to provider-openai.",
+        "║ All of that is listed above.",
         "╚══",
-        "  yes  accept the plan, and give the modules what they would be given;",
-        "    .. remembered for the plan as it is now",
-        "  no   go on with only what counts without that; what takes your trust is",
-        "    .. refused",
+        "  yes  accept the plan and what would be given; remembered until the plan",
+        "    .. changes",
+        "  no   go on without that, this time; what takes your consent is refused",
         "  stop start nothing",
         "type the word yes, no or stop, and Enter: stop",
         "",
@@ -147,6 +147,9 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
     assert "╔══ Paddock asks, not a module" in rows
     assert [row[:6].split()[0] for row in rows if row.startswith(("  yes", "  no", "  stop"))] == ["yes", "no", "stop"]
     assert sum(row.startswith("╚══") for row in rows) == 1
+    assert all(
+        row.startswith(("║ ", "  ", "type")) for row in rows[rows.index("╔══ Paddock asks, not a module") + 1 :][:-6]
+    )
 
 
 async def test_a_plan_that_takes_no_trust_and_gets_nothing_more_is_not_asked_about(person: Person) -> None:
@@ -160,5 +163,5 @@ async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_ask
     assert await consent.ask(_REVIEW) is Answer.AS_IT_IS
     lines = stream.getvalue().splitlines()
     assert "- provider-openai (provider) from git+https://example.com/provider" in lines
-    assert "    would be given          net api.openai.com:443" in lines
+    assert "    would be given  net api.openai.com:443" in lines
     assert lines[-1] == "nobody is at a terminal to be asked about this plan, so it is taken as it is"
