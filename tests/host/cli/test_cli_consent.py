@@ -147,9 +147,9 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
     assert "╔══ Paddock asks, not a module" in rows
     assert [row[:6].split()[0] for row in rows if row.startswith(("  yes", "  no", "  stop"))] == ["yes", "no", "stop"]
     assert sum(row.startswith("╚══") for row in rows) == 1
-    assert all(
-        row.startswith(("║ ", "  ", "type")) for row in rows[rows.index("╔══ Paddock asks, not a module") + 1 :][:-6]
-    )
+    (end,) = [number for number, row in enumerate(rows) if row.startswith("╚══")]
+    framed = rows[rows.index("╔══ Paddock asks, not a module") + 1 : end]
+    assert framed and all(row.startswith("║ ") for row in framed)
 
 
 async def test_a_plan_that_takes_no_trust_and_gets_nothing_more_is_not_asked_about(person: Person) -> None:
