@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -43,6 +44,7 @@ class Person:
         self.clock = Clock()
         self.seen = ""
         self._screen = TerminalScreen(columns, rows, wide_ambiguous=wide_ambiguous)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.set_blocking(self._master, False)
@@ -84,7 +86,7 @@ class Person:
     def _look(self) -> None:
         try:
             while data := os.read(self._master, 65536):
-                text = data.decode(errors="replace")
+                text = self._decoder.decode(data)
                 self.seen += text
                 self._screen.feed(text)
         except BlockingIOError:
