@@ -1,0 +1,205 @@
+"""Run a command of the operator's that prints a secret, such as `pass show x`, and return what it prints.
+
+The command is found and run in the operator's own environment, without a shell and without a terminal, in the home
+folder: nothing in the folder that a session works in decides what it does. It ends within a bounded time and leaves
+nothing of its process group behind. What it prints is in no error.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+MAX_BYTES: Final = 64 * 1024
+TIMEOUT_SECONDS: Final = 30.0
+
+_CHUNK_BYTES: Final = 8192
+_MAX_ERROR_BYTES: Final = 8192  # of stderr, the end of it; the last line is told
+_MAX_TOLD_CHARACTERS: Final = 200
+_DRAIN_SECONDS: Final = 1.0  # for what is in the pipes when the command has ended; something it left may hold them
+_REAP_SECONDS: Final = 2.0
+_SHORTEST_HIDDEN: Final = 4  # characters of a line of the output, which stderr may repeat
+
+
+class SecretCommandError(Exception):
+    """Raised when a command gave no secret; `problem` says why, in words that hold nothing of its output."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        self.problem = problem
+        self.hint = hint
+        super().__init__(problem)
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str:
+    """Return the file that a command's first word names: an absolute path, or a name to be looked up in PATH.
+
+    Raises:
+        SecretCommandError: There is none.
+    """
+    if os.path.isabs(name):
+        if os.path.isfile(name) and os.access(name, os.X_OK):
+            return name
+        raise SecretCommandError(f"`{name}` is no program", "name one that is there and can be executed")
+    if "/" in name:
+        raise SecretCommandError(
+            f"`{name}` is a relative path", "write an absolute path, or a name to be found in PATH"
+        )
+    # A relative folder in PATH is one of the folder we happen to be in, which may be somebody else's project.
+    folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+    found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+    if found is None:
+        raise SecretCommandError(
+            f"there is no program `{name}` in {', '.join(f'`{folder}`' for folder in folders) or 'PATH'}",
+            "install it, or write its absolute path",
+        )
+    return found
+
+
+def run_secret_command(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    *,
+    stop: int | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> bytes:
+    """Return what a command prints; it is ended when the descriptor `stop` becomes readable. Blocks: run in a thread.
+
+    Raises:
+        SecretCommandError: It could not be run, failed, or took too long, or printed too much.
+    """
+    program = find_program(argv[0], environ)
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the operator's own command, from a file that only they can write
+            [*argv],
+            executable=program,
+            env=dict(environ),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # a group to end as a whole, and no terminal to ask on behind our back
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SecretCommandError(f"`{argv[0]}` cannot be run: {reason.lower()}") from None
+    try:
+        output = _Output.of(child, stop, time.monotonic() + timeout)
+    finally:
+        status = _end(child)
+    return output.result(argv[0], status, timeout)
+
+
+def _end(child: subprocess.Popen[bytes]) -> int:
+    """End what is left of a command, and return how it ended by itself, if it did."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)  # not reaped yet, so that the number is still its own
+    for pipe in (child.stdout, child.stderr):
+        assert pipe is not None
+        pipe.close()
+    try:
+        return child.wait(_REAP_SECONDS)
+    except subprocess.TimeoutExpired:  # one that runs as another user, as sudo does, cannot be killed by us
+        return -signal.SIGKILL
+
+
+@dataclass(slots=True)
+class _Output:
+    """What a command printed so far, and why we stopped listening."""
+
+    printed: bytearray = field(default_factory=bytearray, repr=False)
+    complaint: bytearray = field(default_factory=bytearray, repr=False)
+    has_ended: bool = False
+    is_stopped: bool = False
+
+    @classmethod
+    def of(cls, child: subprocess.Popen[bytes], stop: int | None, deadline: float) -> _Output:
+        output = cls()
+        assert child.stdout is not None and child.stderr is not None
+        pidfd = os.pidfd_open(child.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for pipe in (child.stdout, child.stderr):
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, selectors.EVENT_READ, pipe)
+                selector.register(pidfd, selectors.EVENT_READ)
+                if stop is not None:
+                    selector.register(stop, selectors.EVENT_READ)
+                output._listen(selector, child, pidfd, stop, deadline)
+        finally:
+            os.close(pidfd)
+        return output
+
+    def _listen(
+        self,
+        selector: selectors.BaseSelector,
+        child: subprocess.Popen[bytes],
+        pidfd: int,
+        stop: int | None,
+        deadline: float,
+    ) -> None:
+        pipes = 2
+        while (pipes or not self.has_ended) and len(self.printed) <= MAX_BYTES:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            for key, _ in selector.select(left):
+                if key.fd == stop:
+                    self.is_stopped = True
+                    return
+                if key.fd == pidfd:
+                    self.has_ended = True
+                    selector.unregister(pidfd)
+                    deadline = min(deadline, time.monotonic() + _DRAIN_SECONDS)
+                elif not self._take(key.data, is_complaint=key.data is child.stderr):
+                    selector.unregister(key.fileobj)
+                    pipes -= 1
+
+    def _take(self, pipe: IO[bytes], *, is_complaint: bool) -> bool:
+        """Read what is there; return whether there may be more."""
+        try:
+            chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        if is_complaint:
+            self.complaint += chunk
+            del self.complaint[:-_MAX_ERROR_BYTES]
+        else:
+            self.printed += chunk
+        return bool(chunk)
+
+    def result(self, name: str, status: int, timeout: float) -> bytes:
+        if self.is_stopped:
+            raise SecretCommandError(f"`{name}` was ended before it was done")
+        if len(self.printed) > MAX_BYTES:
+            raise SecretCommandError(
+                f"`{name}` prints more than {MAX_BYTES // 1024} KiB", "it is to print the secret alone"
+            )
+        if not self.has_ended:
+            raise SecretCommandError(
+                f"`{name}` had not ended after {timeout:g} s{self._last_line()}",
+                "it cannot ask anything, for it has no terminal: unlock what it needs first, and try again",
+            )
+        if status != 0:
+            how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+            raise SecretCommandError(f"`{name}` {how}{self._last_line()}", "run it by hand to see what is wrong")
+        return bytes(self.printed)
+
+    def _last_line(self) -> str:
+        """Return the last thing it complained of, without anything that it also printed."""
+        lines = self.complaint.decode("utf-8", "replace").strip().splitlines()
+        line = lines[-1].strip() if lines else ""
+        for printed in sorted(self.printed.decode("utf-8", "replace").split(), key=len, reverse=True):
+            if len(printed) >= _SHORTEST_HIDDEN:
+                line = line.replace(printed, "…")
+        shown = line if len(line) <= _MAX_TOLD_CHARACTERS else line[:_MAX_TOLD_CHARACTERS] + "…"
+        return f": {shown}" if shown else ""
