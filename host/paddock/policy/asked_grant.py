@@ -26,7 +26,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class AskedGrant:
-    """One grant: `path` is its place in the plan, and `given` what gives it where the plan does not."""
+    """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything."""
 
     family: str
     value: str | SecretGrant
@@ -48,17 +48,20 @@ class AskedGrant:
 
 
 def grants_asked(entry: ModuleEntry, given: Iterable[Given]) -> Iterator[AskedGrant]:
-    """Yield all that a module would be granted: what its entry says, in its order, and then what was given."""
-    written = grants_of(entry.permissions)
-    place = path_text(entry.path, "permissions")
-    for family in FAMILIES:
-        for index, value in enumerate(getattr(written, family)):
-            is_preset = entry.permissions.preset is not None
-            yield AskedGrant(family, value, place if is_preset else path_text(entry.path, "permissions", family, index))
+    """Yield all that a module would be granted: what its entry says, in its order, and then what was given besides."""
+    by_operator: dict[tuple[str, str | SecretGrant], Rule] = {}
     for one in given:
         for family in FAMILIES:
             for value in getattr(grants_of(one.permissions), family):
-                yield AskedGrant(family, value, given=one.rule)
+                by_operator.setdefault((family, value), one.rule)
+    written = grants_of(entry.permissions)
+    is_preset = entry.permissions.preset is not None
+    for family in FAMILIES:
+        for index, value in enumerate(getattr(written, family)):
+            path = path_text(entry.path, "permissions", *(() if is_preset else (family, index)))
+            yield AskedGrant(family, value, path, by_operator.pop((family, value), None))
+    for (family, value), rule in by_operator.items():
+        yield AskedGrant(family, value, given=rule)
 
 
 def union_of(entry: ModuleEntry, given: Iterable[Given]) -> Permissions:
