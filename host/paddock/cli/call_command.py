@@ -27,6 +27,7 @@ from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
 from .confinement_notes import tell_confinements
+from .denial_notes import tell_denials
 from .display import ScreenDisplay
 from .interruption import Interruption
 from .json_output import Mask, plain, print_json
@@ -116,6 +117,8 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
         screen.text(failure.text(outcome.error))
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
+    if not result.success:  # the host has seen to it that these are its own
+        tell_denials(screen, (result.error or {}).get("denials") or ())
     if as_json:
         print_json(result, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:
