@@ -126,8 +126,8 @@ def plan(tmp_path: Path, write_module: WriteModule) -> Callable[..., str]:
     return write
 
 
-def _run(plan: str, tmp_path: Path, columns: int = 80, rows: int = 24) -> Seen:
-    return Seen(columns, rows, "run", plan, "go", "-C", str(tmp_path), "--trust-plan")
+def _run(plan: str, tmp_path: Path, columns: int = 80, rows: int = 24, *options: str) -> Seen:
+    return Seen(columns, rows, "run", plan, "go", "-C", str(tmp_path), "--trust-plan", *options)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,14 @@ def test_what_a_module_prints_while_a_question_stands_is_shown_once_it_is_answer
     noise = [number for number, row in enumerate(rows) if row.startswith("hooks-asking | [approved] noise")]
     assert len(noise) == 20 and min(noise) == answered + 1
     assert rows[answered - len(asked) + 1 : answered] == asked[:-1]
+
+
+def test_whoever_wants_json_is_asked_all_the_same(plan: Callable[..., str], tmp_path: Path) -> None:
+    with _run(plan(), tmp_path, 80, 24, "--json") as terminal:
+        terminal.until(_ASKED)
+        terminal.type("2\n")
+        terminal.until('"response": "It said: Denied')
+        assert terminal.exit_code() == 0
 
 
 def test_a_question_on_no_terminal_is_answered_by_its_default_and_its_text_stays_on_one_line(
