@@ -6,9 +6,14 @@ import errno
 
 import pytest
 
-from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LevelFailure, render
-from paddock.policy import choose_level, guarantees_missing
-from paddock.policy.levels import Floor
+from paddock.errors import (
+    IsolationRefusedError,
+    IsolationUnavailableError,
+    LevelFailure,
+    PolicyRefusedError,
+    render,
+)
+from paddock.policy import Floor, Place, Rule, choose_level, guarantees_missing
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from .entries import entry
@@ -126,3 +131,33 @@ def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
         choose_level(entry(path=""), reachable={"landlock"}, failures=FAILURES, trusted=False)
     shown = render(caught.value)
     assert "`--isolation landlock` accepts" in shown and "--trust-plan" not in shown
+
+
+MINIMUM = Floor.at("bwrap", Rule(Place("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"), [("landlock", None), (None, "landlock"), (None, "none"), ("none", "none")]
+)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_floor_that_a_policy_set_is_lowered_by_nobody(
+    wanted: str | None, named: IsolationLevel | None, trusted: bool
+) -> None:
+    one = entry(isolation=wanted)
+    reachable: set[IsolationLevel] = {"ns", "landlock", "none"}
+    assert choose_level(one, reachable=reachable, failures={}, trusted=True, named=named) != "ns"
+    with pytest.raises(PolicyRefusedError) as caught:
+        choose_level(one, reachable=reachable, failures={}, trusted=trusted, named=named, floor=MINIMUM)
+    assert "by /etc/paddock/policy.toml:3: minimum_isolation = bwrap" in render(caught.value)
+
+
+def test_where_only_less_than_a_policys_minimum_is_there_nobody_is_told_to_accept_it() -> None:
+    with pytest.raises(IsolationUnavailableError) as caught:
+        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=True, floor=MINIMUM)
+    shown = render(caught.value)
+    assert "the minimum is set by /etc/paddock/policy.toml:3" in shown and "accepts" not in shown
+
+
+def test_a_floor_that_a_policy_lowered_is_chosen_without_leave() -> None:
+    floor = Floor.at("landlock", Rule(Place("policy.toml", 1), "minimum_isolation = landlock"))
+    assert choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, floor=floor) == "landlock"
