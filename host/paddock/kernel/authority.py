@@ -8,10 +8,14 @@ with what it is lent, and whether it may have hook results acted on. An entry's 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Literal
+
+from pydantic import ValidationError
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.policy.explanation import grant_line
 from paddock_sdk.contract import events
 
 _EMITS: Final[dict[str, tuple[str, ...]]] = {
@@ -24,7 +28,7 @@ _EMITS: Final[dict[str, tuple[str, ...]]] = {
 _LENT: Final = {("context", "providers"): ("get_info",)}
 """Of what one kind is lent of another, the members it may call, where that is less than all."""
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
-_HOST_NAMES: Final = ("session.", "host.")
+HOST_NAMES: Final = ("session.", "host.")
 # Listeners of the session itself: it hands them its coordinator.
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 
@@ -54,6 +58,18 @@ class Authority:
             grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in granted
         )
 
+    def grant_for(self, family: Literal["call", "emit", "hooks"], name: str) -> str:
+        """Return the line of a plan that adds this to the module's grants; none if a plan cannot say it."""
+        try:
+            Permissions.model_validate({family: (name,)})
+        except ValidationError:
+            return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
+        return grant_line(self._entry.permissions, family, name)
+
+    def is_own_making(self, event: str) -> bool:
+        """Whether `event` is none of the contract's."""
+        return event not in _CONTRACT_EVENTS
+
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
         return (self._entry.kind, point) not in _LENT or member in _LENT[(self._entry.kind, point)]
@@ -66,7 +82,7 @@ class Authority:
         """
         if self._entry.kind != "hook" and not _matches(event, self._entry.permissions.hooks):
             raise CallRefusedError(
-                Denial("register a handler for", event, self._name, grant=f'permissions: {{hooks: ["{event}"]}}')
+                Denial("register a handler for", event, self._name, grant=self.grant_for("hooks", event))
             )
 
     def check_capability(self, name: str) -> None:
@@ -75,7 +91,7 @@ class Authority:
         Raises:
             CallRefusedError: no grant allows it.
         """
-        is_the_hosts = name.startswith(_HOST_NAMES) and self._entry.kind != "orchestrator"
+        is_the_hosts = name.startswith(HOST_NAMES) and self._entry.kind != "orchestrator"
         if is_the_hosts or name in _APPLICATION_NAMES:
             raise CallRefusedError(Denial("register the capability", name, self._name))
 

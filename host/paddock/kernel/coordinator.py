@@ -138,6 +138,10 @@ class HostedCoordinator(ModuleCoordinator):
                 _headed(self._values, name, self._values.encode(None)),
             )
 
+    def is_the_applications(self, name: str) -> bool:
+        """Whether a capability of that name is offered, and not by a module."""
+        return name in self._capabilities and not isinstance(self._capabilities[name], Encoded)
+
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
         value = super().get_capability(name)

@@ -17,15 +17,20 @@ from typing import Any, Final
 
 import anyio
 
+from paddock.audit import AuditLog
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
 from paddock.kernel.allowance import Allowance
+from paddock.kernel.attempts import Attempts
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.denials import Denials
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.output_budget import OutputBudget
+from paddock.kernel.rates import Rates
 from paddock.kernel.registrations import Registrations
 from paddock.plan.models import ModuleEntry
 from paddock.plan.units import size_text
+from paddock.policy.attempt import Explainer
 from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.module_process import ModuleProcess
@@ -52,7 +57,6 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-_DENIALS_KEPT: Final = 100
 
 _log = logging.getLogger(__name__)
 
@@ -82,13 +86,17 @@ class HostedModule:
         self.resolution = resolution
         self.supervisor = supervisor
         self.authority = Authority(entry)
-        self.denials: list[Denial] = []
+        self.audit = AuditLog.silent()
         self.allowance = Allowance()
+        self.rates = Rates()
+        self.open_approvals = 0
+        self.attempts = Attempts(self._note, router.spawn, self.rates.attempts)
         self.limits = limits
         self.wants_session_ready = False
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
+        self._denials = Denials()
         self._router = router
         self._mirrors = mirrors
         self._config = config
@@ -126,6 +134,15 @@ class HostedModule:
     def level(self) -> str:
         """How the module's process is shut in."""
         return self._level
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """What explains to people which of the module's attempts were refused, and why; nothing does by default."""
+        return self.attempts.explainer
+
+    @explainer.setter
+    def explainer(self, explainer: Explainer | None) -> None:
+        self.attempts.explainer = explainer
 
     # -- lives -----------------------------------------------------------------------------
 
@@ -455,18 +472,34 @@ class HostedModule:
         if handle is not None:
             self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
 
+    # -- what it was refused ---------------------------------------------------------------
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        """What the module was refused so far, each thing once."""
+        return self._denials.all
+
+    def denials_since(self, when: float) -> tuple[Denial, ...]:
+        """Return what it was refused at or after `when`, in the loop's time."""
+        return self._denials.since(when)
+
     def deny(self, denial: Denial) -> None:
         """Note an act that was refused."""
-        _log.warning(
-            "%s `%s` may not %s `%s`; to allow it: %s",
-            self.kind,
-            self.name,
-            denial.operation,
-            denial.target,
-            denial.grant or "there is no grant for it",
-        )
-        if len(self.denials) < _DENIALS_KEPT:
-            self.denials.append(denial)
+        self._note(denial)
+
+    def _note(self, denial: Denial, is_urgent: bool = True) -> None:
+        noted = self._denials.note(denial, self._router.now())
+        if noted is None or not _is_round(noted.times):
+            return
+        self.audit.record("denial", module=self.name, **noted.as_dict())
+        if noted.times == 1:
+            what = f"{noted.describe()}; to allow it: {noted.grant or 'there is no grant for it'}"
+            _log.log(logging.WARNING if is_urgent else logging.INFO, "%s %s", self.kind, what)
+
+
+def _is_round(times: int) -> bool:
+    """Whether this is one of 1, 10, 100 and so on: how often is said in full, each time is not."""
+    return set(str(times)[1:]) <= {"0"} and str(times)[0] == "1"
 
 
 def _import_hint(error: BaseException, package_dir: Path) -> str:

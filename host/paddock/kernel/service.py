@@ -9,20 +9,26 @@ on it when the answer comes.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
+from paddock.policy.attempt import Attempt
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
+from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
@@ -41,6 +47,12 @@ _MAX_CHANGES: Final = 4096  # of session_state in one frame
 _MAX_NAME: Final = 200  # characters of an event, capability, channel or attribute
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
+_GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
+_EMITTER: Final = "emitter"  # the field that says whose event it is, of those that anybody may emit
+_MAX_ATTEMPTS: Final = 64  # in one message
+_MAX_TARGET: Final = 4096  # characters of a path
+_MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
+_MAX_OPEN_APPROVALS: Final = 32  # of one module; a person reads one at a time
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +87,7 @@ class HostService:
             HostMethod.REGISTER_CLEANUP: self._register_cleanup,
             HostMethod.REQUEST_CANCEL: self._request_cancel,
             HostMethod.ON_CANCEL: self._on_cancel,
+            HostMethod.EXPLAIN: self._explain,
         }
         self._in_time: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
             HostMethod.EMIT_AND_COLLECT: self._emit_and_collect,
@@ -91,6 +104,7 @@ class HostService:
             HostMethod.SHOW_MESSAGE: self._show_message,
             HostMethod.DESCRIBE: self._describe,
             HostMethod.RESET_TURN: self._reset_turn,
+            HostMethod.ATTEMPTED: self._attempted,
         }
 
     # -- the router's side -----------------------------------------------------------------
@@ -99,7 +113,13 @@ class HostService:
         """Answer a worker's request of the host, now or as a task."""
         module = self._module_of(call.peer)
         if method == HostMethod.EMIT:
-            self._router.serve(call, self._emit(module, *self._event(message)))
+            event, payload = self._event(message)
+            instead = self._instead_of_hearing(module, event)
+            if instead is None:
+                self._router.serve(call, self._emit(module, event, payload))
+            else:
+                data = payload.data() if payload.is_mapping else {}
+                self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
         elif method == HostMethod.REGISTER_CAPABILITY:
             self._answer_at_once(call, partial(self._register_capability, module, *self._headed(message)))
         elif method in self._at_once:
@@ -120,7 +140,10 @@ class HostService:
         if method == HostMethod.SET_ATTRIBUTE:
             self._set_attribute(module, *self._headed(message))
         elif method in self._notices:
-            self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
+            try:
+                self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
+            except CallRefusedError as exc:
+                module.deny(exc.denial)
         else:
             raise RemoteProtocolError(f"a notification of host method {method}, which there is not")
 
@@ -128,10 +151,13 @@ class HostService:
         """Note that a worker may not call what it was shown; return what it is told."""
         if handle.mounted is not None:
             point, name = handle.mounted
-            denial = Denial("call", _reached(point, name), peer.name, grant=_call_grant(point, name))
+            reached = _reached(point, name)
+            grant = self._module_of(peer).authority.grant_for("call", reached if point == "tools" else point)
+            denial = Denial("call", reached, peer.name, grant=grant)
         else:
             whose = f"module {handle.owner.name}" if isinstance(handle, Handle) else "the application"
-            denial = Denial("call", f"an object of {whose} that it was not handed for the purpose", peer.name)
+            reason = "it was only shown, or lent for a call that has ended"
+            denial = Denial("call", f"an object of {whose}", peer.name, reason=reason)
         self._module_of(peer).deny(denial)
         return CallRefusedError(denial)
 
@@ -169,18 +195,33 @@ class HostService:
                     raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
         raise _malformed("an event")
 
-    async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
+    def _instead_of_hearing(self, module: HostedModule, event: str) -> HookResult | None:
+        """Return what an event is answered with that nobody is to hear, None for any other."""
         if not module.authority.may_emit(event):
-            module.deny(Denial("emit", event, module.name, grant=f'permissions: {{emit: ["{event}"]}}'))
-            return self._values.encode(HookResult(action="continue", data=payload.data() if payload.is_mapping else {}))
+            module.deny(Denial("emit", event, module.name, grant=module.authority.grant_for("emit", event)))
+            return HookResult(action="continue")
+        is_gate = event in _GATES
+        budget = module.rates.gates if is_gate else module.rates.events
+        if budget.admits(self._router.now()):
+            return None
+        reason = f"more than {budget.describe()}"
+        if budget.begins_flood:
+            module.deny(Denial("emit", "gates" if is_gate else "events", module.name, reason=reason))
+        # Whoever guards a gate has not been asked, so it stays shut.
+        return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
+
+    async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
+        if payload.is_mapping and module.authority.is_own_making(event):
+            payload = payload.with_field(_EMITTER, module.name)
         return self._values.encode(await self._coordinator.hooks.emit_payload(event, payload))
 
     async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as event, data, float() as timeout] if 0 <= timeout <= _LONGEST_WAIT:
-                if not module.authority.may_emit(event):
-                    module.deny(Denial("emit", event, module.name, grant=f'permissions: {{emit: ["{event}"]}}'))
+                if self._instead_of_hearing(module, event) is not None:
                     return []
+                if isinstance(data, dict) and module.authority.is_own_making(event):
+                    data = {**data, _EMITTER: module.name}
                 return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
         raise _malformed("an event")
 
@@ -271,6 +312,10 @@ class HostService:
 
     def _register_capability(self, module: HostedModule, name: str, value: Encoded) -> None:
         module.authority.check_capability(name)
+        if name.startswith(HOST_NAMES) and self._coordinator.is_the_applications(name):
+            raise CallRefusedError(
+                Denial("replace the capability", name, module.name, reason="it is the session's own")
+            )
         module.allowance.spend(("capability", name), len(value.body))
         self._values.decode(value)  # said at once if it is none: later it would be every other module's trouble
         module.offer(self._coordinator, name, value)
@@ -340,7 +385,16 @@ class HostService:
                 0 <= result.approval_timeout <= _LONGEST_WAIT and len(result.approval_options or ()) <= _MAX_OPTIONS
             ):
                 module.authority.check_hook_results()
-                return await self._coordinator.process_hook_result(result, event, hook_name)
+                if result.user_message and result.action != "ask_user" and not self._may_show(module):
+                    result = result.model_copy(update={"user_message": None})
+                if result.action != "ask_user":
+                    return await self._coordinator.process_hook_result(result, event, hook_name)
+                denial = self._one_approval_too_many(module)
+                if denial is not None:
+                    module.deny(denial)
+                    return HookResult(action="deny", reason=denial.describe())
+                with _open_approval(module):
+                    return await self._coordinator.process_hook_result(result, event, hook_name)
         raise _malformed("a hook's result")
 
     async def _request_approval(self, module: HostedModule, args: Any) -> object:
@@ -351,13 +405,36 @@ class HostService:
                 system = self._coordinator.approval_system
                 if system is None:
                     raise RuntimeError("no approval system is available in this session")
+                denial = self._one_approval_too_many(module)
+                if denial is not None:
+                    raise CallRefusedError(denial)
                 asked = f"{module.kind} {module.name} asks: {prompt}"
-                return await system.request_approval(asked, [str(option) for option in options], timeout, default)
+                with _open_approval(module):
+                    return await system.request_approval(asked, [str(option) for option in options], timeout, default)
         raise _malformed("a request for approval")
+
+    def _one_approval_too_many(self, module: HostedModule) -> Denial | None:
+        """Return the refusal of one more approval, None if a module may ask for it."""
+        budget = module.rates.approvals
+        if budget.admits(self._router.now()) and module.open_approvals < _MAX_OPEN_APPROVALS:
+            return None
+        reason = f"more than {budget.describe()}, or {_MAX_OPEN_APPROVALS} that wait for an answer"
+        return Denial("ask for", "approvals", module.name, reason=reason)
+
+    def _may_show(self, module: HostedModule) -> bool:
+        """Whether a module may show one more message; if it may not, that is noted once."""
+        budget = module.rates.messages
+        if budget.admits(self._router.now()):
+            return True
+        if budget.begins_flood:
+            module.deny(Denial("show", "messages", module.name, reason=f"more than {budget.describe()}"))
+        return False
 
     def _show_message(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as message, "info" | "warning" | "error" as level, str() as source]:
+                if not self._may_show(module):
+                    return
                 display = self._coordinator.display_system
                 if display is None:
                     _log.info("%s: %s", module.name, message)
@@ -407,17 +484,74 @@ class HostService:
         raise _malformed("the end of a tool")
 
     def _reset_turn(self, module: HostedModule, args: Any) -> None:
+        module.authority.check_hook_results()
         self._coordinator.reset_turn()
+
+    # -- what was refused ------------------------------------------------------------------
+
+    def _explain(self, module: HostedModule, args: Any) -> object:
+        match args:
+            case [list() as attempts, float() as seconds] if 0 <= seconds <= _LONGEST_WAIT:
+                read = _read_attempts(attempts)
+                now = self._router.now()
+                # Before anything is looked at, and of what was found out by looking nothing.
+                noted = [_for_the_module(denial) for denial in module.denials_since(now - seconds)]
+                told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
+                module.attempts.weigh(read, has_failed=True, now=now)
+                return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
+        raise _malformed("a question about what was refused")
+
+    def _attempted(self, module: HostedModule, args: Any) -> None:
+        if not isinstance(args, list):
+            raise _malformed("an account of attempts")
+        module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._router.now())
+
+
+@contextmanager
+def _open_approval(module: HostedModule) -> Iterator[None]:
+    """Count an approval as long as it waits for its answer."""
+    module.open_approvals += 1
+    try:
+        yield
+    finally:
+        module.open_approvals -= 1
 
 
 def _reached(point: str, name: str | None) -> str:
     return point if name is None else f"{point}:{name}"
 
 
-def _call_grant(point: str, name: str | None) -> str:
-    if point not in ("tools", "providers", "context", "spawn"):
-        return ""
-    return f'permissions: {{call: ["{_reached(point, name) if point == "tools" else point}"]}}'
+def _read_attempts(written: list[Any]) -> list[Attempt]:
+    """Return a worker's account of what its module reached for.
+
+    Raises:
+        RemoteProtocolError: it is none.
+    """
+    if len(written) > _MAX_ATTEMPTS:
+        raise _malformed("an account of attempts")
+    read = []
+    for one in written:
+        match one:
+            case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
+                read.append(Attempt(kind, target))
+            case _:
+                raise _malformed("an account of attempts")
+    return read
+
+
+def _for_the_module(denial: Denial) -> Denial | None:
+    """Return what the module whose act it was may hear of a denial: nothing that was found out outside its grants."""
+    match denial.layer:
+        case "router" | "policy":
+            return denial
+        case "egress":
+            grant = denial.grant if json.dumps(denial.target, ensure_ascii=False) in denial.grant else ""
+            return replace(denial, grant=grant, reason="")
+    return None
+
+
+def _each_once(denials: list[Denial]) -> list[Denial]:
+    return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]
 
 
 def _is_change(change: object) -> bool:

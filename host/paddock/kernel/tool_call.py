@@ -37,6 +37,7 @@ from paddock_sources.manifest import ModuleManifest
 from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
 
+_WEIGHING_SECONDS: Final = 2.0  # for what a failed call was refused to be found out; it takes milliseconds
 _CLEANUP_SECONDS: Final = 15.0  # for the module's cleanup functions, each of which is bounded by itself
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _NAMELESS: Final = "tool"  # the id of a module in a folder whose name can be none
@@ -148,13 +149,15 @@ class ToolCall:
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
         coordinator = self._coordinator(hosting)
+        began = hosting.router.now()
         try:
             module = await hosting.start(entry, resolution)
             await _announce_readiness(module)
+            began = hosting.router.now()
             result = await self._call(hosting, module)
-            return ToolCallOutcome(result, module.level, tuple(module.reports))
+            return ToolCallOutcome(await _with_denials(result, module, began), module.level, tuple(module.reports))
         except PaddockError as error:
-            return await _failure(hosting, error)
+            return await _failure(hosting, error, began)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
                 await coordinator.cleanup()
@@ -218,7 +221,23 @@ async def _announce_readiness(module: HostedModule) -> None:
             _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
 
 
-async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
+async def _with_denials(result: ToolResult, module: HostedModule, began: float) -> ToolResult:
+    """Return a failed result with what the module was refused since `began`, as people may know it.
+
+    What the result says of that by itself is the module's word, which may ask people to grant anything.
+    """
+    if result.success:
+        return result
+    with anyio.move_on_after(_WEIGHING_SECONDS):
+        await module.attempts.settled()
+    error = {name: value for name, value in (result.error or {}).items() if name != "denials"}
+    denials = [denial.as_dict() for denial in module.denials_since(began)]
+    if denials:
+        error["denials"] = denials
+    return result.model_copy(update={"error": error or None})
+
+
+async def _failure(hosting: Hosting, error: PaddockError, began: float) -> ToolCallOutcome:
     """Return the outcome for a module that could not be started, has no such tool, or died."""
     module = next(iter(hosting.modules.all), None)
     if module is None:
@@ -226,7 +245,8 @@ async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
     if isinstance(error, (ModuleLoadError, LaunchError)):
         await module.stop()  # its report is there once its process is gone
     reports = tuple(module.reports)
-    return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
+    result = await _with_denials(failed_result(error, reports[-1] if reports else None), module, began)
+    return ToolCallOutcome(result, module.level, reports, error)
 
 
 def _raised(error: Exception) -> ToolResult:

@@ -468,6 +468,10 @@ class Router:
         members = routed.handle.description(self.values.codec).members
         return members[routed.method].name if routed.method < len(members) else f"member {routed.method}"
 
+    def now(self) -> float:
+        """Return the time, as deadlines and budgets have it."""
+        return self._loop.time()
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` beside everything else, until the session ends; it must not raise."""
         self._task(work)

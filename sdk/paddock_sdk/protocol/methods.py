@@ -38,6 +38,8 @@ class HostMethod(IntEnum):
     SHOW_MESSAGE = 24  # [message, level, source] (notification)
     DESCRIBE = 25  # [object id, description] (notification): the object's data changed
     RESET_TURN = 26  # [] (notification)
+    EXPLAIN = 27  # [[[kind, target]…], seconds] -> [denial]: what a failed call reached for in vain, in that time
+    ATTEMPTED = 28  # [[kind, target]…] (notification): what the module reached for in vain, otherwise
 
 
 class WorkerMethod(IntEnum):

@@ -2,7 +2,8 @@
 
 Coroutines run as tasks of the module's loop, plain functions in place, generators item by item
 as their reader has room. Whatever a module raises becomes a failure of that one request; a tool
-that raises, or returns what is no result, has failed and says so in a `ToolResult`.
+that raises, or returns what is no result, has failed and says so in a `ToolResult`. What a tool
+that failed was refused meanwhile goes into its result; of other code the host is told in passing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import contextvars
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -20,10 +22,13 @@ from paddock_sdk.kernel.loading import safe_exception_str
 from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.attempts import Attempts
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.objects import Exported, ObjectTable
 
 _MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get to read
+
+_TELLING_SECONDS: Final = 0.2  # from the end of a call to what is told of it, so that many calls are told of at once
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +38,17 @@ Runtime = Callable[[int, Any], Awaitable[Any]]
 class Dispatcher:
     """Serve the requests that arrive on one driver."""
 
-    def __init__(self, driver: Driver, objects: ObjectTable, coordinator: ModuleCoordinator, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        objects: ObjectTable,
+        coordinator: ModuleCoordinator,
+        runtime: Runtime,
+        attempts: Attempts,
+    ) -> None:
         self._driver = driver
+        self._attempts = attempts
+        self._is_telling = False
         self._coordinator = coordinator
         self._objects = objects
         self._runtime = runtime
@@ -88,6 +102,7 @@ class Dispatcher:
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
+            self._tell_later()
 
     async def _run(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -98,14 +113,17 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
+            self.tell_attempts()
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
+            self._tell_later()
 
     async def _run_tool(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> None:
         serving.set(id)
+        mark, began = self._attempts.mark(), time.monotonic()
         try:
             try:
                 result = await _outcome(function(*args, **kwargs))
@@ -114,11 +132,15 @@ class Dispatcher:
             except BaseException as exc:  # as in _run
                 result = _failure(exc, f"the tool raised {type(exc).__name__}")
             self._say_changes(exported)
+            if _has_failed(result):
+                denials = await self._denials(mark, began)
+                result = _with_denials(result, denials) if denials else result
             self._reply_tool_result(id, result)
         except BaseException as exc:  # cancelled, or not even a failure could be told
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
+            self._tell_later()
 
     def _reply_tool_result(self, id: int, result: Any) -> None:
         try:
@@ -138,9 +160,11 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, None)
         except BaseException as exc:  # as in _run
+            self.tell_attempts()
             self._driver.fail(id, exc)
         finally:
             self._driver.disown(id)
+            self._tell_later()
 
     def _run_in_place(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -154,7 +178,35 @@ class Dispatcher:
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # as in _run
+            self.tell_attempts()
             self._driver.fail(id, exc)
+        self._tell_later()
+
+    # -- what module code was refused ------------------------------------------------------
+
+    async def _denials(self, mark: int, began: float) -> list[Any]:
+        """Ask the host what a call that has failed was refused; nothing at all that goes wrong here matters."""
+        try:
+            asked = [self._attempts.since(mark), time.monotonic() - began]
+            told = await self._driver.call(0, HostMethod.EXPLAIN, asked)
+        except Exception:
+            return []
+        return told if isinstance(told, list) else []
+
+    def tell_attempts(self) -> None:
+        """Tell the host what the module reached for in vain, if anything; never raises."""
+        self._is_telling = False
+        try:
+            news = self._attempts.news() if self._attempts.has_news else []
+            if news:
+                self._driver.notify(HostMethod.ATTEMPTED, news)
+        except Exception:
+            _log.debug("what the module reached for is not told", exc_info=True)
+
+    def _tell_later(self) -> None:
+        if not self._is_telling and self._attempts.has_news:
+            self._is_telling = True
+            asyncio.get_running_loop().call_later(_TELLING_SECONDS, self.tell_attempts)
 
     def _say_changes(self, exported: Exported) -> None:
         try:
@@ -179,6 +231,24 @@ def _as_result(returned: Any) -> Any:
         return returned
     # A class of the module's own, in the contract's shape.
     return _result(success=bool(returned.success), output=returned.output, error=getattr(returned, "error", None))
+
+
+def _has_failed(returned: Any) -> bool:
+    try:
+        return not returned.success
+    except Exception:  # it is no result at all, which is said where it is sent
+        return False
+
+
+def _with_denials(result: Any, denials: list[Any]) -> Any:
+    """Return a failed result that says as well what was refused; one that takes no more facts stays as it is."""
+    try:
+        error = result.error
+        if error is None or isinstance(error, dict):
+            result.error = {**(error or {}), "denials": denials}
+    except Exception:
+        _log.debug("a result does not take what was refused", exc_info=True)
+    return result
 
 
 def _failure(error: BaseException, what: str = "") -> Any:

@@ -16,6 +16,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sdk.worker.attempts import Attempts
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
@@ -53,7 +54,8 @@ class Worker:
         reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
         self._coordinator.observer = reporter
         self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
-        self._dispatcher = Dispatcher(self._driver, self._objects, self._coordinator, self._call)
+        self._attempts = Attempts()
+        self._dispatcher = Dispatcher(self._driver, self._objects, self._coordinator, self._call, self._attempts)
         self._ready: SessionReady | None = None
         self._driver.before_send = self._mirror.tell_changes
         self.on_request = self._dispatcher.on_request
@@ -88,10 +90,12 @@ class Worker:
                 "attribute": str() as attribute,
                 "config": dict() as config,
             }:
+                self._attempts.install([import_root])
                 outcome = await mount_module(self._coordinator, import_root, package, attribute, config)
                 if isinstance(outcome, Mounted):
                     self._ready = outcome.on_session_ready
                     return {"mounted": True, "on_session_ready": self._ready is not None}
+                self._dispatcher.tell_attempts()
                 return {"mounted": False, "stage": outcome.stage, "error": outcome.error}
             case WorkerMethod.SESSION_READY, _ if self._ready is not None:
                 return await self._ready(self._coordinator)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from paddock.rpc.budget import Budget
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.methods import HostMethod
 
+from ..rpc.scripted_worker import until
 from .conftest import Hosted
 
 # -- events ------------------------------------------------------------------------------------
@@ -48,9 +51,9 @@ async def test_an_event_outside_a_kinds_authority_reaches_nobody_is_noted_and_an
     assert (result.action, result.data) == ("continue", {"tool_name": "bash"})
     assert await tool_worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["tool:pre", {}, 1.0]) == []
     assert heard == []
-    assert [(denial.operation, denial.target, denial.grant) for denial in module.denials] == [
-        ("emit", "tool:pre", 'permissions: {emit: ["tool:pre"]}')
-    ] * 2
+    assert [(denial.operation, denial.target, denial.grant, denial.times) for denial in module.denials] == [
+        ("emit", "tool:pre", 'permissions: {emit: ["tool:pre"]}', 2)
+    ]
 
 
 async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
@@ -59,12 +62,126 @@ async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
     assert await asker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"number": 1}, 1.0]) == [{"number": 2}]
 
 
-async def test_many_denials_are_noted_and_no_more_than_a_person_would_read(hosted: Hosted) -> None:
+@pytest.mark.parametrize("kind", ["tool", "orchestrator"])
+async def test_an_event_of_a_modules_own_making_says_whose_it_is_whatever_the_module_says(
+    kind: str, hosted: Hosted
+) -> None:
+    heard: list[Any] = []
+    for event in ("news", "tool:pre"):
+        hosted.coordinator.hooks.register(event, lambda event, data: heard.append((event, data.get("emitter"))))
+    hosted.coordinator.hooks.register("count", lambda event, data: HookResult(data=data))
+    _, worker = await hosted.start(kind, f"{kind}-x")
+    await worker.ask(0, HostMethod.EMIT, ["news", {"emitter": "somebody else"}])
+    await worker.ask(0, HostMethod.EMIT, ["news", ["no", "mapping"]])
+    await worker.ask(0, HostMethod.EMIT, ["tool:pre", {}])
+    collected = await worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"emitter": 1}, 1.0])
+    assert heard[0] == ("news", f"{kind}-x")
+    assert ("tool:pre", f"{kind}-x") not in heard
+    assert collected[0]["emitter"] == f"{kind}-x"
+
+
+async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
+    hosted: Hosted, caplog: pytest.LogCaptureFixture
+) -> None:
     module, forger = await hosted.start("tool", "tool-forger")
     for _ in range(150):
         forger.request(0, HostMethod.EMIT, ["tool:pre", {}])
     await forger.round_trip()
-    assert len(module.denials) == 100
+    assert [denial.times for denial in module.denials] == [150]
+    assert len([record for record in caplog.records if "tool:pre" in record.getMessage()]) == 1
+
+
+# -- floods ------------------------------------------------------------------------------------
+
+
+def _nearly_spent(budget: Budget) -> None:
+    """Leave room for two, and for none that comes later."""
+    budget.at_once, budget.per_second, budget._tokens = 2.0, 0.0, 2.0
+
+
+async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_and_noted_once(hosted: Hosted) -> None:
+    heard: list[str] = []
+    hosted.coordinator.hooks.register("news", lambda event, data: heard.append(event))
+    module, worker = await hosted.start("orchestrator", "loop-x")
+    _nearly_spent(module.rates.events)
+    for _ in range(20):
+        result = await worker.ask(0, HostMethod.EMIT, ["news", {"number": 1}])
+        assert result.action == "continue"
+    assert (result.data, heard) == ({"number": 1}, ["news"] * 2)
+    assert await worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["news", {}, 1.0]) == []
+    (denial,) = module.denials
+    assert (denial.operation, denial.target, denial.times) == ("emit", "events", 1)
+    assert "at once" in denial.reason
+
+
+async def test_a_flood_of_other_events_leaves_gates_open_and_one_of_gates_shuts_them(hosted: Hosted) -> None:
+    asked: list[str] = []
+    hosted.coordinator.hooks.register("tool:pre", lambda event, data: asked.append(event))
+    module, worker = await hosted.start("orchestrator", "loop-x")
+    for budget in (module.rates.events, module.rates.gates):
+        _nearly_spent(budget)
+    hosted.coordinator.hooks.register("news", lambda event, data: None)
+    for _ in range(5):
+        await worker.ask(0, HostMethod.EMIT, ["news", {}])
+    answers = [(await worker.ask(0, HostMethod.EMIT, ["tool:pre", {}])).action for _ in range(4)]
+    assert answers == ["continue", "continue", "deny", "deny"]
+    assert len(asked) == 2
+    assert {denial.target for denial in module.denials} == {"events", "gates"}
+
+
+async def test_a_flood_of_messages_is_dropped_whichever_way_they_come(hosted: Hosted) -> None:
+    shown: list[str] = []
+    hosted.coordinator.display_system = SimpleNamespace(show_message=lambda text, level, source: shown.append(text))
+    module, worker = await hosted.start("hook", "hooks-loud")
+    _nearly_spent(module.rates.messages)
+    for number in range(3):
+        worker.notify(HostMethod.SHOW_MESSAGE, [f"message {number}", "info", "hook"])
+    await worker.round_trip()
+    result = HookResult(action="continue", user_message="one more")
+    await worker.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "news", "loud"])
+    assert shown == ["message 0", "message 1"]
+    assert [denial.target for denial in module.denials] == ["messages"]
+
+
+async def test_a_flood_of_questions_is_refused_and_allows_nothing(hosted: Hosted) -> None:
+    asked: list[str] = []
+
+    async def allow(prompt: str, options: list[str], timeout: float, default: str) -> str:
+        asked.append(prompt)
+        return "Allow"
+
+    hosted.coordinator.approval_system = SimpleNamespace(request_approval=allow)
+    module, worker = await hosted.start("hook", "hooks-asking")
+    _nearly_spent(module.rates.approvals)
+    question = HookResult(action="ask_user", approval_prompt="Go on?", approval_default="allow")
+    for _ in range(2):
+        answer = await worker.ask(0, HostMethod.PROCESS_HOOK_RESULT, [question, "tool:pre", "asking"])
+        assert answer.action == "continue"
+    answer = await worker.ask(0, HostMethod.PROCESS_HOOK_RESULT, [question, "tool:pre", "asking"])
+    assert answer.action == "deny"
+    with pytest.raises(RefusedError, match="approvals"):
+        await worker.ask(0, HostMethod.REQUEST_APPROVAL, ["Go on?", ["Allow"], 5.0, "allow"])
+    assert len(asked) == 2
+    assert [denial.times for denial in module.denials] == [2]
+
+
+async def test_questions_that_wait_for_an_answer_are_bounded(hosted: Hosted) -> None:
+    answered = asyncio.Event()
+
+    async def wait(prompt: str, options: list[str], timeout: float, default: str) -> str:
+        await answered.wait()
+        return "Allow"
+
+    hosted.coordinator.approval_system = SimpleNamespace(request_approval=wait)
+    module, worker = await hosted.start("hook", "hooks-asking")
+    module.rates.approvals.at_once = module.rates.approvals._tokens = 1000.0
+    waiting = [worker.request(0, HostMethod.REQUEST_APPROVAL, ["?", ["Allow"], 5.0, "deny"]) for _ in range(40)]
+    with pytest.raises(RefusedError, match="wait for an answer"):
+        await worker.answer(waiting[-1])
+    answered.set()
+    assert await worker.answer(waiting[0]) == "Allow"
+    await until(lambda: module.open_approvals == 0)
+    assert await worker.ask(0, HostMethod.REQUEST_APPROVAL, ["?", ["Allow"], 5.0, "deny"]) == "Allow"
 
 
 # -- handlers ----------------------------------------------------------------------------------

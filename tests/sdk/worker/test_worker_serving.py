@@ -317,7 +317,10 @@ async def test_a_tool_answers_with_a_result_whatever_it_does(outcome: Any, resul
     tool = await _mounted(rig, "tools", _Tool(outcome), "tool")
 
     def script(host: ScriptedHost) -> Any:
-        return host.answer(host.request(tool.id, tool.numbers["execute"], {}))
+        id = host.request(tool.id, tool.numbers["execute"], {})
+        if isinstance(outcome, BaseException):
+            host.grant(HostMethod.EXPLAIN, [])
+        return host.answer(id)
 
     answered = await rig.play(script)
     assert isinstance(answered, ToolResult)
@@ -341,7 +344,13 @@ async def test_a_tool_behind_a_decorator_is_still_awaited(rig: Rig) -> None:
 
     tool = await _mounted(rig, "tools", Decorated(LookupError("no such thing")), "tool")
     assert {member.name: member.flavour for member in tool.description.members} == {"execute": ASYNC}
-    answered = await rig.play(lambda host: host.answer(host.request(tool.id, 0, {})))
+
+    def script(host: ScriptedHost) -> Any:
+        id = host.request(tool.id, 0, {})
+        host.grant(HostMethod.EXPLAIN, [])
+        return host.answer(id)
+
+    answered = await rig.play(script)
     assert answered.error["type"] == "LookupError"
 
 

@@ -1,0 +1,55 @@
+"""What one module was refused over its session: each thing once, with how often and when last.
+
+Bounded in number and size, whatever a module tries: the same again is counted, and what is new when there are too many
+is only counted as left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from paddock.errors import Denial
+
+_KEPT: Final = 100
+_CHARACTERS: Final = 500  # of one text; a module chooses the names that it asks for
+
+
+class Denials:
+    """The denials of one module, the earliest first."""
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self._known: dict[tuple[str, str], tuple[Denial, float]] = {}
+
+    def note(self, denial: Denial, now: float) -> Denial | None:
+        """Count a refused act; return what is known of it by now, None for one that is left out."""
+        key = (denial.operation, _cut(denial.target))
+        known = self._known.get(key)
+        if known is not None:
+            denial = replace(known[0], times=known[0].times + 1)
+        elif len(self._known) < _KEPT:
+            denial = replace(denial, target=key[1], grant=_line(denial.grant), reason=_cut(denial.reason))
+        else:
+            self.left_out += 1
+            return None
+        self._known[key] = (denial, now)
+        return denial
+
+    @property
+    def all(self) -> tuple[Denial, ...]:
+        """Every denial that was kept."""
+        return tuple(denial for denial, _ in self._known.values())
+
+    def since(self, when: float) -> tuple[Denial, ...]:
+        """Return those of acts that were refused at or after `when`, the first time or again."""
+        return tuple(denial for denial, last in self._known.values() if last >= when)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else text[:_CHARACTERS] + "…"
+
+
+def _line(grant: str) -> str:
+    # Half a line of a plan would be another one, or none.
+    return grant if len(grant) <= 2 * _CHARACTERS else ""

@@ -1,0 +1,21 @@
+"""How often one module may do what costs others: the host's time, a person's attention, lines in a record.
+
+The numbers are far above what any known module does: a provider that streams emits a few hundred events a second, a
+person answers a question every few seconds. They are a module's for the whole session, so that ending does not help.
+"""
+
+from __future__ import annotations
+
+from paddock.rpc.budget import Budget
+
+
+class Rates:
+    """The budgets of one module."""
+
+    def __init__(self) -> None:
+        self.events = Budget(per_second=1000, at_once=10_000)
+        # Apart: what floods its other events has its gates closed by that neither sooner nor later.
+        self.gates = Budget(per_second=100, at_once=1000)
+        self.messages = Budget(per_second=5, at_once=50)
+        self.approvals = Budget(per_second=0.5, at_once=30)
+        self.attempts = Budget(per_second=50, at_once=500)

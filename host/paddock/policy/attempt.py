@@ -1,0 +1,257 @@
+"""What a module reached for in vain, as a denial with the line that would allow it.
+
+`judge` looks at what is really there, for people: no denial is made of what does not exist, and none is about another
+thing than it says. `tell` is what the module itself may hear: it looks at nothing but the grants, so that nobody
+learns from it what exists outside of them (kernel/adr/0001).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, cast
+
+from pydantic import ValidationError
+
+from paddock.errors import Denial, DenialLayer
+from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import Permissions
+from paddock.plan.problems import NotAcceptedError
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.profile import ANY_PROGRAM
+
+from .enforcement import LEVELS_WITH_NAMESPACES
+from .explanation import Subject, explain, grant_line
+from .programs import SEARCH_PATH, Program
+
+AttemptKind = Literal["read", "write", "run", "net"]
+ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = ("read", "write", "run", "net")
+
+_OPERATIONS: Final[Mapping[AttemptKind, str]] = {
+    "read": "read",
+    "write": "write to",
+    "run": "run",
+    "net": "connect to",
+}
+_NOT_GRANTED: Final = "not granted"
+_ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
+_ANY_NET: Final = 'permissions: {net: ["HOST:PORT"]}'
+_KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
+_MAX_LINKS: Final = 40  # as the kernel has it
+_OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a worker says of its module: a path (absolute), a program, or a host and port; `""` of any host."""
+
+    kind: AttemptKind
+    target: str
+
+
+class Explainer(Protocol):
+    """Says of the attempts of one module which were refused."""
+
+    def judge(self, attempt: Attempt) -> Denial | None:
+        """Return what people are told: the refusal, if there is anything at all behind it. May take a while."""
+        ...
+
+    def tell(self, attempt: Attempt) -> Denial | None:
+        """Return what the module may hear: that it was not granted this, whatever there is."""
+        ...
+
+
+class AttemptJudge:
+    """The `Explainer` of a module that is shut in."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._profile = subject.profile
+        self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
+        self._writable = tuple(Path(mount.source) for mount in subject.profile.mounts if mount.writable)
+        self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
+        self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
+        self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
+            "read": self._tell_path,
+            "write": self._tell_path,
+            "run": self._tell_program,
+            "net": self._tell_destination,
+        }
+
+    def tell(self, attempt: Attempt) -> Denial | None:
+        """Return that the module was not granted this, as far as its grants say so."""
+        if self._profile.level == "none" or not attempt.target.isprintable():
+            return None
+        return self._told[attempt.kind](attempt.kind, attempt.target)
+
+    def judge(self, attempt: Attempt) -> Denial | None:
+        """Return the refusal of something that exists, None where there is none, or nothing to refuse."""
+        kind, target = attempt.kind, attempt.target
+        if self._profile.level == "none" or not target.isprintable():
+            return None
+        if kind == "net":
+            return self._tell_destination(kind, target)
+        return self._judge_program(target) if kind == "run" else self._judge_path(kind, Path(target))
+
+    # -- files -----------------------------------------------------------------------------
+
+    def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
+        in_real_home = self._in_real_home(named) if kind == "read" else None
+        path = self._resolved(in_real_home or named)
+        if path is None or not _is_there(path, wants_write=kind == "write"):
+            return None
+        denial = self._explained(kind, str(path))
+        if in_real_home is None:
+            return denial
+        home = self._subject.owner.home
+        place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
+        if denial is None:
+            return self._denial(kind, str(path), "files", "", place)
+        return replace(denial, reason=f"{denial.reason}; {place}")
+
+    def _resolved(self, path: Path) -> Path | None:
+        """Return the path, as it really is if the module may have made a link on the way; None for a strange one.
+
+        What a link of the module's own leads to is called by its real name, or a person would be asked to grant
+        something harmless and grant another thing.
+        """
+        if not path.is_absolute():
+            return None
+        at, pending, links = Path("/"), list(reversed(path.parts[1:])), 0
+        is_by_own_link = False
+        while pending:
+            part = pending.pop()
+            step = at.parent if part == ".." else at / part
+            if any(step.is_relative_to(kernels) for kernels in _KERNELS):
+                return None
+            try:
+                leads = os.readlink(step)
+            except OSError:  # no link, or nothing at all
+                at = step
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                return None
+            is_by_own_link = is_by_own_link or any(step.is_relative_to(folder) for folder in self._writable)
+            at = Path("/") if os.path.isabs(leads) else at
+            pending += reversed([part for part in leads.split("/") if part not in ("", ".")])
+        return at if is_by_own_link or ".." in path.parts else path
+
+    def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
+        path = Path(os.path.normpath(target))
+        if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
+            return None
+        return self._denial(kind, target, "files", self._line(kind, self._written_as(path)), _NOT_GRANTED)
+
+    def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
+        around = [(target, writable) for target, writable in self._mounts if path.is_relative_to(target)]
+        if not around:
+            return False
+        if self._profile.level in LEVELS_WITH_NAMESPACES:
+            writable = max(around, key=lambda mount: len(mount[0].parts))[1]
+        else:
+            writable = any(writable for _, writable in around)
+        return writable or not wants_write
+
+    def _is_its_own(self, path: Path) -> bool:
+        """Whether the module has something of its own there, or nobody has."""
+        if path.is_relative_to(self._subject.working_dir):
+            return False  # which may be below a folder that is the module's own otherwise
+        folders: tuple[str, ...] = (*_KERNELS, self._profile.scratch)
+        if self._profile.level == "ns":
+            folders += SHARED_FOLDERS
+        return str(path) in DEVICES or any(path.is_relative_to(folder) for folder in folders)
+
+    def _written_as(self, path: Path) -> str:
+        working_dir = self._subject.working_dir
+        if not path.is_relative_to(working_dir):
+            return str(path)
+        inside = path.relative_to(working_dir)
+        return f"./{inside}" if inside.parts else "."
+
+    def _in_real_home(self, path: Path) -> Path | None:
+        """Return what a path below the module's own home would be in that of the person who runs it."""
+        scratch = Path(self._profile.scratch)
+        if not path.is_relative_to(scratch) or path == scratch:
+            return None
+        return self._subject.owner.home / path.relative_to(scratch)
+
+    # -- programs, network -----------------------------------------------------------------
+
+    def _judge_program(self, target: str) -> Denial | None:
+        if not _is_program(target):
+            path = self._resolved(Path(target)) if "/" in target else None
+            if path is None or not os.path.isfile(path):
+                return None
+        return self._explained("run", target)
+
+    def _tell_program(self, kind: AttemptKind, target: str) -> Denial | None:
+        name = os.path.basename(target)
+        if not name or ANY_PROGRAM in self._profile.programs or name in self._programs:
+            return None
+        is_by_name = os.path.dirname(target) in ("", *SEARCH_PATH)
+        return self._denial(kind, target, "programs", self._line(kind, name) if is_by_name else "", _NOT_GRANTED)
+
+    def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
+        if not target:
+            # A socket that could not even be made; with any rule, they can be.
+            if self._rules:
+                return None
+            return self._denial(kind, _ANYWHERE, "network", _ANY_NET, _NOT_GRANTED)
+        try:
+            destination = parse_authority(target, DEFAULT_PORT)
+        except NotAcceptedError:
+            return None
+        if self._leads_to_us(destination) or any(rule.matches(destination) for rule in self._rules):
+            return None
+        layer: DenialLayer = "egress" if self._rules else "network"
+        return self._denial(kind, destination.text, layer, self._line(kind, destination.text), _NOT_GRANTED)
+
+    def _leads_to_us(self, destination: Destination) -> bool:
+        """Whether this is where the host answers: under a granted name, or as the proxy."""
+        host = destination.host
+        if isinstance(host, IPv4Address) and host in _OUR_NAMES:
+            return True
+        network: Any = getattr(self._profile, "network", None)
+        is_local = isinstance(host, (IPv4Address, IPv6Address)) and host.is_loopback
+        by_proxy = self._profile.level not in LEVELS_WITH_NAMESPACES and network is not None
+        return by_proxy and is_local and destination.port in network.ports
+
+    # -- words, and what is behind them -----------------------------------------------------------------------------
+
+    def _explained(self, kind: AttemptKind, target: str) -> Denial | None:
+        try:
+            explanation = explain(self._subject, kind, target)
+        except NotAcceptedError:
+            return None
+        if explanation.allowed:
+            return None
+        return self._denial(kind, target, cast(DenialLayer, explanation.layer), explanation.grant, explanation.reason)
+
+    def _line(self, kind: AttemptKind, grant: str) -> str:
+        # Of what is in effect already only a preset has to be in the line, and may be: others get to read it.
+        permissions = self._subject.entry.permissions
+        try:
+            return grant_line(permissions if permissions.preset is not None else Permissions(), kind, grant)
+        except ValidationError:
+            return ""  # a name that no plan can say
+
+    def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
+        return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
+
+
+def _is_there(path: Path, *, wants_write: bool) -> bool:
+    """Whether there is such a path, or for one that is to be made, the folder to make it in."""
+    return os.path.lexists(path) or (wants_write and os.path.isdir(path.parent))
+
+
+def _is_program(target: str) -> bool:
+    try:
+        Program.find(os.path.basename(target))
+    except NotAcceptedError:
+        return False
+    return True

@@ -1,0 +1,212 @@
+"""Remember what module code reached for and may not have got: files, programs, hosts.
+
+Inside a file system of its own a refusal looks like a file that is not there, so nothing tells the module, or anybody
+who reads its errors, that a grant is missing. Python's audit events say what was asked for; which of it was refused is
+found out later, when somebody wants to know. This is advice and no defence: what a module does past the interpreter is
+not seen here, and what is remembered is bounded. Noting never raises, whatever it is given, and on any thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+_REMEMBERED: Final = 256  # the last ones; a call that fails does so soon after what it failed over
+_MOST_TOLD: Final = 64
+_MAX_CHARACTERS: Final = 1024  # of a path or host that is told
+_REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_PORTS: Final = {"http": 80, "https": 443}
+_INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
+_LOOK: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+_Noted = tuple[int, str, Any]  # a number that counts up, the kind of attempt, and its target as it was given
+
+# Python never lets go of what it calls with audit events, so there is one of that for a process, and it looks here.
+_takers: Final[dict[str, Callable[..., None]]] = {}
+_looking: Final[list[bool]] = []  # not empty while files are opened here, to see whether they can be
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    take = _takers.get(event)
+    if take is not None and not _looking:
+        try:
+            take(*args)
+        except Exception:  # noqa: S110 - what module code is about to do is worth more than a note of it
+            pass
+
+
+class Attempts:
+    """What the module of this process reached for."""
+
+    def __init__(self) -> None:
+        self._noted: deque[_Noted] = deque(maxlen=_REMEMBERED)
+        self._number = itertools.count(1).__next__
+        self._told = 0
+        self._own_code: tuple[str, ...] = ()
+
+    def install(self, own_code: Iterable[str] = ()) -> None:
+        """Take notes from here on, for the life of the process; the folders of its own code are of no interest."""
+        self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
+        if not _takers:
+            sys.addaudithook(_note)
+        _takers.update(self._made_takers())
+
+    def mark(self) -> int:
+        """Return a number for this moment, to ask for what comes after it."""
+        try:
+            return self._noted[-1][0]
+        except IndexError:
+            return 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was noted that nobody has asked for yet."""
+        return self.mark() > self._told
+
+    def news(self) -> list[list[str]]:
+        """Return what was noted since anybody asked last, as far as it is out of reach."""
+        return self.since(self._told)
+
+    def since(self, mark: int) -> list[list[str]]:
+        """Return kinds and targets of what was reached for since `mark` and is out of reach, or may be, the latest."""
+        noted = [one for one in list(self._noted) if one[0] > mark]
+        self._told = max(self._told, self.mark())
+        _looking.append(True)
+        try:
+            found: dict[tuple[str, str], None] = {}
+            for _, kind, target in reversed(noted):
+                text = _text_of(kind, target)
+                if text is None or (kind, text) in found or len(found) == _MOST_TOLD:
+                    continue
+                if kind in ("run", "net") or self._is_out_of_reach(kind, text):
+                    found[(kind, text)] = None
+        finally:
+            _looking.pop()
+        if sum(kind == "net" for kind, _ in found) > 1:
+            found.pop(("net", ""), None)  # it is known where the socket was to lead
+        return [[kind, text] for kind, text in reversed(found)]
+
+    def _is_out_of_reach(self, kind: str, path: str) -> bool:
+        if path.startswith(self._own_code):
+            return False
+        try:
+            mode = os.stat(path).st_mode
+            if kind == "write" and stat.S_ISDIR(mode):
+                return not os.access(path, os.W_OK)
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                # What can be seen may still be refused, which only trying tells; nothing comes of it.
+                os.close(os.open(path, _LOOK | (os.O_WRONLY if kind == "write" else os.O_RDONLY)))
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            return error.errno in _REFUSALS or error.errno in (errno.ENOTDIR, errno.ELOOP)
+        except ValueError:
+            return False  # no path at all
+        return False
+
+    def _made_takers(self) -> dict[str, Callable[..., None]]:
+        append, number = self._noted.append, self._number
+
+        def path(kind: str) -> Callable[..., None]:
+            def take(name: object, *rest: object) -> None:
+                # A name below an open folder, given by its descriptor, is not this process's own.
+                if type(name) is str and not any(type(one) is int and one >= 0 for one in rest[-1:]):
+                    append((number(), kind, name))
+
+            return take
+
+        read, write = path("read"), path("write")
+
+        def on_open(name: object, mode: object, flags: int) -> None:
+            if type(name) is not str or name.endswith(".pyc"):
+                return
+            if mode is None and not name.startswith("/"):
+                return  # `os.open`, which does not say below which folder
+            append((number(), "write" if flags & _FOR_WRITING else "read", name))
+
+        def on_two(source: object, target: object, *rest: object) -> None:
+            write(target, *rest[-1:])
+
+        def on_popen(program: object, args: object, *rest: object) -> None:
+            append((number(), "run", program))
+
+        def on_exec(program: object, *rest: object) -> None:
+            append((number(), "run", program))
+
+        def on_system(*command: object) -> None:
+            append((number(), "run", "sh"))
+
+        def on_socket(sock: object, family: int, *rest: object) -> None:
+            if family in _INTERNET:
+                append((number(), "net", None))
+
+        def on_connect(sock: object, address: object) -> None:
+            if type(address) is tuple and len(address) >= 2:
+                append((number(), "net", address[:2]))
+
+        def on_lookup(host: object, port: object = None, *rest: object) -> None:
+            append((number(), "net", (host, port)))
+
+        return {
+            "open": on_open,
+            "os.listdir": lambda name: read(name),
+            "os.scandir": lambda name: read(name),
+            "os.chdir": lambda name: read(name),
+            "os.mkdir": lambda name, mode, folder: write(name, folder),
+            "os.remove": lambda name, folder: write(name, folder),
+            "os.rmdir": lambda name, folder: write(name, folder),
+            "os.truncate": lambda name, length: write(name),
+            "os.rename": on_two,
+            "os.link": on_two,
+            "os.symlink": on_two,
+            "subprocess.Popen": on_popen,
+            "os.exec": on_exec,
+            "os.posix_spawn": on_exec,
+            "os.system": on_system,
+            "socket.__new__": on_socket,
+            "socket.connect": on_connect,
+            "socket.sendto": on_connect,
+            "socket.getaddrinfo": on_lookup,
+            "socket.gethostbyname": on_lookup,
+        }
+
+
+def _text_of(kind: str, target: Any) -> str | None:
+    """Return a target as it is told, None for one that is not."""
+    try:
+        text = _destination(target) if kind == "net" else _path(kind, target)
+    except Exception:  # an object of the module's own in the place of a path
+        return None
+    return text if text is not None and len(text) <= _MAX_CHARACTERS and text.isprintable() else None
+
+
+def _path(kind: str, target: Any) -> str | None:
+    if type(target) is bytes:
+        target = os.fsdecode(target)
+    elif kind == "run" and isinstance(target, os.PathLike):
+        target = os.fspath(target)
+    if type(target) is not str or not target:
+        return None
+    return target if kind == "run" and "/" not in target else os.path.abspath(target)
+
+
+def _destination(target: Any) -> str | None:
+    if target is None:
+        return ""
+    host, port = target
+    if type(host) is bytes:
+        host = host.decode("ascii")
+    if type(host) is not str or not host:
+        return None
+    if type(port) in (str, bytes):
+        text = port if type(port) is str else port.decode("ascii")
+        port = int(text) if text.isdigit() else _PORTS.get(text)
+    written = f"[{host.partition('%')[0]}]" if ":" in host else host
+    return f"{written}:{port}" if type(port) is int and port > 0 else written

@@ -1,0 +1,280 @@
+"""What a module reached for in vain: what people are told of it, and what the module itself may hear."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import Denial
+from paddock.kernel.authority import Authority
+from paddock.policy.attempt import Attempt, AttemptJudge, AttemptKind
+from paddock.policy.explanation import Subject
+from paddock.policy.fixed_paths import FixedPaths
+from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+
+from .entries import entry, module_at, owner
+
+_SH = os.path.realpath("/bin/sh")
+
+
+@dataclass
+class Scene:
+    """A folder of work of which some is granted, a home, and things elsewhere."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        for folder in ("work/src", "work/out", "home/.ssh", "other"):
+            (self.root / folder).mkdir(parents=True)
+        for file in ("work/a.txt", "work/src/b.txt", "home/.ssh/id_x", "other/c.txt"):
+            (self.root / file).touch()
+        self.code = module_at(self.root / "modules/tool-x")
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    def judge(self, level: IsolationLevel = "ns", **permissions: Any) -> AttemptJudge:
+        one = entry(permissions={"read": ["./src"], "write": ["./out"], **permissions})
+        mounts = (
+            Mount(str(self.work / "src"), str(self.work / "src")),
+            Mount(str(self.work / "out"), str(self.work / "out"), writable=True),
+        )
+        programs = (_SH,) if permissions.get("run") == ["sh"] else tuple(permissions.get("run", ()))
+        scratch = str(self.root / "scratch") if level == "landlock" else "/scratch"
+        subject = Subject(
+            entry=one,
+            profile=SandboxProfile(level, mounts, programs, scratch=scratch),
+            working_dir=self.work,
+            owner=owner(self.root / "home"),
+            rights=Authority(one),
+            fixed=FixedPaths.of(self.code, [], [], []),
+        )
+        return AttemptJudge(subject)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    # Not below /tmp, of which modules have one of their own.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Scene(Path(os.path.realpath(folder)))
+
+
+def facts(denial: Denial | None) -> tuple[str, str, str, str] | None:
+    return None if denial is None else (denial.operation, denial.target, denial.layer, denial.grant)
+
+
+_BOTH = pytest.mark.parametrize("level", ["ns", "landlock"])
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    ("kind", "path", "operation", "grant"),
+    [
+        ("read", "work/a.txt", "read", 'permissions: {read: ["./a.txt"]}'),
+        ("read", "other/c.txt", "read", 'permissions: {read: ["ROOT/other/c.txt"]}'),
+        ("read", "other", "read", 'permissions: {read: ["ROOT/other"]}'),
+        ("write", "work/src/b.txt", "write to", 'permissions: {write: ["./src/b.txt"]}'),
+        ("write", "other/c.txt", "write to", 'permissions: {write: ["ROOT/other/c.txt"]}'),
+    ],
+)
+def test_what_exists_and_was_not_granted_is_told_with_the_line_that_grants_it(
+    scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str, operation: str, grant: str
+) -> None:
+    judge, target = scene.judge(level), str(scene.root / path)
+    expected = (operation, target, "files", grant.replace("ROOT", str(scene.root)))
+    denial = judge.judge(Attempt(kind, target))
+    assert facts(denial) == expected
+    assert denial is not None and denial.reason and denial.reason != "not granted"
+    assert facts(judge.tell(Attempt(kind, target))) == expected
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("read", "work/src/b.txt"), ("read", "work/out/x"), ("write", "work/out/x"), ("read", "work/src/missing")],
+)
+def test_what_was_granted_is_no_denial_whether_it_exists_or_not(
+    scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str
+) -> None:
+    judge, attempt = scene.judge(level), Attempt(kind, str(scene.root / path))
+    assert judge.judge(attempt) is None
+    assert judge.tell(attempt) is None
+
+
+@_BOTH
+@pytest.mark.parametrize("path", ["work/missing", "other/missing", "nowhere/at/all"])
+def test_what_does_not_exist_outside_either_is_no_denial_for_people(
+    scene: Scene, level: IsolationLevel, path: str
+) -> None:
+    assert scene.judge(level).judge(Attempt("read", str(scene.root / path))) is None
+
+
+def test_a_file_that_could_be_made_in_a_folder_that_exists_is_a_denial(scene: Scene) -> None:
+    denial = scene.judge().judge(Attempt("write", str(scene.root / "other/new.txt")))
+    assert facts(denial) == (
+        "write to",
+        str(scene.root / "other/new.txt"),
+        "files",
+        f'permissions: {{write: ["{scene.root}/other"]}}',
+    )
+    assert scene.judge().judge(Attempt("write", str(scene.root / "nowhere/new.txt"))) is None
+
+
+@_BOTH
+@pytest.mark.parametrize("kind", ["read", "write", "run"])
+def test_what_a_module_is_told_does_not_depend_on_what_exists(
+    scene: Scene, level: IsolationLevel, kind: AttemptKind
+) -> None:
+    """The same words for the same name, before and after there is something of that name."""
+    judge = scene.judge(level)
+    names = ["work/x", "other/x", "other/x/y", "work/out/link/x"]
+    attempts = [Attempt(kind, str(scene.root / name)) for name in names]
+    before = [judge.tell(attempt) for attempt in attempts]
+    (scene.work / "x").write_text("")
+    (scene.root / "other/x").mkdir()
+    (scene.root / "other/x/y").write_text("")
+    (scene.work / "out/link").symlink_to(scene.root / "other")
+    assert [judge.tell(attempt) for attempt in attempts] == before
+    assert [denial.reason for denial in before if denial is not None] == ["not granted"] * (4 if kind == "run" else 3)
+
+
+def test_a_link_of_the_modules_own_is_called_by_what_it_leads_to(scene: Scene) -> None:
+    (scene.work / "out/data").symlink_to(scene.root / "home/.ssh/id_x")
+    (scene.work / "out/round").symlink_to(scene.work / "out/data")
+    (scene.work / "out/up").symlink_to("../../other")
+    for name, real in (("data", "home/.ssh/id_x"), ("round", "home/.ssh/id_x"), ("up/c.txt", "other/c.txt")):
+        denial = scene.judge().judge(Attempt("read", str(scene.work / "out" / name)))
+        assert denial is not None
+        assert denial.target == str(scene.root / real)
+        assert str(scene.root / real) in denial.grant
+
+
+@pytest.mark.parametrize("leads", ["/proc/self/root/etc/passwd", "/dev/null", "loop"])
+def test_a_link_to_nowhere_that_can_be_granted_is_no_denial(scene: Scene, leads: str) -> None:
+    (scene.work / "out/loop").symlink_to("loop")
+    (scene.work / "out/link").symlink_to(leads)
+    assert scene.judge().judge(Attempt("read", str(scene.work / "out/link"))) is None
+
+
+@pytest.mark.parametrize(
+    "target", ["/proc/1/environ", "/sys/kernel", "/dev/mem", "/dev/null", "/scratch/x", "/tmp/x-y"]
+)
+def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, target: str) -> None:
+    for kind in ("read", "write"):
+        assert scene.judge().judge(Attempt(kind, target)) is None
+        assert scene.judge().tell(Attempt(kind, target)) is None
+
+
+def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: Scene) -> None:
+    home = scene.root / "home"
+    denial = scene.judge().judge(Attempt("read", "/scratch/.ssh/id_x"))
+    assert facts(denial) == (
+        "read",
+        f"{home}/.ssh/id_x",
+        "files",
+        f'permissions: {{read: ["{home}/.ssh/id_x"]}}',
+    )
+    assert denial is not None and f'env: ["HOME={home}"]' in denial.reason
+    assert scene.judge().tell(Attempt("read", "/scratch/.ssh/id_x")) is None
+    assert scene.judge().judge(Attempt("read", "/scratch/.ssh/missing")) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "permissions", "grant"),
+    [
+        ("sh", {}, 'permissions: {run: ["sh"]}'),
+        ("/bin/sh", {}, 'permissions: {run: ["sh"]}'),
+        ("sh", {"run": ["sh"]}, None),
+        ("sh", {"run": ["*"]}, None),
+    ],
+)
+def test_a_program_is_told_with_its_name(
+    scene: Scene, target: str, permissions: dict[str, Any], grant: str | None
+) -> None:
+    judge = scene.judge(**permissions)
+    if permissions == {"run": ["*"]}:
+        assert judge.tell(Attempt("run", target)) is None
+        return
+    for denial in (judge.tell(Attempt("run", target)), judge.judge(Attempt("run", target))):
+        assert (None if denial is None else denial.grant) == grant
+        assert denial is None or (denial.operation, denial.layer) == ("run", "programs")
+
+
+def test_a_program_that_is_nowhere_is_no_denial_for_people(scene: Scene) -> None:
+    assert scene.judge().judge(Attempt("run", "no-such-program-anywhere")) is None
+    assert scene.judge().tell(Attempt("run", "no-such-program-anywhere")) is not None
+
+
+def test_a_file_that_is_no_program_of_the_systems_is_told_without_a_line(scene: Scene) -> None:
+    script = scene.work / "src/script"
+    script.touch()
+    denial = scene.judge().judge(Attempt("run", str(script)))
+    assert facts(denial) == ("run", str(script), "programs", "")
+    told = scene.judge().tell(Attempt("run", str(script)))
+    assert told is not None and told.grant == ""
+
+
+@pytest.mark.parametrize(
+    ("net", "target", "told"),
+    [
+        ([], "api.example:443", ("api.example:443", "network", 'permissions: {net: ["api.example:443"]}')),
+        ([], "API.Example.", ("api.example:443", "network", 'permissions: {net: ["api.example:443"]}')),
+        ([], "127.0.0.1:80", ("127.0.0.1:80", "network", 'permissions: {net: ["127.0.0.1:80"]}')),
+        ([], "[::1]:80", ("[::1]:80", "network", 'permissions: {net: ["[::1]:80"]}')),
+        ([], "", ("any host", "network", 'permissions: {net: ["HOST:PORT"]}')),
+        ([], "not a host", None),
+        ([], "x:99999", None),
+        (["api.example"], "", None),
+        (["api.example"], "api.example:443", None),
+        (["*.api.example"], "x.api.example", None),
+        (["api.example"], "api.example:80", ("api.example:80", "egress", 'permissions: {net: ["api.example:80"]}')),
+        (["api.example"], "198.18.0.7:443", None),
+        (["api.example"], "198.20.0.7:443", ("198.20.0.7:443", "egress", 'permissions: {net: ["198.20.0.7:443"]}')),
+    ],
+)
+def test_a_host_is_told_as_the_rules_have_it(
+    scene: Scene, net: list[str], target: str, told: tuple[str, str, str] | None
+) -> None:
+    judge = scene.judge(net=net)
+    for denial in (judge.tell(Attempt("net", target)), judge.judge(Attempt("net", target))):
+        assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == told
+
+
+def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
+    judge = scene.judge("none")
+    for attempt in (Attempt("read", "/etc/hosts"), Attempt("run", "sh"), Attempt("net", "api.example")):
+        assert judge.tell(attempt) is None
+        assert judge.judge(attempt) is None
+
+
+@pytest.mark.parametrize(
+    "target", ["", "relative", "/x\n/y", "/\u202e", "a:b:c", "//", "/" + "x" * 4000, "..", "/../.."]
+)
+@pytest.mark.parametrize("kind", ["read", "write", "run", "net"])
+def test_no_target_makes_it_fail(scene: Scene, kind: AttemptKind, target: str) -> None:
+    for level in ("ns", "landlock"):
+        judge = scene.judge(level)  # type: ignore[arg-type]
+        for denial in (judge.tell(Attempt(kind, target)), judge.judge(Attempt(kind, target))):
+            assert denial is None or denial.target.isprintable()
+
+
+def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
+    one = entry(permissions="workspace-read")
+    subject = Subject(
+        entry=one,
+        profile=SandboxProfile("ns", (Mount(str(scene.work), str(scene.work)),), scratch="/scratch"),
+        working_dir=scene.work,
+        owner=owner(scene.root / "home"),
+        rights=Authority(one),
+        fixed=FixedPaths.of(scene.code, [], [], []),
+    )
+    told = AttemptJudge(subject).tell(Attempt("read", "/elsewhere"))
+    assert told is not None
+    assert told.grant == 'permissions: {read: [".", "/elsewhere"]}'

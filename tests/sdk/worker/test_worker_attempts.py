@@ -1,0 +1,357 @@
+"""What module code reached for: what is noted of it, how it is told, and what a tool that failed says of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.protocol import HandleEntry, Kind
+from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker import attempts as noted
+from paddock_sdk.worker.attempts import Attempts
+
+from .conftest import Rig
+from .scripted_host import ScriptedHost
+
+
+@pytest.fixture
+def attempts() -> Attempts:
+    made = Attempts()
+    made.install()
+    return made
+
+
+def reach(attempts: Attempts, act: Callable[[], object]) -> list[list[str]]:
+    """Return what is told of an act, whatever comes of it."""
+    mark = attempts.mark()
+    try:
+        act()
+    except Exception as error:
+        assert isinstance(error, (OSError, ValueError, TypeError)), error
+    return attempts.since(mark)
+
+
+def _lookup() -> None:
+    socket.getaddrinfo("host.invalid", 443)
+
+
+def _connect() -> None:
+    with socket.socket(socket.AF_INET6) as line:
+        line.connect(("::1", 1))
+
+
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        (lambda: open("/gone/x"), [["read", "/gone/x"]]),
+        (lambda: open(Path("/gone/x"), "rb"), [["read", "/gone/x"]]),
+        (lambda: open("/gone/x", "w"), [["write", "/gone/x"]]),
+        (lambda: open("/gone/x", "r+"), [["write", "/gone/x"]]),
+        (lambda: Path("/gone/x").read_text(), [["read", "/gone/x"]]),
+        (lambda: Path("/gone/x").write_text(""), [["write", "/gone/x"]]),
+        (lambda: os.open("/gone/x", os.O_RDONLY), [["read", "/gone/x"]]),
+        (lambda: os.open("/gone/x", os.O_WRONLY | os.O_CREAT), [["write", "/gone/x"]]),
+        (lambda: os.listdir("/gone/x"), [["read", "/gone/x"]]),
+        (lambda: os.scandir("/gone/x"), [["read", "/gone/x"]]),
+        (lambda: os.chdir("/gone/x"), [["read", "/gone/x"]]),
+        (lambda: os.mkdir("/gone/x"), [["write", "/gone/x"]]),
+        (lambda: os.remove("/gone/x"), [["write", "/gone/x"]]),
+        (lambda: os.rmdir("/gone/x"), [["write", "/gone/x"]]),
+        (lambda: os.rename("/gone/x", "/gone/y"), [["write", "/gone/y"]]),
+        (lambda: os.symlink("/etc", "/gone/y"), [["write", "/gone/y"]]),
+        (lambda: subprocess.run(["gone-program", "x"]), [["run", "gone-program"]]),
+        (lambda: subprocess.run("exit 0", shell=True), [["run", "/bin/sh"]]),
+        (lambda: os.posix_spawn("/gone/x", ["x"], {}), [["run", "/gone/x"]]),
+        (_connect, [["net", "[::1]:1"]]),
+    ],
+)
+def test_what_is_reached_for_is_told_with_its_kind(
+    attempts: Attempts, act: Callable[[], object], told: list[list[str]]
+) -> None:
+    assert reach(attempts, act) == told
+
+
+def test_a_host_that_is_looked_up_is_told(attempts: Attempts) -> None:
+    assert ["net", "host.invalid:443"] in reach(attempts, _lookup)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        (("api.example", 443), "api.example:443"),
+        (("api.example", "https"), "api.example:443"),
+        (("api.example", "8080"), "api.example:8080"),
+        (("api.example", "gopher"), "api.example"),
+        (("api.example", None), "api.example"),
+        ((b"api.example", 80), "api.example:80"),
+        (("fe80::1%eth0", 80), "[fe80::1]:80"),
+        (None, ""),
+        ((None, 80), None),
+        (("", 80), None),
+        (("a\nb", 80), None),
+        (("x" * 2000, 80), None),
+        ((object(), 80), None),
+        (("host",), None),
+    ],
+)
+def test_a_destination_is_told_as_a_host_and_a_port(address: Any, told: str | None) -> None:
+    assert noted._text_of("net", address) == told
+
+
+def test_what_exists_and_may_be_opened_is_not_told(attempts: Attempts, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+
+    def act() -> None:
+        here.write_text("x")
+        here.read_text()
+        os.listdir(tmp_path)
+
+    assert reach(attempts, act) == []
+
+
+def test_what_is_there_and_refused_is_told(attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    opened = os.open
+
+    def refuse(path: Any, *args: Any) -> int:
+        if path == str(kept):
+            raise PermissionError(13, "no")
+        return opened(path, *args)
+
+    def act() -> None:
+        kept.read_text()
+
+    mark = attempts.mark()
+    act()
+    monkeypatch.setattr(noted.os, "open", refuse)
+    assert attempts.since(mark) == [["read", str(kept)]]
+
+
+def test_a_relative_path_is_told_in_full(attempts: Attempts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert reach(attempts, lambda: open("gone/x")) == [["read", f"{tmp_path}/gone/x"]]
+
+
+def test_a_name_below_an_open_folder_is_left_out(attempts: Attempts, tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for act in (
+            lambda: os.open("gone", os.O_RDONLY, dir_fd=folder),
+            lambda: os.mkdir("gone/x", dir_fd=folder),
+            lambda: os.remove("gone", dir_fd=folder),
+        ):
+            assert reach(attempts, act) == []
+    finally:
+        os.close(folder)
+
+
+def test_the_modules_own_code_is_left_out(tmp_path: Path) -> None:
+    made = Attempts()
+    made.install([str(tmp_path)])
+    assert reach(made, lambda: open(tmp_path / "missing.py")) == []
+    assert reach(made, lambda: open(f"{tmp_path}x/missing.py")) != []
+
+
+class _Strange:
+    """A path that does everything wrong when it is looked at."""
+
+    def __fspath__(self) -> str:
+        raise RuntimeError("no")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("event", sorted(Attempts()._made_takers()))
+@pytest.mark.parametrize(
+    "args", [(), (None,), (_Strange(),) * 2, ("\0", "\0", -1), (b"\xff", "r", 0), ("\ud800", 3, 4), (1, 2, 3, 4, 5, 6)]
+)
+def test_nothing_that_is_noted_can_raise(attempts: Attempts, event: str, args: tuple[Any, ...]) -> None:
+    mark = attempts.mark()
+    sys.audit(event, *args)
+    for kind, target in attempts.since(mark):
+        assert kind in ("read", "write", "run", "net")
+        assert target.isprintable()
+
+
+def test_what_is_remembered_and_told_is_bounded_and_the_latest(attempts: Attempts) -> None:
+    mark = attempts.mark()
+    for number in range(1000):
+        with pytest.raises(FileNotFoundError):
+            open(f"/gone/{number}")
+    told = attempts.since(mark)
+    assert told == [["read", f"/gone/{number}"] for number in range(1000 - len(told), 1000)]
+    assert 10 < len(told) <= 64
+
+
+def test_the_same_again_is_told_once(attempts: Attempts) -> None:
+    def act() -> None:
+        for _ in range(3):
+            with pytest.raises(FileNotFoundError):
+                open("/gone/x")
+
+    assert reach(attempts, act) == [["read", "/gone/x"]]
+
+
+def test_looking_is_no_attempt_of_its_own(attempts: Attempts, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    assert attempts.news() is not None
+    assert not attempts.has_news
+
+
+def test_what_other_threads_reach_for_is_noted(attempts: Attempts) -> None:
+    def work() -> None:
+        with pytest.raises(FileNotFoundError):
+            open("/gone/by-thread")
+
+    mark = attempts.mark()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert attempts.since(mark) == [["read", "/gone/by-thread"]]
+
+
+# -- in a worker -------------------------------------------------------------------------------
+
+_DENIAL = {"operation": "read", "target": "/gone/x", "grant": 'permissions: {read: ["/gone/x"]}'}
+
+
+class _Result:
+    """A result of the module's own class, which takes no other error."""
+
+    success = False
+    output = None
+
+    @property
+    def error(self) -> dict[str, str]:
+        return {"message": "mine"}
+
+
+def _open(path: str) -> None:
+    with open(path):
+        pass
+
+
+class _Opening:
+    name = "opening"
+    description = "opens a file that is not there"
+
+    def __init__(self, result: Any = None) -> None:
+        self.result = result
+
+    async def execute(self, input: dict[str, Any]) -> Any:
+        try:
+            _open("/gone/x")
+        except OSError:
+            if self.result is None:
+                raise
+        return self.result
+
+
+async def _mounted(rig: Rig, tool: Any) -> HandleEntry:
+    def script(host: ScriptedHost) -> HandleEntry:
+        request = host.request_from_worker(HostMethod.MOUNT)
+        host.respond(request.id)
+        return request.handles[0]
+
+    rig.worker._attempts.install()
+    async with rig.playing(script) as played:
+        await rig.coordinator.mount("tools", tool)
+    return played.result()
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        (None, {"type": "FileNotFoundError", "denials": [_DENIAL]}),
+        (ToolResult(success=False), {"denials": [_DENIAL]}),
+        (ToolResult(success=False, error={"message": "no", "denials": "forged"}), {"denials": [_DENIAL]}),
+        (_Result(), {"message": "mine"}),
+    ],
+)
+async def test_a_tool_that_fails_says_what_the_host_knows_of_it(result: Any, error: dict[str, Any], rig: Rig) -> None:
+    tool = await _mounted(rig, _Opening(result))
+
+    def script(host: ScriptedHost) -> Any:
+        id = host.request(tool.id, 0, {})
+        asked, seconds = host.grant(HostMethod.EXPLAIN, [_DENIAL])
+        assert ["read", "/gone/x"] in asked
+        assert 0 <= seconds < 60
+        return host.answer(id)
+
+    answered = await rig.play(script)
+    assert not answered.success
+    assert {**(answered.error or {}), **error} == answered.error
+
+
+@pytest.mark.parametrize("answer", [None, "text", RuntimeError("no"), []])
+async def test_a_tool_fails_as_before_when_nothing_can_be_said_of_it(answer: Any, rig: Rig) -> None:
+    tool = await _mounted(rig, _Opening())
+
+    def script(host: ScriptedHost) -> Any:
+        id = host.request(tool.id, 0, {})
+        request = host.request_from_worker(HostMethod.EXPLAIN)
+        assert request.parent == id
+        if isinstance(answer, Exception):
+            host.fail(request.id, answer)
+        else:
+            host.respond(request.id, answer)
+        return host.answer(id)
+
+    answered = await rig.play(script)
+    assert answered.error["type"] == "FileNotFoundError"
+    assert "denials" not in answered.error
+
+
+async def test_a_tool_that_does_well_asks_for_no_explanation(rig: Rig) -> None:
+    tool = await _mounted(rig, _Opening(ToolResult(output="well")))
+    answered = await rig.play(lambda host: host.answer(host.request(tool.id, 0, {})))
+    assert answered == ToolResult(output="well")
+
+
+async def test_of_what_other_calls_reached_for_the_host_is_told_at_once_if_they_fail_and_else_in_passing(
+    rig: Rig,
+) -> None:
+    class Other:
+        async def fails(self) -> None:
+            _open("/gone/a")
+
+        async def manages(self) -> None:
+            for name in ("b", "c"):
+                with pytest.raises(FileNotFoundError):
+                    _open(f"/gone/{name}")
+
+    rig.worker._attempts.install()
+    entry = await rig.export(Other())
+
+    def script(host: ScriptedHost) -> list[Any]:
+        told = []
+        for number in (0, 1):
+            id = host.request(entry.id, number)
+            if number == 0:
+                told.append(host.take(Kind.NOTIFY))
+                with pytest.raises(FileNotFoundError):
+                    host.answer(id)
+            else:
+                host.answer(id)
+                told.append(host.take(Kind.NOTIFY))
+        assert {frame.method for frame in told} == {HostMethod.ATTEMPTED}
+        return [host.value(frame) for frame in told]
+
+    first, second = await rig.play(script)
+    assert first[-1] == ["read", "/gone/a"]
+    assert second == [["read", "/gone/b"], ["read", "/gone/c"]]
