@@ -16,6 +16,7 @@ from bench.calls import measure_calls, measure_in_flight
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
 from bench.payload import measure_payload
+from bench.policy import measure_policy
 from bench.reference import AsyncioReference, BareForks, BlockingReference, RawPayload, reference_children
 from bench.report import summary, table, write_json
 from bench.row import Row
@@ -45,6 +46,7 @@ async def _measure() -> list[Row]:
             *await measure_many(stage, BareForks(children["forks"])),
             *await measure_memory(stage),
             *await measure_hooks(stage),
+            *measure_policy(),
         ]
 
 

@@ -71,5 +71,5 @@ def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], l
             outcome = f"holds for `{name.text}` as well, which could be another spelling of what it is about"
         else:
             outcome = f"is not about `{name.text}`"
-        consulted.append(Consulted(file.rule_of_module(rule, "match", ""), outcome))
+        consulted.append(Consulted(rule.rule, outcome))
     return held, consulted

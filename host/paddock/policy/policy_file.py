@@ -104,10 +104,14 @@ _KNOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ModuleRule:
-    """What holds for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`."""
+    """What holds for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`.
+
+    `rule` is the rule that it is about these, and nothing of what it says of them.
+    """
 
     path: str
     match: SourcePattern
+    rule: Rule
     caps: GrantCaps | None = None
     limits: Limits = field(default_factory=Limits)
     level: IsolationLevel | None = None
@@ -163,10 +167,7 @@ class PolicyFile:
             table.git_hosts,
             table.require_pinned,
             table.max_limits,
-            tuple(
-                ModuleRule(f"module[{index}]", SourcePattern.parse(one.match), one.grants, one.limits, one.level)
-                for index, one in enumerate(table.module)
-            ),
+            tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
         )
         contradictions = list(file._contradictions())
         if contradictions:
@@ -189,8 +190,7 @@ class PolicyFile:
 
     def rule_of_module(self, rule: ModuleRule, key: str, value: str) -> Rule:
         """Return the rule that one key of a `[[module]]` is, told with what it is about."""
-        text = f'[[module]] match = "{rule.match.text}"' + (f", {key} = {value}" if key != "match" else "")
-        return Rule(self.positions.place_of(f"{rule.path}.{key}"), text)
+        return Rule(self.positions.place_of(f"{rule.path}.{key}"), f"{rule.rule.text}, {key} = {value}")
 
     def rule_of_cap(self, rule: ModuleRule, family: str) -> Rule:
         """Return the rule that caps a family of grants; a preset caps them all where it stands."""
@@ -204,7 +204,7 @@ class PolicyFile:
             if first is not rule:
                 yield PlanProblem(
                     f"{rule.path}.match",
-                    f"`{rule.match.text}` has rules on line {self.positions.line_of(first.path + '.match')} already",
+                    f"`{rule.match.text}` has rules on line {first.rule.place.line} already",
                     "put them together",
                 )
             if self._is_weaker(rule.level):
@@ -231,6 +231,12 @@ class PolicyFile:
                     f"{self.positions.line_of(f'max_limits.{name}')}, which holds all the same",
                     "leave it out, or raise that one",
                 )
+
+
+def _module_rule(path: str, table: _ModuleTable, positions: Positions) -> ModuleRule:
+    match = SourcePattern.parse(table.match)
+    rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{match.text}"')
+    return ModuleRule(path, match, rule, table.grants, table.limits, table.level)
 
 
 def _error(positions: Positions, problems: list[PlanProblem]) -> PolicyFileError:

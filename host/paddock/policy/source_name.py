@@ -11,6 +11,7 @@ import os
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
@@ -139,6 +140,7 @@ def package_name(name: str) -> str:
     return _SEPARATORS.sub("-", name).lower()
 
 
+@lru_cache(maxsize=1024)
 def folded(text: str) -> str:
     """Return what is the same for all spellings that a server or a file system may take for one."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

@@ -86,6 +86,6 @@ def _dependent(policy: Policy) -> Iterator[Rule]:
         if file.git_hosts is not None:
             yield file.rule("git_hosts", written_list(file.git_hosts))
         elif file.modules:
-            yield file.rule_of_module(file.modules[0], "match", "")
+            yield file.modules[0].rule
         elif file.require_pinned:
             yield file.rule("require_pinned", "true")
