@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
@@ -141,6 +141,17 @@ class Permissions(BaseModel):
             names = ", ".join(get_args(Preset))
             raise NotAcceptedError("a preset stands alone", f"write permissions: <preset>, which is one of {names}")
         return Permissions() if value is None else value
+
+    def as_written(self) -> str | dict[str, Any]:
+        """Return what a person would write for it: the name of a preset, or the families that there are."""
+        if self.preset is not None:
+            return self.preset
+        table = self.model_dump(exclude_defaults=True, mode="json")
+        if self.secrets:
+            table["secrets"] = [
+                one.name if one.inject is None else {"name": one.name, "inject": one.inject} for one in self.secrets
+            ]
+        return table
 
     def secret(self, name: str) -> SecretGrant | None:
         """Return the grant of the secret `name`, if there is one."""

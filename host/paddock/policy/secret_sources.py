@@ -19,12 +19,13 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError
-from paddock.plan.positions import Positions
+from paddock.plan.positions import Place, Positions
 
 from .owned_file import read_owned
 from .owner import Owner
+from .policy import user_config_folder
 from .secret_command import MAX_BYTES, SecretCommandError, run_secret_command
-from .secrets_file import WAYS_TEXT, SecretPlace, read_secrets, secrets_file
+from .secrets_file import WAYS_TEXT, SecretPlace, read_secrets
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -55,10 +56,10 @@ class _NotHadError(Exception):
 
 
 class SecretSources(Mapping[str, str]):
-    """The secrets there are, by name: those of `entries`, from the file `path`, and the variables of `environ`."""
+    """The secrets there are, by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
 
     def __init__(
-        self, environ: Mapping[str, str], owner: Owner, entries: Mapping[str, SecretPlace] | None = None, path: str = ""
+        self, environ: Mapping[str, str], owner: Owner, path: Path, entries: Mapping[str, SecretPlace] | None = None
     ) -> None:
         self._environ = dict(environ)
         self._owner = owner
@@ -67,15 +68,15 @@ class SecretSources(Mapping[str, str]):
         self._values: dict[str, str] = {}
 
     @classmethod
-    def load(cls, environ: Mapping[str, str], owner: Owner, path: Path | None = None) -> Self:
-        """Return what there is; `path` is by default the user's own file, which need not be there.
+    def load(cls, environ: Mapping[str, str]) -> Self:
+        """Return what the user of this process has; the file need not be there.
 
         Raises:
             PolicyFileError: The file cannot be relied on, or says something that is not understood.
         """
-        path = secrets_file() if path is None else path
+        owner, path = Owner.current(environ), user_config_folder(environ) / "secrets.toml"
         text = read_owned(path, owner)
-        return cls(environ, owner, None if text is None else read_secrets(text, str(path)), str(path))
+        return cls(environ, owner, path, None if text is None else read_secrets(text, str(path)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or bool(self._environ.get(str(name)))
@@ -110,7 +111,7 @@ class SecretSources(Mapping[str, str]):
         entry = self._entries.get(name)
         if entry is None:
             return f"environment variable `{name}`"
-        place = f"{self._path}:{entry.line}" if entry.line is not None else self._path
+        place = Place(str(self._path), entry.line).text
         what = f"`{entry.what}`" if isinstance(entry.what, str) else f"`{entry.what[0]}`"
         kind = {"env": "environment variable", "file": "file", "command": "command"}[entry.way]
         return f"{kind} {what}, by {place}"
@@ -167,9 +168,12 @@ class SecretSources(Mapping[str, str]):
         return value
 
     def _missing(self, name: str, *, is_set: bool) -> _NotHadError:
-        file = self._path or str(secrets_file())
-        looked = f"environment variable `{name}` is {'empty' if is_set else 'not set'}, and `{file}` has no [{name}]"
-        hint = f"set it before the start: export {name}=…; or write where it is into {file}: [{name}], {WAYS_TEXT}"
+        looked = (
+            f"environment variable `{name}` is {'empty' if is_set else 'not set'}, and `{self._path}` has no [{name}]"
+        )
+        hint = (
+            f"set it before the start: export {name}=…; or write where it is into {self._path}: [{name}], {WAYS_TEXT}"
+        )
         return _NotHadError(f"secret `{name}` is nowhere: {looked}", hint)
 
     def _printed(self, name: str, argv: tuple[str, ...], stop: int | None) -> str:

@@ -12,10 +12,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal
-
-import platformdirs
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.document import line_of
@@ -39,11 +36,6 @@ class SecretPlace:
     way: Way
     what: str | tuple[str, ...]
     line: int | None
-
-
-def secrets_file() -> Path:
-    """Return the path of the file, which need not be there."""
-    return platformdirs.user_config_path("paddock", appauthor=False) / "secrets.toml"
 
 
 def read_secrets(text: str, path: str) -> dict[str, SecretPlace]:

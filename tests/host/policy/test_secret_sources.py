@@ -16,11 +16,8 @@ from hypothesis import strategies as st
 
 from paddock.errors import PaddockError, PolicyFileError, render
 from paddock.plan.loading import load_plan
-from paddock.policy.owner import Owner
 from paddock.policy.secret_command import MAX_BYTES, SecretCommandError, run_secret_command
 from paddock.policy.secret_sources import SecretError, SecretSources
-
-from .entries import owner
 
 VALUE = "v3ry-s3cret-value"
 PRINTS = f"import sys; sys.stdout.write({VALUE!r})"
@@ -41,11 +38,16 @@ def python(code: str) -> str:
 
 
 def sources(home: Path, text: str | None = None, environ: Mapping[str, str] | None = None) -> SecretSources:
-    path = home / "secrets.toml"
     if text is not None:
-        path.write_text(text)
-        path.chmod(0o644)
-    return SecretSources.load({"PATH": "/usr/bin:/bin", **(environ or {})}, owner(home), path)
+        file_in(home).write_text(text)
+        file_in(home).chmod(0o644)
+    return SecretSources.load({"PATH": "/usr/bin:/bin", "HOME": str(home), **(environ or {})})
+
+
+def file_in(home: Path) -> Path:
+    folder = home / ".config" / "paddock"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "secrets.toml"
 
 
 def private(path: Path, content: str | bytes = VALUE + "\n", mode: int = 0o600) -> Path:
@@ -101,7 +103,7 @@ def test_a_value_is_had_without_an_event_loop_as_well(home: Path) -> None:
 
 def test_knowing_a_secret_runs_no_command(home: Path) -> None:
     found = sources(home, f"[KEY]\ncommand = ['touch', '{home}/ran']", {"OTHER": "x"})
-    assert "KEY" in found and {"KEY", "OTHER"} <= set(found) and len(found) == 3
+    assert "KEY" in found and {"KEY", "OTHER"} <= set(found) and len(found) == 4
     assert not (home / "ran").exists()
     with pytest.raises(SecretError, match="it is empty"):
         found["KEY"]
@@ -184,7 +186,7 @@ async def test_a_command_that_gives_no_secret_says_why_and_not_what_it_printed(
     with pytest.raises(SecretError) as caught, anyio.fail_after(20):
         await found.fetch(["KEY"])
     told = everything_told_by(caught.value)
-    assert said in told and f"{home}/secrets.toml:1" in told
+    assert said in told and f"{file_in(home)}:1" in told
     assert VALUE not in told
 
 
@@ -350,9 +352,9 @@ async def test_what_is_nowhere_is_told_with_its_place_where_was_looked_and_what_
     assert [problem.line for problem in error.problems] == [5, 6, None]
     told = render(error)
     assert f"{plan_file}:5: providers[0].config.key: secret `KEY` is nowhere" in told
-    assert f"variable `KEY` is not set, and `{home}/secrets.toml` has no [KEY]" in told
+    assert f"variable `KEY` is not set, and `{file_in(home)}` has no [KEY]" in told
     assert "variable `EMPTY` is empty" in told
-    assert f"environment variable `GONE`, by {home}/secrets.toml:1: it is not set" in told
+    assert f"environment variable `GONE`, by {file_in(home)}:1: it is not set" in told
     assert "export KEY=…" in told and 'command = ["pass"' in told
 
 
@@ -399,18 +401,16 @@ def test_all_that_is_wrong_in_it_is_told_at_once(home: Path) -> None:
 def test_a_file_that_others_may_write_is_not_believed(home: Path, mode: int) -> None:
     text = '[KEY]\nenv = "OTHER"'
     assert "KEY" in sources(home, text)
-    path = home / "secrets.toml"
-    path.chmod(mode)
+    file_in(home).chmod(mode)
     with pytest.raises(PolicyFileError, match="can be written by others"):
-        SecretSources.load({}, owner(home), path)
+        sources(home)
 
 
-def test_the_file_is_found_in_the_users_own_configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
-    (home / "paddock").mkdir(mode=0o700)
-    (home / "paddock" / "secrets.toml").write_text('[KEY]\nenv = "OTHER"')
-    (home / "paddock" / "secrets.toml").chmod(0o600)
-    assert SecretSources.load({"OTHER": VALUE}, Owner.current({}))["KEY"] == VALUE
+def test_the_file_is_found_in_the_users_own_configuration(home: Path) -> None:
+    file_in(home).write_text('[KEY]\nenv = "OTHER"')
+    file_in(home).chmod(0o600)
+    environ = {"OTHER": VALUE, "HOME": "/nowhere", "XDG_CONFIG_HOME": str(home / ".config")}
+    assert SecretSources.load(environ)["KEY"] == VALUE
 
 
 # -- nothing leaks

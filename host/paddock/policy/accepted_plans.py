@@ -1,0 +1,208 @@
+"""Plans that were accepted, with what their modules were given, as a file of the operator's says it.
+
+```toml
+[[plan]]
+digest = "sha256:…"
+plan = "/home/me/plan.yaml"
+accepted_at = 2026-01-01T12:00:00Z
+grants = [
+    {at = "tools[0]", source = "builtin:tool-filesystem", permissions = "workspace"},
+]
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, Final
+
+import tomlkit
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from paddock.errors import PlanProblem, PolicyFileError
+from paddock.plan.document import line_of
+from paddock.plan.permissions import Permissions
+from paddock.plan.positions import Positions
+from paddock.plan.problems import path_text, problems_of
+from paddock.plan.toml_lines import toml_lines
+
+_DIGITS: Final = 12  # of a digest, where people compare two
+_HEAD: Final = (
+    "The plans you accepted, each by the digest of what it said then, and what you gave to the modules of each.",
+    "Paddock adds to it; remove a [[plan]] to be asked again.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedGrant:
+    """What the module at `place` of a plan was given, so long as its code comes from `source`."""
+
+    place: str
+    source: str
+    permissions: Permissions
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedPlan:
+    """A plan that was accepted as it then was; `plan` is its file, empty for one that is in none."""
+
+    digest: str
+    plan: str
+    accepted_at: datetime
+    grants: tuple[AcceptedGrant, ...] = ()
+    line: int | None = None
+
+    @property
+    def day(self) -> str:
+        """When it was accepted, for people."""
+        return self.accepted_at.astimezone(UTC).strftime("%Y-%m-%d")
+
+    @property
+    def short_digest(self) -> str:
+        """The beginning of the digest."""
+        return self.digest.partition(":")[2][:_DIGITS]
+
+    def grant_for(self, place: str, source: str) -> AcceptedGrant | None:
+        """Return what was given to a module, if that is the one meant."""
+        return next((one for one in self.grants if (one.place, one.source) == (place, source)), None)
+
+
+# -- what the file says --------------------------------------------------------------------
+
+
+def _listed(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class _Grant(_Table):
+    at: str
+    source: str
+    permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
+
+
+class _Plan(_Table):
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    plan: str
+    accepted_at: AwareDatetime
+    grants: Annotated[tuple[_Grant, ...], BeforeValidator(_listed)] = ()
+
+
+class _Document(_Table):
+    plan: Annotated[tuple[_Plan, ...], BeforeValidator(_listed)] = ()
+
+
+_KNOWN_KEYS: Final = {
+    "": tuple(_Document.model_fields),
+    "plan": tuple(_Plan.model_fields),
+    "grants": tuple(_Grant.model_fields),
+    "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
+    "secrets": ("name", "inject"),
+}
+
+
+def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
+    """Return what a file with this text says; `path` is for what people are told.
+
+    Raises:
+        PolicyFileError: with everything in it that is not understood.
+    """
+    positions = Positions(path, partial(toml_lines, text))
+    try:
+        document = _Document.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        problems = problems_of(error, "", _KNOWN_KEYS, {})
+        raise _not_understood(path, [_with_line(problem, positions) for problem in problems]) from error
+    except RecursionError as error:
+        raise _not_understood(path, [PlanProblem("", "is nested too deeply")]) from error
+    except ValueError as error:  # malformed, or a number or a date that is none
+        raise _not_understood(path, [PlanProblem("", f"is not TOML: {error}", line=line_of(error))]) from error
+    return tuple(_accepted(plan, path_text("plan", index), positions) for index, plan in enumerate(document.plan))
+
+
+def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
+    grants = tuple(
+        AcceptedGrant(one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)))
+        for index, one in enumerate(plan.grants)
+    )
+    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place))
+
+
+def _with_line(problem: PlanProblem, positions: Positions) -> PlanProblem:
+    return PlanProblem(problem.path, problem.message, problem.hint, positions.line_of(problem.at or problem.path))
+
+
+def _not_understood(path: str, problems: Iterable[PlanProblem]) -> PolicyFileError:
+    hint = "mend it, or remove it: you are then asked again about each plan"
+    return PolicyFileError(path, [*problems, PlanProblem("", "what you accepted is not known without it", hint)])
+
+
+def _said(plan: AcceptedPlan) -> object:
+    grants = [(one.place, one.source, one.permissions) for one in plan.grants]
+    return plan.digest, plan.plan, plan.accepted_at, grants
+
+
+# -- what it is to say ---------------------------------------------------------------------
+
+
+def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
+    """Return the text that says `before` with the plans that are gone removed, and those that are new at its end.
+
+    All else stays as it is written; without a text, one is begun.
+
+    Raises:
+        ValueError: It is written in a way that cannot be changed so.
+    """
+    document = tomlkit.parse(text) if text is not None else _empty()
+    kept = {id(one) for one in after}
+    tables: Any = document.get("plan")
+    gone = [index for index, one in enumerate(before) if id(one) not in kept]
+    for index in reversed(gone):
+        del tables[index]
+    known = {id(one) for one in before}
+    new = [one for one in after if id(one) not in known]
+    if new and not tables:
+        document["plan"] = tables = tomlkit.aot()
+    for one in new:
+        tables.append(_table(one))
+    written = tomlkit.dumps(document)
+    if [_said(one) for one in read_accepted(written, "")] != [_said(one) for one in after]:
+        raise ValueError("its tables are written in an unusual way")
+    return written
+
+
+def _empty() -> tomlkit.TOMLDocument:
+    document = tomlkit.document()
+    for line in _HEAD:
+        document.add(tomlkit.comment(line))
+    return document
+
+
+def _table(plan: AcceptedPlan) -> Any:
+    table = tomlkit.table()
+    table["digest"] = plan.digest
+    table["plan"] = plan.plan
+    table["accepted_at"] = plan.accepted_at
+    grants = tomlkit.array().multiline(multiline=True)
+    for one in plan.grants:
+        row = tomlkit.inline_table()
+        row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
+        grants.append(row)
+    table["grants"] = grants
+    return table
+
+
+def _inline(value: Any) -> Any:
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        table.update({key: _inline(item) for key, item in value.items()})
+        return table
+    return [_inline(item) for item in value] if isinstance(value, list) else value

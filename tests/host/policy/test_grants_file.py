@@ -1,0 +1,384 @@
+"""What the operator accepted is kept as a whole or not at all, for one plan as it was, and for nobody else to write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import PolicyFileError, render
+from paddock.plan import Permissions
+from paddock.policy.accepted_plans import AcceptedGrant
+from paddock.policy.grants_file import GrantsFile, GrantsNotKeptError
+
+from .entries import owner
+
+PATHS = [path for path in sys.path if path]
+
+
+def digest(number: int) -> str:
+    return f"sha256:{number:064x}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> GrantsFile:
+    tmp_path.chmod(0o700)
+    return GrantsFile(owner(), tmp_path / "config" / "paddock" / "grants.toml")
+
+
+GRANTS = (
+    AcceptedGrant("tools[0]", "builtin:tool-filesystem", Permissions(preset="workspace")),
+    AcceptedGrant(
+        "providers[0]",
+        'git+https://example.org/a"b',
+        Permissions.model_validate(
+            {
+                "net": ["api.example.org:443"],
+                "secrets": ["PLAIN", {"name": "KEY", "inject": "api.example.org"}],
+                "env": ["KEY=${KEY}", "QUOTED=a \"b\" 'c' \\ d"],
+            }
+        ),
+    ),
+    AcceptedGrant("hooks[0]", "/home/me/ünïcode", Permissions()),
+)
+
+
+def test_without_a_file_nothing_was_accepted(file: GrantsFile) -> None:
+    assert file.all() == ()
+    assert file.find(digest(1)) is None
+    assert not file.forget(digest(1))
+    assert not file.path.parent.exists()
+
+
+def test_what_is_accepted_is_found_by_its_digest_with_the_lines_it_stands_on(file: GrantsFile) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    accepted = file.accept(digest(1), "/home/me/plan.yaml", GRANTS)
+    found = file.find(digest(1))
+    assert found == accepted
+    assert (found.plan, found.short_digest) == ("/home/me/plan.yaml", "0" * 12)
+    assert before <= found.accepted_at <= datetime.now(UTC)
+    assert [(one.place, one.source, one.permissions) for one in found.grants] == [
+        (one.place, one.source, one.permissions) for one in GRANTS
+    ]
+    lines = file.path.read_text().splitlines()
+    assert found.line is not None and lines[found.line - 1] == "[[plan]]"
+    for one in found.grants:
+        assert one.line is not None and f'at = "{one.place}"' in lines[one.line - 1]
+    assert file.find(digest(2)) is None
+
+
+def test_a_grant_is_for_a_place_and_the_source_its_code_came_from(file: GrantsFile) -> None:
+    accepted = file.accept(digest(1), "", GRANTS)
+    found = accepted.grant_for("tools[0]", "builtin:tool-filesystem")
+    assert found is not None and found.permissions == Permissions(preset="workspace")
+    assert accepted.grant_for("tools[0]", "/tmp/another") is None
+    assert accepted.grant_for("tools[1]", "builtin:tool-filesystem") is None
+
+
+def test_the_file_and_its_folder_are_the_users_alone(file: GrantsFile) -> None:
+    file.accept(digest(1), "")
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    file.path.parent.chmod(0o755)
+    file.path.chmod(0o644)
+    file.accept(digest(2), "")
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+
+
+def test_accepting_again_takes_the_place_of_what_was_accepted_before(file: GrantsFile) -> None:
+    file.accept(digest(1), "/a", GRANTS)
+    file.accept(digest(1), "/a", GRANTS[:1])
+    (found,) = file.all()
+    assert len(found.grants) == 1
+
+
+def test_a_plan_that_is_forgotten_is_accepted_no_more_and_the_others_still_are(file: GrantsFile) -> None:
+    for number in range(3):
+        file.accept(digest(number), f"/{number}", GRANTS)
+    assert file.forget(digest(1))
+    assert [one.digest for one in file.all()] == [digest(0), digest(2)]
+    assert file.forget(digest(0)) and file.forget(digest(2))
+    assert file.all() == ()
+    file.accept(digest(5), "/5", GRANTS)
+    assert [one.digest for one in file.all()] == [digest(5)]
+
+
+def test_of_the_versions_of_one_plan_the_latest_are_kept(file: GrantsFile) -> None:
+    file.accept(digest(100), "/other.yaml")
+    for number in range(12):
+        file.accept(digest(number), "/plan.yaml")
+    kept = [one.digest for one in file.all()]
+    assert digest(100) in kept and digest(11) in kept
+    assert len(kept) == 9
+
+
+WRITTEN = textwrap.dedent(
+    """\
+    # mine
+    [[plan]]    # the old one
+    digest = "sha256:{0:064x}"
+    plan = '/old.yaml'   # where it was
+    accepted_at = 2026-01-02T03:04:05+01:00
+    grants = [
+        # reads only
+        {{at = "tools[0]", source = "builtin:x", permissions = "workspace-read"}},   # so far
+    ]
+
+    # between
+    [[plan]]
+    digest = "sha256:{1:064x}"
+    plan = "/new.yaml"
+    accepted_at = 2026-01-02T03:04:05Z
+
+    # the end
+    """
+)
+
+
+def written(file: GrantsFile, text: str) -> None:
+    file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file.path.write_text(text)
+    file.path.chmod(0o600)
+
+
+def test_comments_and_the_form_of_what_a_person_wrote_stay(file: GrantsFile) -> None:
+    text = WRITTEN.format(1, 2)
+    written(file, text)
+    file.accept(digest(3), "/third.yaml", GRANTS)
+    now = file.path.read_text()
+    assert now.startswith(text.rstrip("\n"))
+    assert [one.digest for one in file.all()] == [digest(1), digest(2), digest(3)]
+    file.forget(digest(2))
+    now = file.path.read_text()
+    assert "# mine" in now and "# reads only" in now and 'permissions = "workspace-read"}},'.replace("}}", "}") in now
+    assert [one.digest for one in file.all()] == [digest(1), digest(3)]
+
+
+def test_a_link_to_the_file_stays_one(file: GrantsFile, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "dotfiles"
+    elsewhere.mkdir(mode=0o700)
+    file.path.parent.mkdir(parents=True, mode=0o700)
+    (elsewhere / "grants.toml").touch(0o600)
+    file.path.symlink_to(elsewhere / "grants.toml")
+    file.accept(digest(1), "/a")
+    assert file.path.is_symlink()
+    assert digest(1) in (elsewhere / "grants.toml").read_text()
+
+
+# -- what is not understood, and not believed
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("[[plan]\n", 1, "is not TOML"),
+        ("plan = 5", 1, "must be a list"),
+        ("[[plan]]\ndigest = 'x'\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z", 2, ""),
+        ("[[plan]]\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z", 1, "`digest` is missing"),
+        ("{start}\ngrantz = []", 5, "did you mean `grants`?"),
+        ("{start}\ngrants = [{at = 'a', source = 'b', permissions = 'workspce'}]", 5, "is not a preset"),
+        ("{start}\ngrants = [{at = 'a', source = 'b', permissions = {net = ['*']}}]", 5, "`*` is every host"),
+        ("{start}\ngrants = [{at = 'a', source = 'b', permissions = {nett = []}}]", 5, "did you mean `net`?"),
+        ("{start}\ngrants = [{at = 'a', permissions = 'shell'}]", 5, "`source` is missing"),
+        ("[[plan]]\ndigest = 'x'\naccepted_at = 2026-13-01T00:00:00Z", 3, "is not TOML"),
+        ("other = 1", 1, "unknown key `other`"),
+        ("a = " + "[" * 5000, None, ""),
+    ],
+)
+def test_a_corrupt_file_is_an_error_and_not_an_empty_one(
+    file: GrantsFile, text: str, line: int | None, said: str
+) -> None:
+    start = f"[[plan]]\ndigest = '{digest(1)}'\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z"
+    written(file, start)
+    assert file.find(digest(1)) is not None
+    broken = text.replace("{start}", start)
+    written(file, broken)
+    for act in (file.all, lambda: file.find(digest(1)), lambda: file.accept(digest(2), "/b")):
+        with pytest.raises(PolicyFileError) as caught:
+            act()
+        told = render(caught.value)
+        assert said in told and str(file.path) in told and "you are then asked again" in told
+        if line is not None:
+            assert caught.value.problems[0].line == line
+    assert file.path.read_text() == broken
+
+
+def _others_may_write(file: GrantsFile) -> None:
+    file.path.chmod(0o602)
+
+
+def _its_group_may_write(file: GrantsFile) -> None:
+    file.path.chmod(0o660)
+
+
+def _others_may_put_another_in_its_place(file: GrantsFile) -> None:
+    file.path.parent.chmod(0o777)
+
+
+def _others_may_move_its_folder(file: GrantsFile) -> None:
+    file.path.parent.parent.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_others_may_write, _its_group_may_write, _others_may_put_another_in_its_place, _others_may_move_its_folder],
+)
+def test_a_file_that_others_may_write_is_not_believed(file: GrantsFile, spoil: Callable[[GrantsFile], None]) -> None:
+    file.accept(digest(1), "/a")
+    assert file.find(digest(1)) is not None
+    spoil(file)
+    with pytest.raises(PolicyFileError) as caught:
+        file.find(digest(1))
+    assert "chmod go-w" in render(caught.value)
+    assert caught.value.exit_code == 4
+
+
+# -- others at the same time, and ends in the middle
+
+
+def _process(code: str, *args: object, **options: object) -> subprocess.Popen[bytes]:
+    program = f"import sys; sys.path[:0] = {PATHS!r}\n" + textwrap.dedent(code)
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-I", "-c", program, *map(str, args)], stderr=subprocess.PIPE, **options
+    )
+
+
+_ACCEPT = """
+import os
+from pathlib import Path
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.owner import Owner
+path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+file = GrantsFile(Owner(os.geteuid(), Path("/")), path)
+for number in range(first, first + count):
+    file.accept(f"sha256:{number:064x}", f"/{number}.yaml")
+"""
+
+
+def test_of_two_who_accept_at_the_same_time_neither_loses_anything(file: GrantsFile) -> None:
+    processes = [_process(_ACCEPT, file.path, first, 15) for first in (100, 200, 300)]
+    for process in processes:
+        _, errors = process.communicate(timeout=25)
+        assert process.returncode == 0, errors.decode()
+    expected = {digest(first + number) for first in (100, 200, 300) for number in range(15)}
+    assert {one.digest for one in file.all()} == expected
+
+
+_DIE = """
+import os, signal
+from pathlib import Path
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.owner import Owner
+step = sys.argv[2]
+def die(*args, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+real_fsync, real_replace = os.fsync, os.replace
+if step == "half":
+    def fsync(descriptor):
+        os.ftruncate(descriptor, 20)
+        die()
+    os.fsync = fsync
+elif step == "before":
+    os.replace = die
+elif step == "after":
+    os.replace = lambda *paths: (real_replace(*paths), die())
+GrantsFile(Owner(os.geteuid(), Path("/")), Path(sys.argv[1])).accept("sha256:" + 64 * "f", "/f.yaml")
+"""
+
+
+@pytest.mark.parametrize(("step", "is_new"), [("half", False), ("before", False), ("after", True)])
+def test_who_is_killed_in_the_middle_leaves_the_file_whole_and_nobody_waiting(
+    file: GrantsFile, step: str, is_new: bool
+) -> None:
+    file.accept(digest(1), "/1.yaml", GRANTS)
+    process = _process(_DIE, file.path, step)
+    process.communicate(timeout=25)
+    assert process.returncode == -signal.SIGKILL
+    assert {one.digest for one in file.all()} == {digest(1)} | ({f"sha256:{64 * 'f'}"} if is_new else set())
+    file.accept(digest(2), "/2.yaml")
+    assert file.find(digest(2)) is not None and file.find(digest(1)) is not None
+    assert sorted(path.name for path in file.path.parent.iterdir()) == ["grants.toml", "grants.toml.lock"]
+
+
+def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.policy.grants_file._LOCK_SECONDS", 0.2)
+    file.accept(digest(1), "/1.yaml")
+    code = """
+    import fcntl
+    lock = open(sys.argv[1], "r+")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+    """
+    holder = _process(code, f"{file.path}.lock", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(GrantsNotKeptError, match="another process"):
+            file.accept(digest(2), "/2.yaml")
+    finally:
+        holder.communicate(timeout=10)
+    assert [one.digest for one in file.all()] == [digest(1)]
+
+
+_ACCEPT_AND_TELL = """
+import os
+from pathlib import Path
+import encodings.utf_8_sig  # what is imported later would no longer be found
+from paddock.errors import PaddockError, render
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.owner import Owner
+path, number = Path(sys.argv[1]), int(sys.argv[2])
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+try:
+    GrantsFile(Owner(os.geteuid(), Path("/")), path).accept(f"sha256:{number:064x}", "/plan.yaml")
+except PaddockError as error:
+    print(type(error).__name__, render(error))
+"""
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_and_nothing_is_changed() -> None:
+    """As somebody whom permissions bind: root, which they do not, becomes a user for it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        path = folder / "grants.toml"
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+
+        def told(number: int) -> str:
+            process = _process(_ACCEPT_AND_TELL, path, number, stdout=subprocess.PIPE)
+            output, errors = process.communicate(timeout=25)
+            assert process.returncode == 0, errors.decode()
+            return str(output.decode())
+
+        assert told(1) == ""
+        before = path.read_text()
+        for lock_is_there in (True, False):
+            if not lock_is_there:
+                folder.chmod(0o700)
+                (folder / "grants.toml.lock").unlink()
+            folder.chmod(0o500)
+            answer = told(2)
+            assert answer.startswith("GrantsNotKeptError"), answer
+            assert "permission denied" in answer and "--trust-plan" in answer
+            assert path.read_text() == before
+        folder.chmod(0o700)
+        assert told(2) == ""
+
+
+def test_a_path_below_a_file_is_told(file: GrantsFile, tmp_path: Path) -> None:
+    (tmp_path / "config").touch()
+    with pytest.raises(GrantsNotKeptError, match="cannot be written"):
+        file.accept(digest(1), "/a")
