@@ -59,32 +59,9 @@ def _is_used_within(cap: SecretCap, granted: SecretGrant, permissions: Permissio
     if cap.inject == AS_GRANTED:
         return True
     try:
-        return NetRule.parse(cap.inject).covers(place_of_injection(granted, permissions))
+        return NetRule.parse(cap.inject).covers(permissions.place_of_injection(granted))
     except NotAcceptedError:
         return False
-
-
-def place_of_injection(secret: SecretGrant, permissions: Permissions) -> NetRule:
-    """Return where an injected secret is used: the host it names, or the only one that may be connected to.
-
-    Raises:
-        NotAcceptedError: There is no such place, or no `net` grant allows connections to it.
-    """
-    net = [NetRule.parse(written) for written in permissions.net]
-    if secret.inject is None or secret.inject == AS_GRANTED:
-        if len(set(net)) != 1:
-            raise NotAcceptedError(
-                f"`host` stands for the one host of `net`, and that has {len(set(net)) or 'none'}",
-                f"write which: {{name: {secret.name}, inject: api.example.org}}, with that host in `net`",
-            )
-        return net[0]
-    place = NetRule.parse(secret.inject)
-    if not any(rule.covers(place) for rule in net):
-        raise NotAcceptedError(
-            f"`{secret.name}` is to be used at `{place.text}`, where no `net` grant lets it connect",
-            f'add the host: permissions: {{net: ["{place.text}"]}}',
-        )
-    return place
 
 
 def roots_of(caps: Iterable[str], working_dir: Path, home: Path) -> tuple[Path, ...]:

@@ -16,11 +16,10 @@ from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import SecretGrant
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError, path_text
-from paddock.plan.secret_references import reference_problems
+from paddock.plan.secret_references import variable_problems
 
 from .asked_grant import AskedGrant, contradictions, families_written
 from .cap_rules import judge_caps
-from .coverage import place_of_injection
 from .decision import Asked, Decision, Trust
 from .findings import Findings
 from .granted_path import GrantedPath
@@ -201,17 +200,16 @@ def _judge_secrets(
     permissions = grants_of(entry.permissions)
     effective = entry.model_copy(update={"permissions": permissions})
     findings.problems += effective.config_problems(secrets)
-    place = path_text(entry.path, "permissions", "env")
-    findings.problems += reference_problems(list(permissions.env), place, permissions, secrets)
+    findings.problems += variable_problems(permissions, path_text(entry.path, "permissions"), secrets)
     for grant in grants:
         secret = grant.value
         if not isinstance(secret, SecretGrant) or secret.inject is None:
             continue
         path = grant.path or path_text(entry.path, "permissions")
         try:
-            place_of_injection(secret, permissions)
+            permissions.place_of_injection(secret)
         except NotAcceptedError as error:
             findings.problem(path, error)
         if secret.name not in secrets:
-            hint = f"set it before the start: export {secret.name}=…"
+            hint = f"set it before the start: export {secret.name}=…; or write in `secrets.toml` where it is"
             findings.problem(path, NotAcceptedError(f"secret `{secret.name}` has no value", hint))

@@ -562,7 +562,7 @@ def test_a_variable_may_hold_a_secret_that_is_granted(work: Path) -> None:
 def test_a_secret_is_injected_only_where_the_module_may_connect(work: Path) -> None:
     keys = {"secrets": [{"name": "KEY", "inject": "host"}]}
     found = problems(lambda: decide(work, permissions=keys, secrets={"KEY": "x"}))
-    assert "stands for the one host of `net`" in found["tools[0].permissions.secrets[0]"]
+    assert "the only host of `net`, and that has none" in found["tools[0].permissions.secrets[0]"]
 
 
 @pytest.mark.parametrize(

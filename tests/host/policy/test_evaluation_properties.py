@@ -30,7 +30,6 @@ from paddock.policy import (
     evaluate,
     grants_of,
 )
-from paddock.policy.coverage import place_of_injection
 from paddock.policy.granted_path import GrantedPath
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
@@ -51,6 +50,8 @@ SECRETS: list[Any] = [
     "OTHER",
     {"name": "KEY", "inject": "host"},
     {"name": "OTHER", "inject": "host"},
+    {"name": "KEY", "inject": "a.example"},
+    {"name": "KEY", "inject": "x.example"},
 ]
 
 SECRET_CAPS = [*SECRETS, "K*", "*", {"name": "*", "inject": "host"}, {"name": "KEY", "inject": "a.example"}]
@@ -266,7 +267,7 @@ def check_secrets(effective: Permissions, caps: dict[str, Any]) -> None:
         assert any(fnmatchcase(name, one["name"]) and "inject" not in one for one in tables)
     for grant in effective.secrets:
         if grant.inject is not None:
-            place = place_of_injection(grant, effective)
+            place = effective.place_of_injection(grant)
             assert any(
                 fnmatchcase(grant.name, one["name"])
                 and (one.get("inject", "host") == "host" or NetRule.parse(one["inject"]).covers(place))
