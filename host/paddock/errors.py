@@ -149,17 +149,38 @@ class PolicyRefusedError(PaddockError):
     def __init__(
         self, refusals: Iterable[Refusal], *, problems: Iterable[PlanProblem] = (), origin: str | None = None
     ) -> None:
-        self.refusals = tuple(refusals)
-        self.problems = tuple(problems)
         self.origin = origin
-        subject = f"plan `{origin}`" if origin else "this"
+        self._tell(f"plan `{origin}`" if origin else "this", tuple(refusals), tuple(problems))
+
+    def retell(self, subject: str, place_of: Callable[[str], str]) -> None:
+        """Tell the same of something that was not written as a plan: of `subject`, with its own names of places."""
+        self._tell(
+            subject,
+            tuple(replace(refusal, path=place_of(refusal.path)) for refusal in self.refusals),
+            tuple(replace(problem, path=place_of(problem.path)) for problem in self.problems),
+        )
+
+    def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
+        """Tell the same with the lines of the plan's file, where there are none yet."""
+        self.origin = file
+        self._tell(
+            f"plan `{file}`",
+            tuple(one if one.line is not None else replace(one, line=line_of(one.path)) for one in self.refusals),
+            tuple(
+                one if one.line is not None else replace(one, line=line_of(one.at or one.path)) for one in self.problems
+            ),
+        )
+
+    def _tell(self, subject: str, refusals: tuple[Refusal, ...], problems: tuple[PlanProblem, ...]) -> None:
+        self.refusals = refusals
+        self.problems = problems
         super().__init__(
             f"policy refuses what {subject} asks for",
             detail=[
-                *(line for refusal in self.refusals for line in refusal.describe(origin)),
-                *(problem.describe(origin) for problem in self.problems),
+                *(line for refusal in refusals for line in refusal.describe(self.origin)),
+                *(problem.describe(self.origin) for problem in problems),
             ],
-            hints=_hints_of((*self.refusals, *self.problems)),
+            hints=_hints_of((*refusals, *problems)),
         )
 
 

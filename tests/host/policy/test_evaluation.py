@@ -649,3 +649,19 @@ def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:
     one = Asked(entry(), REPOSITORY, (Given(Permissions(read=("~/secret",)), FLAG),))
     (decision,) = evaluate([one], situation(work, accepted=False))
     decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path: None))
+
+
+def test_a_refusal_is_told_of_a_call_in_the_words_of_its_options(work: Path) -> None:
+    one = Asked(entry(path="", permissions={"net": ["a.example"]}), REPOSITORY)
+    with pytest.raises(PolicyRefusedError) as caught:
+        evaluate([one], situation(work, capped("net = []")))
+    caught.value.retell("the call", lambda path: f"--allow-{path.split('.')[1].partition('[')[0]}")
+    shown = render(caught.value)
+    assert "policy refuses what the call asks for" in shown and "--allow-net: net `a.example` is more" in shown
+
+
+def test_what_is_refused_later_can_be_told_with_its_line(work: Path) -> None:
+    with pytest.raises(PolicyRefusedError) as caught:
+        decide(work, capped("net = []"), permissions={"net": ["a.example"]})
+    caught.value.locate("plan.yaml", {"tools[0].permissions.net[0]": 9}.get)
+    assert "plan.yaml:9: tools[0].permissions.net[0]: net `a.example`" in render(caught.value)
