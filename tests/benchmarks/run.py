@@ -19,6 +19,7 @@ from bench.payload import measure_payload
 from bench.policy import measure_policy
 from bench.reference import AsyncioReference, BareForks, BlockingReference, RawPayload, reference_children
 from bench.report import summary, table, write_json
+from bench.router import measure_checks
 from bench.row import Row
 from bench.sandbox import measure_many, measure_sandboxed_calls
 from bench.stage import Stage
@@ -32,7 +33,7 @@ async def _measure() -> list[Row]:
         blocking, raw = BlockingReference(children["blocking"]), RawPayload(children["payload"])
         await stage.start("tool", "tool-echo")
         await stage.start("tool", "tool-echo", {"name": "echo_free"}, isolation="none")
-        await stage.start("orchestrator", "loop-timing")
+        loop = await stage.start("orchestrator", "loop-timing")
         with closing(await AsyncioReference.open(children["asyncio"])) as asynchronous:
             calls = [
                 *await measure_calls(stage, asynchronous, blocking),
@@ -40,6 +41,7 @@ async def _measure() -> list[Row]:
             ]
         return [
             *calls,
+            *await measure_checks(stage, loop),
             *await measure_sandboxed_calls(stage),
             *await measure_payload(stage, raw),
             *await measure_start(stage),
