@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import tomlkit
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -56,6 +56,11 @@ class AcceptedPlan:
     accepted_at: datetime
     grants: tuple[AcceptedGrant, ...] = ()
     line: int | None = None
+
+    @classmethod
+    def now(cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...]) -> Self:
+        """Return a plan that is accepted now."""
+        return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants)
 
     @property
     def day(self) -> str:

@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -82,7 +81,7 @@ class GrantsFile:
             PolicyFileError: The file cannot be relied on, or is not understood.
             GrantsNotKeptError: It cannot be written.
         """
-        accepted = AcceptedPlan(digest, plan, datetime.now(UTC).replace(microsecond=0), tuple(grants))
+        accepted = AcceptedPlan.now(digest, plan, tuple(grants))
 
         def changed(plans: tuple[AcceptedPlan, ...]) -> Iterator[AcceptedPlan]:
             others = [one for one in plans if one.digest != digest]
@@ -92,8 +91,7 @@ class GrantsFile:
             yield from (one for one in others if one.digest not in dropped)
             yield accepted
 
-        found = next(one for one in self._change(changed) if one.digest == digest)
-        return found
+        return next(one for one in self._change(changed) if one.digest == digest)
 
     def forget(self, digest: str) -> bool:
         """Have a plan accepted no more; return whether it was. Raises as `accept` does."""

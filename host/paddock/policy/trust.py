@@ -1,0 +1,83 @@
+"""How a plan stands with the operator: whether they accepted it as it is, and what they gave its modules with that.
+
+What was accepted is the plan that had this digest. One that was edited since is another plan, and is told as what it
+is. What was given to a module is given to the code it had then, from its source, and to nothing that took its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from paddock.plan.models import ModuleEntry, MountPlan
+
+from .accepted_plans import AcceptedGrant, AcceptedPlan
+from .asked_grant import Given
+from .decision import Trust
+from .grants_file import GrantsFile, GrantsNotKeptError
+from .rule import Place, Rule
+
+_FLAG: Final = Rule(Place("the command line"), "--trust-plan")
+_SESSION: Final = Place("this session")
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """`accepted` is what the operator accepted of the plan as it is; `problem` why that was kept for this time only."""
+
+    trust: Trust
+    accepted: AcceptedPlan | None = None
+    file: str = ""
+    problem: GrantsNotKeptError | None = None
+
+    @classmethod
+    def of(cls, plan: MountPlan, file: GrantsFile, *, trust_plan: bool = False) -> Self:
+        """Return how a plan stands; `trust_plan` accepts what its text says, this once.
+
+        Raises:
+            PolicyFileError: What was accepted cannot be relied on, or is not understood.
+        """
+        known = file.all()
+        accepted = next((one for one in known if one.digest == plan.digest), None)
+        if accepted is not None:
+            told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
+            return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
+        if trust_plan:
+            return cls(Trust(True, _FLAG))
+        versions = [one for one in known if one.plan and one.plan == plan_name(plan)]
+        if not versions:
+            return cls(Trust(False))
+        latest = max(versions, key=lambda one: one.accepted_at)
+        told = f"accepted on {latest.day} as it was then (sha256 {latest.short_digest}), and edited since"
+        return cls(Trust(False, file.rule_of(latest.line, told)))
+
+    @classmethod
+    def accepting(cls, plan: MountPlan, file: GrantsFile, grants: Iterable[AcceptedGrant] = ()) -> Self:
+        """Have a plan accepted as it is, with these grants; where that cannot be kept, for this time.
+
+        Raises:
+            PolicyFileError: What was accepted so far cannot be relied on, or is not understood.
+        """
+        grants = tuple(grants)
+        try:
+            accepted = file.accept(plan.digest, plan_name(plan), grants)
+        except GrantsNotKeptError as error:
+            accepted = AcceptedPlan.now(plan.digest, plan_name(plan), grants)
+            return cls(Trust(True, Rule(_SESSION, "accepted when asked")), accepted, problem=error)
+        told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
+        return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
+
+    def given(self, entry: ModuleEntry, source: str) -> tuple[Given, ...]:
+        """Return what was given to an entry's module with that, if its code comes from `source` as it did then."""
+        grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
+        if grant is None:
+            return ()
+        place = Place(self.file, grant.line) if self.file else _SESSION
+        return (Given(grant.permissions, Rule(place, f"given to {entry.path} when the plan was accepted")),)
+
+
+def plan_name(plan: MountPlan) -> str:
+    """Return the name that a plan is accepted under: its file, or nothing for one that is in none."""
+    return "" if plan.origin is None else os.fsencode(plan.origin).decode("utf-8", "backslashreplace")

@@ -1,0 +1,139 @@
+"""A plan is accepted as it is; one that was edited since is another plan, and told as that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import PolicyRefusedError, render
+from paddock.plan import Permissions
+from paddock.plan.loading import load_plan
+from paddock.plan.models import MountPlan
+from paddock.policy import Asked, Policy, Situation, evaluate
+from paddock.policy.accepted_plans import AcceptedGrant
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.trust import Acceptance
+
+from .entries import owner
+
+PLAN = """\
+session: {orchestrator: loop-basic, context: context-simple}
+tools:
+  - module: tool-x
+    permissions: {net: [example.org]}
+  - module: tool-y
+"""
+SHELL = AcceptedGrant("tools[1]", "/code/tool-y", Permissions(preset="shell"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> GrantsFile:
+    tmp_path.chmod(0o700)
+    return GrantsFile(owner(), tmp_path / "paddock" / "grants.toml")
+
+
+def plan_at(path: Path, text: str = PLAN) -> MountPlan:
+    path.write_text(text)
+    return load_plan(path, environ={})
+
+
+def decide(plan: MountPlan, acceptance: Acceptance, folder: Path) -> list[Permissions]:
+    asked = [
+        Asked(entry, f"/code/{entry.module}", acceptance.given(entry, f"/code/{entry.module}")) for entry in plan.tools
+    ]
+    situation = Situation(Policy(()), acceptance.trust, folder, owner(), {}, plan.positions)
+    return [decision.entry.permissions for decision in evaluate(asked, situation)]
+
+
+def test_an_accepted_plan_has_what_it_says_and_what_was_given_with_it(file: GrantsFile, tmp_path: Path) -> None:
+    plan = plan_at(tmp_path / "plan.yaml")
+    Acceptance.accepting(plan, file, [SHELL])
+    acceptance = Acceptance.of(plan, file)
+    assert acceptance.trust.accepted and acceptance.accepted is not None
+    rule = acceptance.trust.rule
+    assert rule is not None and rule.place.file == str(file.path)
+    assert f"sha256 {plan.digest[7:19]}" in rule.text
+    first, second = decide(plan, acceptance, tmp_path)
+    assert first.net == ("example.org",)
+    assert second.run == ("*",) and second.write == (".",)
+    (given,) = acceptance.given(plan.tools[1], "/code/tool-y")
+    lines = file.path.read_text().splitlines()
+    assert given.rule.place.line is not None and "tool-y" in lines[given.rule.place.line - 1]
+
+
+def test_a_plan_that_nobody_accepted_is_not(file: GrantsFile, tmp_path: Path) -> None:
+    plan = plan_at(tmp_path / "plan.yaml")
+    acceptance = Acceptance.of(plan, file)
+    assert not acceptance.trust.accepted
+    assert acceptance.given(plan.tools[1], "/code/tool-y") == ()
+    with pytest.raises(PolicyRefusedError):
+        decide(plan, acceptance, tmp_path)
+
+
+def test_a_plan_that_was_edited_since_is_refused_as_that(file: GrantsFile, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    accepted = Acceptance.accepting(plan_at(path), file, [SHELL])
+    assert accepted.accepted is not None
+    edited = plan_at(path, PLAN.replace("example.org", "example.com"))
+    acceptance = Acceptance.of(edited, file)
+    assert not acceptance.trust.accepted
+    assert acceptance.given(edited.tools[1], "/code/tool-y") == ()
+    with pytest.raises(PolicyRefusedError) as caught:
+        decide(edited, acceptance, tmp_path)
+    told = render(caught.value)
+    assert "`example.com`" in told and f"{path}:4" in told
+    assert f"{file.path}:{accepted.accepted.line}: accepted on {accepted.accepted.day} as it was then" in told
+    assert "and edited since" in told and "--trust-plan" in told
+
+
+def test_going_back_to_what_was_accepted_is_accepted(file: GrantsFile, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    Acceptance.accepting(plan_at(path), file)
+    assert not Acceptance.of(plan_at(path, PLAN + "\n# a remark\n"), file).trust.accepted
+    assert Acceptance.of(plan_at(path), file).trust.accepted
+
+
+def test_the_same_plan_elsewhere_is_another_one(file: GrantsFile, tmp_path: Path) -> None:
+    Acceptance.accepting(plan_at(tmp_path / "plan.yaml"), file)
+    acceptance = Acceptance.of(plan_at(tmp_path / "copy.yaml"), file)
+    assert not acceptance.trust.accepted and acceptance.trust.rule is None
+
+
+def test_what_was_given_is_not_given_to_code_from_elsewhere(file: GrantsFile, tmp_path: Path) -> None:
+    plan = plan_at(tmp_path / "plan.yaml")
+    acceptance = Acceptance.accepting(plan, file, [SHELL])
+    assert acceptance.given(plan.tools[1], "/code/tool-y") != ()
+    assert acceptance.given(plan.tools[1], "/tmp/tool-y") == ()
+    assert acceptance.given(plan.tools[0], "/code/tool-y") == ()
+
+
+def test_a_flag_accepts_what_the_text_says_and_keeps_nothing(file: GrantsFile, tmp_path: Path) -> None:
+    plan = plan_at(tmp_path / "plan.yaml")
+    acceptance = Acceptance.of(plan, file, trust_plan=True)
+    assert acceptance.trust.accepted and acceptance.accepted is None
+    assert decide(plan, acceptance, tmp_path)[1] == Permissions()
+    assert not file.path.exists()
+
+
+def test_a_plan_that_is_in_no_file_is_accepted_by_what_it_says(file: GrantsFile) -> None:
+    written = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
+    Acceptance.accepting(load_plan(written, environ={}), file)
+    assert Acceptance.of(load_plan(written, environ={}), file).trust.accepted
+    other = Acceptance.of(load_plan({**written, "tools": []}, environ={}), file)
+    assert not other.trust.accepted and other.trust.rule is None
+
+
+def test_what_cannot_be_kept_counts_for_this_time_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "paddock").touch()
+    plan = plan_at(tmp_path / "plan.yaml")
+    acceptance = Acceptance.accepting(plan, GrantsFile(owner(), tmp_path / "paddock" / "grants.toml"), [SHELL])
+    assert acceptance.trust.accepted and acceptance.problem is not None
+    assert decide(plan, acceptance, tmp_path)[1].run == ("*",)
+
+
+def test_a_plan_whose_name_is_no_text_is_accepted_like_any_other(file: GrantsFile, tmp_path: Path) -> None:
+    plan = plan_at(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")))
+    Acceptance.accepting(plan, file)
+    assert Acceptance.of(plan, file).trust.accepted
