@@ -162,9 +162,14 @@ def _floor(asked: Asked, policy: Policy, held: Sequence[tuple[PolicyFile, Module
     if not floors:
         findings.consult(floor.rule, "is the minimum")
     wanted = asked.entry.isolation or asked.named
+    path = path_text(asked.entry.path, "isolation") if asked.entry.isolation is not None else ""
     if floor.is_fixed and wanted is not None and wanted not in floor.levels:
-        path = path_text(asked.entry.path, "isolation") if asked.entry.isolation is not None else ""
         findings.refusals.append(floor.refusal(wanted, path))
+    elif wanted == "none":
+        for _, module in held:
+            if module.caps is not None:
+                said = "isolation level `none` enforces nothing, and a rule bounds what the module may be granted"
+                findings.refuse(path, said, "run it shut in, or have the rule taken out", module.rule)
     return floor
 
 

@@ -25,6 +25,7 @@ Family = Literal["git", "folder", "builtin", "package"]
 DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
 _SEPARATORS: Final = re.compile(r"[-_.]+")
+_CREDENTIALS: Final = re.compile(r"//[^/]*@")
 _PLAINLY: Final = "write the address plainly: scheme, host and path, with nothing encoded and no `..`"
 
 
@@ -50,7 +51,9 @@ class SourceName:
         try:
             uri = SourceUri.parse(source)
         except SourceUriError as error:
-            raise NotAcceptedError(f"`{source}` is not a module source: {error.problem}") from error
+            raise NotAcceptedError(
+                f"`{without_credentials(source)}` is not a module source: {error.problem}"
+            ) from error
         match uri:
             case BuiltinUri():
                 return cls("builtin", uri.module_id)
@@ -60,7 +63,7 @@ class SourceName:
                 return cls("package", package_name(uri.name))
             case GitUri():
                 return cls._of_repository(uri.url)
-        raise NotAcceptedError(f"`{source}` is of no known form")
+        raise NotAcceptedError(f"`{without_credentials(source)}` is of no known form")
 
     @classmethod
     def _of_repository(cls, url: str) -> Self:
@@ -68,7 +71,7 @@ class SourceName:
         components = [plain_component(component) for component in path.split("/") if component]
         components = without_git_suffix(components)
         if not components:
-            raise NotAcceptedError(f"`{url}` names no repository", _PLAINLY)
+            raise NotAcceptedError(f"`{without_credentials(url)}` names no repository", _PLAINLY)
         if scheme == "file":
             return cls("git", os.path.realpath("/" + "/".join(components)), scheme)
         return cls("git", "/".join(components), scheme, host_text(parse_host(host)), port)
@@ -91,27 +94,35 @@ class SourceName:
         return "/".join(without_git_suffix(folded(self.path).split("/")))
 
 
+def without_credentials(source: str) -> str:
+    """Return a source as people may be shown it: without a user and what may stand for a password."""
+    return _CREDENTIALS.sub("//", source, count=1)
+
+
 def split_repository(url: str) -> tuple[str, str, int | None, str]:
     """Return scheme, host, port if it is not the scheme's own, and path of a repository's address.
 
     Raises:
         NotAcceptedError: It could be read in two ways.
     """
+    shown = without_credentials(url)
     if "\\" in url or not url.isprintable() or any(char.isspace() for char in url):
-        raise NotAcceptedError(f"`{url}` has a backslash or a space in it", _PLAINLY)
+        raise NotAcceptedError(f"`{shown}` has a backslash or a space in it", _PLAINLY)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise NotAcceptedError(f"`{url}` is not an address: {error}", _PLAINLY) from error
+        raise NotAcceptedError(f"`{shown}` is not an address: {error}", _PLAINLY) from error
+    if port == 0:
+        raise NotAcceptedError(f"`{shown}` has a port that nobody listens at", _PLAINLY)
     if parts.netloc.count("@") > 1:
-        raise NotAcceptedError(f"`{url}` has more than one `@` before its path", _PLAINLY)
+        raise NotAcceptedError(f"`{shown}` has more than one `@` before its path", _PLAINLY)
     if parts.scheme == "file":
         if host not in ("", "localhost"):
-            raise NotAcceptedError(f"`{url}` is a file of another machine", _PLAINLY)
+            raise NotAcceptedError(f"`{shown}` is a file of another machine", _PLAINLY)
         host, port = "", None
     elif not host:
-        raise NotAcceptedError(f"`{url}` names no host", _PLAINLY)
+        raise NotAcceptedError(f"`{shown}` names no host", _PLAINLY)
     return parts.scheme, host, None if port == DEFAULT_PORTS.get(parts.scheme) else port, parts.path
 
 

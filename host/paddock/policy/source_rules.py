@@ -15,7 +15,7 @@ from .findings import Findings
 from .policy import Policy
 from .policy_file import PolicyFile
 from .rule import Rule, written_list
-from .source_name import DEFAULT_PORTS, SourceName
+from .source_name import DEFAULT_PORTS, SourceName, without_credentials
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -49,7 +49,7 @@ def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, find
     known = ", ".join(f"`{host}`" for host in file.git_hosts) or "none"
     findings.refuse(
         path,
-        f"`{source}` is on `{shown}`, and repositories may come from: {known}",
+        f"`{name.text}` is on `{shown}`, and repositories may come from: {known}",
         f"use a copy on one of these, or have the host added: {file.name}",
         rule,
     )
@@ -77,7 +77,7 @@ def _judge_pin(path: str, source: str, file: PolicyFile, findings: Findings) -> 
             findings.consult(rule, "nothing to pin, or pinned")
             return
     findings.consult(rule, "not pinned")
-    findings.refuse(path, f"`{source}` {said}", hint, rule)
+    findings.refuse(path, f"`{without_credentials(source)}` {said}", hint, rule)
 
 
 def _dependent(policy: Policy) -> Iterator[Rule]:

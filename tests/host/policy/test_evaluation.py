@@ -338,6 +338,14 @@ def test_every_files_list_of_hosts_counts(work: Path) -> None:
     assert refused(lambda: decide(work, "git_hosts = ['git.example']", "git_hosts = ['github.com']"))
 
 
+@pytest.mark.parametrize("source", ["https://user:hunter2@evil.example/a", "https://user:hunter2@evil.example/../a"])
+def test_a_password_in_a_source_is_told_to_nobody(work: Path, source: str) -> None:
+    for text in ("git_hosts = []", "require_pinned = true"):
+        with pytest.raises(PolicyRefusedError) as caught:
+            decide(work, text, source=f"git+{source}")
+        assert "hunter2" not in render(caught.value)
+
+
 @pytest.mark.parametrize(
     ("source", "pinned"),
     [
@@ -461,6 +469,15 @@ def test_a_minimum_of_the_policy_is_lowered_by_nobody(
     ((path, message, _, line),) = refused(lambda: decide(work, text, accepted=accepted, **keys))
     assert (path, line) == ("tools[0].isolation" if how == "plan" else "", 1)
     assert f"`{level}` is weaker than the minimum, `{minimum}`" in message
+
+
+@pytest.mark.parametrize("keys", [{"isolation": "none"}, {"named": "none"}])
+def test_what_a_rule_bounds_is_not_run_where_nothing_is_enforced(work: Path, keys: dict[str, Any]) -> None:
+    text = capped("net = []", "git+*")
+    assert decide(work, **keys) and decide(work, text, isolation="landlock")
+    assert decide(work, text, source="/srv/x", **keys)
+    ((_, message, _, line),) = refused(lambda: decide(work, text, **keys))
+    assert "enforces nothing" in message and line == 2
 
 
 # -- a plan that nobody accepted

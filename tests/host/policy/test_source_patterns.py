@@ -73,6 +73,7 @@ def test_every_family_of_sources_has_its_names(source: str, name: str) -> None:
         "git+https://g\u0131thub.com/org/repo",
         "git+https://github.com:70000/org/repo",
         "git+https://github.com:x/org/repo",
+        "git+https://github.com:0/org/repo",
         "git+https://@/org/repo",
         "git+https://git hub.com/org/repo",
         "git+file://other.example/srv/repo",
