@@ -216,6 +216,35 @@ async def test_a_host_that_was_not_granted_is_told(
     assert denials(refused) == [told]
 
 
+_LISTENER = """
+    from amplifier_core import ToolResult
+
+    class Listen:
+        name = "reach"
+        description = "listens to what is none of its business"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            self.coordinator.hooks.register("tool:pre", lambda event, data: None)
+            return ToolResult(output="listening")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Listen(coordinator))
+"""
+
+
+async def test_what_the_host_itself_refused_is_told_of_the_call_that_failed_over_it(
+    write_module: WriteModule, home: Path
+) -> None:
+    source = write_module("tool-listen", _LISTENER)
+    refused = await reach(source, home, "ns", "any", "thing")
+    assert denials(refused) == [("register a handler for", "tool:pre", "router", 'permissions: {hooks: ["tool:pre"]}')]
+    allowed = await reach(source, home, "ns", "any", "thing", hooks=["tool:pre"])
+    assert allowed.result.success, allowed.result.error
+
+
 async def test_a_tool_that_manages_says_nothing_of_what_it_did_without(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.kernel.asker import Asker, asking
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
@@ -393,7 +394,7 @@ class HostService:
                 if denial is not None:
                     module.deny(denial)
                     return HookResult(action="deny", reason=denial.describe())
-                with _open_approval(module):
+                with _open_approval(module, hook_name):
                     return await self._coordinator.process_hook_result(result, event, hook_name)
         raise _malformed("a hook's result")
 
@@ -508,11 +509,12 @@ class HostService:
 
 
 @contextmanager
-def _open_approval(module: HostedModule) -> Iterator[None]:
-    """Count an approval as long as it waits for its answer."""
+def _open_approval(module: HostedModule, on_behalf_of: str = "") -> Iterator[None]:
+    """Count an approval as long as it waits for its answer, and stamp it with who asks."""
     module.open_approvals += 1
     try:
-        yield
+        with asking(Asker(module.kind, module.name, on_behalf_of)):
+            yield
     finally:
         module.open_approvals -= 1
 

@@ -9,6 +9,7 @@ not seen here, and what is remembered is bounded. Noting never raises, whatever 
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import os
 import stat
@@ -23,7 +24,7 @@ _MAX_CHARACTERS: Final = 1024  # of a path or host that is told
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
-_LOOK: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _Noted = tuple[int, str, Any]  # a number that counts up, the kind of attempt, and its target as it was given
@@ -81,10 +82,12 @@ class Attempts:
         _looking.append(True)
         try:
             found: dict[tuple[str, str], None] = {}
+            seen: set[tuple[str, str | None]] = set()
             for _, kind, target in reversed(noted):
                 text = _text_of(kind, target)
-                if text is None or (kind, text) in found or len(found) == _MOST_TOLD:
+                if text is None or (kind, text) in seen or len(found) == _MOST_TOLD:
                     continue
+                seen.add((kind, text))
                 if kind in ("run", "net") or self._is_out_of_reach(kind, text):
                     found[(kind, text)] = None
         finally:
@@ -98,11 +101,12 @@ class Attempts:
             return False
         try:
             mode = os.stat(path).st_mode
-            if kind == "write" and stat.S_ISDIR(mode):
-                return not os.access(path, os.W_OK)
+            if kind == "write":
+                # Not by opening it: whoever watches the file would take it for changed.
+                return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
             if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
                 # What can be seen may still be refused, which only trying tells; nothing comes of it.
-                os.close(os.open(path, _LOOK | (os.O_WRONLY if kind == "write" else os.O_RDONLY)))
+                os.close(os.open(path, _LOOK))
         except FileNotFoundError:
             return True
         except OSError as error:
@@ -176,6 +180,16 @@ class Attempts:
             "socket.getaddrinfo": on_lookup,
             "socket.gethostbyname": on_lookup,
         }
+
+
+@functools.cache
+def _sees_what_it_may_not_read() -> bool:
+    """Whether this process is shut in by rules that permissions do not show, so that only its host can tell."""
+    try:
+        os.close(os.open("/", _LOOK))
+    except OSError:
+        return True
+    return False
 
 
 def _text_of(kind: str, target: Any) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paddock.kernel.asker import Asker, current_asker
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import HandleSide, Kind
@@ -164,10 +165,12 @@ async def test_a_hook_result_is_acted_on_for_an_orchestrator(hosted: Hosted) -> 
 
 async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted) -> None:
     asked: list[Any] = []
+    askers: list[Asker | None] = []
 
     class Approval:
         async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
             asked.append((prompt, options, timeout, default))
+            askers.append(current_asker())
             return "Allow"
 
     _, hook = await hosted.start("hook", "hooks-x")
@@ -177,6 +180,11 @@ async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted
     hosted.coordinator.approval_system = Approval()
     assert await hook.ask(0, HostMethod.REQUEST_APPROVAL, question) == "Allow"
     assert asked == [("hook hooks-x asks: Go on?", ["Allow", "Deny"], 5.0, "deny")]
+    result = HookResult(action="ask_user", approval_prompt="Go on?")
+    answer = await hook.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "tool:pre", "guard"])
+    assert answer.action == "continue"
+    assert askers == [Asker("hook", "hooks-x"), Asker("hook", "hooks-x", "guard")]
+    assert current_asker() is None
 
 
 async def test_a_message_is_shown_with_the_name_of_who_says_it(
