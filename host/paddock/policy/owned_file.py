@@ -44,13 +44,17 @@ class _OwnedFile:
         self._names: list[str] = []
         self._infos = [os.stat("/")]
         self._pending = _components(str(path))
+        self._written_left = len(self._pending)  # of the path as it was given, the rest of `_pending` being links'
         self._links = 0
+        self._stranger: tuple[str, str] | None = None
 
     def read(self, max_bytes: int) -> str | None:
         try:
             real = self._follow()
             if real is None:
                 return None
+            if self._stranger is not None:
+                self._refuse(*self._stranger)
             self._check_file(self._infos[-1])
             # Not blocking: a fifo in its place would otherwise hold the host until somebody writes to it.
             descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -68,9 +72,14 @@ class _OwnedFile:
             self._refuse(f"is not UTF-8 text, at byte {error.start}", "save it as UTF-8")
 
     def _follow(self) -> str | None:
-        """Follow the path a component at a time, judge each folder, and return where it ends; None: nowhere."""
+        """Follow the path a component at a time, look at who else could, and return where it ends; None: nowhere.
+
+        A folder that somebody else may write to is no matter as long as there is no file.
+        """
         while self._pending:
             name = self._pending.pop()
+            is_of_link = len(self._pending) >= self._written_left
+            self._written_left = min(self._written_left, len(self._pending))
             if name == "..":
                 if self._names:
                     self._names.pop()
@@ -80,7 +89,7 @@ class _OwnedFile:
             try:
                 info = os.lstat(place)
             except (FileNotFoundError, NotADirectoryError):
-                if self._links:
+                if is_of_link:
                     self._refuse(
                         f"leads by way of a link to `{place}`, which does not exist", "mend or remove the link"
                     )
@@ -105,9 +114,9 @@ class _OwnedFile:
     def _check_folder(self, name: str, info: os.stat_result) -> None:
         folder = self._infos[-1]
         stranger = self._owner.stranger_at(folder, info)
-        if stranger is not None:
+        if stranger is not None and self._stranger is None:
             place = os.path.join("/", *self._names)
-            self._refuse(
+            self._stranger = (
                 f"is reached through `{place}`, in which somebody else could put another `{name}`: {stranger} "
                 f"(mode {stat.S_IMODE(folder.st_mode):04o})",
                 f"chown {self._owner_name} {place} && chmod go-w {place}",

@@ -35,6 +35,14 @@ def test_where_no_file_is_there_is_nothing_to_read(file: Path, name: str) -> Non
     assert read_owned(file.parent.parent / name, owner()) is None
 
 
+def test_where_no_file_is_there_nobody_could_have_written_it(file: Path) -> None:
+    file.parent.chmod(0o777)
+    (file.parent.parent.parent / "by-link").symlink_to("config")
+    assert read_owned(file.with_name("other"), owner()) is None
+    assert read_owned(file.parent.parent.parent / "by-link" / "paddock" / "other", owner()) is None
+    assert read_owned(file.parent.parent.parent / "by-link" / "nothing" / "other", owner()) is None
+
+
 def _world_writable(file: Path) -> None:
     file.chmod(0o646)
 
@@ -64,6 +72,11 @@ def _a_fifo(file: Path) -> None:
 def _a_link_to_nowhere(file: Path) -> None:
     file.unlink()
     file.symlink_to("elsewhere")
+
+
+def _below_a_link_to_nowhere(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("moved"))
+    file.parent.symlink_to("elsewhere/and/further")
 
 
 def _a_link_to_itself(file: Path) -> None:
@@ -97,6 +110,7 @@ def _too_large(file: Path) -> None:
         (_a_folder, "is not a regular file", "remove it"),
         (_a_fifo, "is not a regular file", "remove it"),
         (_a_link_to_nowhere, "which does not exist", "mend or remove the link"),
+        (_below_a_link_to_nowhere, "which does not exist", "mend or remove the link"),
         (_a_link_to_itself, "cannot be read: too many levels of symbolic links", "remove it"),
         (_a_link_into_a_folder_for_everybody, "could put another `policy.toml`: everybody", "chmod go-w"),
         (_not_text, "is not UTF-8 text, at byte 4", "UTF-8"),
