@@ -115,12 +115,10 @@ class _OwnedFile:
         folder = self._infos[-1]
         stranger = self._owner.stranger_at(folder, info)
         if stranger is not None and self._stranger is None:
-            place = os.path.join("/", *self._names)
-            self._stranger = (
-                f"is reached through `{place}`, in which somebody else could put another `{name}`: {stranger} "
-                f"(mode {stat.S_IMODE(folder.st_mode):04o})",
-                f"chown {self._owner_name} {place} && chmod go-w {place}",
-            )
+            place, mode = os.path.join("/", *self._names), f"{stat.S_IMODE(folder.st_mode):04o}"
+            others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
+            fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
+            self._stranger = (f"is reached through `{place}`, in which {others}", fix)
 
     def _check_file(self, info: os.stat_result) -> None:
         if not stat.S_ISREG(info.st_mode):
