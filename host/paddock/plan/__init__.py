@@ -6,6 +6,7 @@ from .limits import Limits
 from .loading import load_plan
 from .models import EntryPlace, Isolation, Kind, ModuleEntry, MountPlan
 from .permissions import Permissions, Preset, SecretGrant
+from .positions import Place, Positions
 from .problems import NotAcceptedError
 from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size
 
@@ -18,6 +19,8 @@ __all__ = [
     "MountPlan",
     "NotAcceptedError",
     "Permissions",
+    "Place",
+    "Positions",
     "Preset",
     "SecretGrant",
     "UnitError",
