@@ -108,6 +108,10 @@ class PolicyFileError(PaddockError):
             hints=_hints_of(self.problems),
         )
 
+    def facts(self) -> dict[str, object]:
+        """Return what is wrong for scripts."""
+        return {"problems": [{**problem.as_dict(), "file": self.file} for problem in self.problems]}
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -151,6 +155,10 @@ class PolicyRefusedError(PaddockError):
     ) -> None:
         self.origin = origin
         self._tell(f"plan `{origin}`" if origin else "this", tuple(refusals), tuple(problems))
+
+    def facts(self) -> dict[str, object]:
+        """Return what is refused, and what else is wrong, for scripts; only what is refused has a `rule`."""
+        return {"problems": [{**one.as_dict(), "file": self.origin} for one in (*self.refusals, *self.problems)]}
 
     def retell(self, subject: str, place_of: Callable[[str], str]) -> None:
         """Tell the same of something that was not written as a plan: of `subject`, with its own names of places."""

@@ -636,7 +636,14 @@ def test_everything_wrong_with_every_entry_is_told_at_once_with_its_line(tmp_pat
     shown = render(error)
     assert f"{plan}:8: tools[0].permissions.net[1]: net `b.example`" in shown
     assert "by /etc/paddock/policy.toml:6: " in shown
-    assert error.origin == str(plan)
+    told: Any = error.facts()["problems"]
+    assert [(one["path"], one["line"], one["file"]) for one in told] == [
+        ("tools[0].permissions.net[1]", 8, str(plan)),
+        ("tools[1].isolation", 10, str(plan)),
+        ("tools[1].limits.tasks_max", 12, str(plan)),
+        ("tools[0].config.key", 4, str(plan)),
+    ]
+    assert told[0]["rule"]["file"] == "/etc/paddock/policy.toml" and told[0]["rule"]["line"] == 6
 
 
 def test_a_path_that_cannot_be_followed_is_told_where_a_rule_asks_for_it(work: Path) -> None:
