@@ -158,7 +158,8 @@ class PolicyRefusedError(PaddockError):
 
     def facts(self) -> dict[str, object]:
         """Return what is refused, and what else is wrong, for scripts; only what is refused has a `rule`."""
-        return {"problems": [{**one.as_dict(), "file": self.origin} for one in (*self.refusals, *self.problems)]}
+        told = [*(one.as_dict() for one in self.refusals), *(one.as_dict() for one in self.problems)]
+        return {"problems": [{**one, "file": self.origin} for one in told]}
 
     def retell(self, subject: str, place_of: Callable[[str], str]) -> None:
         """Tell the same of something that was not written as a plan: of `subject`, with its own names of places."""
@@ -511,9 +512,12 @@ def _at(place: str, text: str) -> str:
 
 
 def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
-    return _unique(
-        f"{problem.path}: {problem.hint}" if problem.path else problem.hint for problem in problems if problem.hint
-    )
+    """Return what to do, each thing once: with its place, unless it is the same at several."""
+    places: dict[str, set[str]] = {}
+    for problem in problems:
+        if problem.hint:
+            places.setdefault(problem.hint, set()).add(problem.path)
+    return [f"{path}: {hint}" if len(at) == 1 and (path := next(iter(at))) else hint for hint, at in places.items()]
 
 
 def _unique(lines: Iterable[str]) -> list[str]:
