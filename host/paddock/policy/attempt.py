@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -216,10 +216,11 @@ class AttemptJudge:
         host = destination.host
         if isinstance(host, IPv4Address) and host in _OUR_NAMES:
             return True
-        network: Any = getattr(self._profile, "network", None)
+        network = self._profile.network
+        if network is None or self._profile.level in LEVELS_WITH_NAMESPACES:
+            return False
         is_local = isinstance(host, (IPv4Address, IPv6Address)) and host.is_loopback
-        by_proxy = self._profile.level not in LEVELS_WITH_NAMESPACES and network is not None
-        return by_proxy and is_local and destination.port in network.ports
+        return is_local and destination.port in network.ports
 
     # -- words, and what is behind them -----------------------------------------------------------------------------
 

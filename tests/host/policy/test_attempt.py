@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from paddock.kernel.authority import Authority
 from paddock.policy.attempt import Attempt, AttemptJudge, AttemptKind
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths
-from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
+from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 
 from .entries import entry, module_at, owner
 
@@ -245,6 +245,14 @@ def test_a_host_is_told_as_the_rules_have_it(
     judge = scene.judge(net=net)
     for denial in (judge.tell(Attempt("net", target)), judge.judge(Attempt("net", target))):
         assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == told
+
+
+def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
+    judge = scene.judge("landlock", net=["api.example"])
+    assert judge.tell(Attempt("net", "127.0.0.1:4000")) is not None
+    judge._profile = replace(judge._profile, network=NetworkAccess((4000,)))
+    assert judge.tell(Attempt("net", "127.0.0.1:4000")) is None
+    assert judge.tell(Attempt("net", "127.0.0.1:4001")) is not None
 
 
 def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
