@@ -81,7 +81,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         working_dir = tmp_path / "work"
         working_dir.mkdir(exist_ok=True)
         with anyio.fail_after(_SECONDS):
-            async with Session(plan, working_dir=working_dir, **options) as session:
+            async with Session(plan, working_dir=working_dir, **{"trust_plan": True, **options}) as session:
                 yield session
 
     return open_it

@@ -6,6 +6,7 @@ handler for the signal that a module tries to send to this process.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -19,7 +20,7 @@ _SIGNAL: Final = signal.SIGWINCH  # ignored by default: should it arrive, nothin
 
 
 class Scene:
-    """A context for one run; `folder` is what modules work in, `environ` says where everything else is."""
+    """A context for one run; `folder` is what modules work in, with a file in it that says where everything else is."""
 
     def __init__(self) -> None:
         self._around = tempfile.TemporaryDirectory(prefix="paddock-demo-")
@@ -34,11 +35,8 @@ class Scene:
         self._server.setblocking(False)
         self._signals = 0
         self._handler = signal.getsignal(_SIGNAL)
-        self.environ = {
-            "DEMO_KEY": str(key),
-            "DEMO_PORT": str(self._server.getsockname()[1]),
-            "DEMO_HOST": str(os.getpid()),
-        }
+        targets = {"key": str(key), "port": self._server.getsockname()[1], "host": os.getpid()}
+        (self.folder / "targets.json").write_text(json.dumps(targets), encoding="utf-8")
 
     def __enter__(self) -> Self:
         signal.signal(_SIGNAL, self._note)

@@ -11,11 +11,14 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from paddock.errors import LevelFailure, PlanError, PlanProblem
+from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
+from paddock.kernel.authority import Authority
+from paddock.kernel.clearance import Clearance, Cleared
+from paddock.kernel.networks import Networks
 from paddock.plan.models import ModuleEntry
 from paddock.policy import (
     FLOOR,
@@ -33,6 +36,8 @@ from paddock.policy import (
     require_supported,
 )
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.policy.explanation import Subject
+from paddock.policy.fixed_paths import FixedPaths
 from paddock.policy.mount_table import MountTable
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Ration
@@ -40,7 +45,6 @@ from paddock.process.reach import Reach, Unreached, find_reach
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
-from paddock_sources import Resolution
 
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Told how each module will be shut in, when all is decided and none is started."""
@@ -93,9 +97,9 @@ class Confinements:
         place: where the session is.
         groups: where control groups can be made.
         launcher_of: starts workers at a level.
+        networks: opens the network of a module that was granted hosts.
         isolation: the level of entries that name none, accepted by the operator; the strongest that can be had by
             default.
-        is_trusted: whether the operator accepted what the plan asks for below the floor.
         on_confined: told what was decided.
     """
 
@@ -104,16 +108,16 @@ class Confinements:
         place: Place,
         groups: CgroupHome,
         launcher_of: Callable[[IsolationLevel], Launcher],
+        networks: Networks,
         *,
         isolation: IsolationLevel | None = None,
-        is_trusted: bool = False,
         on_confined: OnConfined | None = None,
     ) -> None:
         self.groups = groups
         self._place = place
         self._launcher_of = launcher_of
+        self._networks = networks
         self._isolation = isolation
-        self._is_trusted = is_trusted
         self._on_confined = on_confined
         self._owner = Owner.current(place.environ)
         empty = place.folder / "empty"
@@ -124,43 +128,35 @@ class Confinements:
         self._paths.show(table, by_mounts=True)
         self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
         self._shelters: dict[str, Shelter] = {}
+        self._subjects: dict[str, Subject] = {}
         self._watchlists: list[Watchlist] = []
         self.reach = Reach()
 
-    async def decide(self, wanted: Sequence[tuple[ModuleEntry, Resolution]]) -> None:
-        """Decide on a shelter for each module.
+    async def decide(self, clearance: Clearance) -> None:
+        """Decide on a shelter for each module that was cleared.
 
         Raises:
             IsolationUnavailableError, IsolationRefusedError: A level cannot be had, or is too low.
+            PolicyRefusedError: a policy's rule stands against what would come of it.
             PlanError: grants or limits cannot be given; all are named.
         """
-        await self._find_reach([entry for entry, _ in wanted])
-        codes = [resolution for _, resolution in wanted]
-        refused: list[PlanError] = []
-        for entry, resolution in wanted:
+        await self._find_reach([module.entry for module in clearance.modules])
+        refused: list[PlanError | PolicyRefusedError] = []
+        for module in clearance.modules:
             level = choose_level(
-                entry,
+                module.entry,
                 reachable=self.reach.reachable,
                 failures=self._failures(),
-                trusted=self._is_trusted,
+                trusted=clearance.trust.accepted,
                 named=self._isolation,
+                floor=module.decision.floor,
             )
-            limits = ResourceLimits.of(entry)
-            for act in (
-                partial(require_supported, entry),
-                partial(require_enforced, entry, limits, level, self.groups.controllers),
-                partial(self._shelter, entry, resolution, level, limits, codes),
-            ):
-                try:
-                    act()
-                except PlanError as error:
-                    refused.append(error)
-        if len(refused) == 1:
-            raise refused[0]
-        if refused:
-            problems: Iterable[PlanProblem] = (problem for error in refused for problem in error.problems)
-            raise PlanError(problems)
-        confined = [(entry, self.of(entry).confinement) for entry, _ in wanted]
+            try:
+                self._shelter(module, level, clearance)
+            except (PlanError, PolicyRefusedError) as error:
+                refused.append(error)
+        _raise_all(refused)
+        confined = [(module.entry, self.of(module.entry).confinement) for module in clearance.modules]
         self._watchlists += [confinement.watchlist() for _, confinement in confined]
         if self._on_confined is not None:
             self._on_confined(confined)
@@ -168,6 +164,10 @@ class Confinements:
     def of(self, entry: ModuleEntry) -> Shelter:
         """Return what was decided for an entry."""
         return self._shelters[entry.path]
+
+    def subject_of(self, entry: ModuleEntry) -> Subject:
+        """Return an entry's module as something whose refusals can be explained."""
+        return self._subjects[entry.path]
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what became of files in granted folders that other programs run by themselves."""
@@ -185,34 +185,45 @@ class Confinements:
                 self.reach = Reach({**self.reach.findings, **found.findings})
         return self.reach
 
-    def _shelter(
-        self,
-        entry: ModuleEntry,
-        resolution: Resolution,
-        level: IsolationLevel,
-        limits: ResourceLimits,
-        codes: Sequence[Resolution],
-    ) -> None:
+    def _shelter(self, module: Cleared, level: IsolationLevel, clearance: Clearance) -> None:
         """Note the shelter of a module.
 
         Raises:
-            GrantError: something cannot be granted as it is written.
+            PlanError: something cannot be granted as it is written, or a limit not be enforced.
+            PolicyRefusedError: a policy's rule stands against it.
         """
+        entry, limits = module.entry, module.decision.limits
+        require_supported(entry)
+        require_enforced(entry, limits, level, self.groups.controllers)
         scratch = self._scratch(level)
+        network = self._networks.open(entry, level, clearance.secrets)
         confinement = confine(
             entry,
             level=level,
-            resolution=resolution,
+            resolution=module.resolution,
             working_dir=self._place.working_dir,
             runtime=self._paths,
             limits=limits,
             owner=self._owner,
             scratch=scratch,
-            modules=codes,
+            network=network,
+            modules=[one.resolution for one in clearance.modules],
             kept=(*self._place.kept, self._place.folder),
         )
-        environ = environment_of(entry.permissions, self._place.environ, str(scratch))
+        module.decision.check_paths(confinement.grants)
+        environ = dict(network.environ) if network is not None else {}
+        environ |= environment_of(entry.permissions, self._place.environ, str(scratch), clearance.secrets)
         self._shelters[entry.path] = Shelter(confinement, limits, environ)
+        codes = [one.resolution for one in clearance.modules]
+        self._subjects[entry.path] = Subject(
+            entry=entry,
+            profile=confinement.profile,
+            working_dir=self._place.working_dir,
+            owner=self._owner,
+            rights=Authority(entry),
+            fixed=FixedPaths.of(module.resolution, codes, self._paths.installation, self._place.kept),
+            protected=confinement.protected,
+        )
 
     def _scratch(self, level: IsolationLevel) -> Path:
         """Return the private folder as the worker knows it: in a root of its own, or else made here by the host."""
@@ -248,6 +259,20 @@ class Confinements:
     @cached_property
     def _machine(self) -> Machine:
         return Machine.look(self._place.environ)
+
+
+def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
+    """Raise what several modules are refused as one error."""
+    if len(refused) == 1:
+        raise refused[0]
+    problems: list[PlanProblem] = [problem for error in refused for problem in error.problems]
+    refusals: list[Refusal] = [
+        one for error in refused if isinstance(error, PolicyRefusedError) for one in error.refusals
+    ]
+    if refusals:
+        raise PolicyRefusedError(refusals, problems=problems)
+    if problems:
+        raise PlanError(problems)
 
 
 def failure_of(found: Unreached, machine: Machine) -> LevelFailure:

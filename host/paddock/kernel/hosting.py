@@ -17,16 +17,23 @@ from typing import Final, Literal, Self
 import anyio
 import anyio.to_thread
 
+from paddock.audit import AuditLog
 from paddock.errors import ModuleMissingError
+from paddock.kernel.clearance import Clearance
 from paddock.kernel.confinements import Confinements, OnConfined, Place
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
+from paddock.kernel.networked_launcher import NetworkedLauncher
+from paddock.kernel.networks import Networks
 from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.kernel.service import HostService
 from paddock.plan.models import ModuleEntry
+from paddock.policy import grants_of
+from paddock.policy.attempt import AttemptJudge
+from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
 from paddock.process.launcher import Launcher, LaunchSpec
@@ -65,20 +72,21 @@ class Hosting:
         on_output: OnOutput | None = None,
         kept: Iterable[Path] = (),
         isolation: IsolationLevel | None = None,
-        is_trusted: bool = False,
+        audit: AuditLog | None = None,
         on_confined: OnConfined | None = None,
     ) -> None:
         self.working_dir = working_dir
+        self.audit = audit or AuditLog.silent()
         self._environ = environ
         self._on_output = on_output
         self._kept = tuple(kept)
         self._isolation = isolation
-        self._is_trusted = is_trusted
         self._on_confined = on_confined
         self._resolver = Resolver(environ, base=base)
         self._tasks = asyncio.TaskGroup()
         self._launchers: dict[str, Launcher] = {}
         self._scratch: Path
+        self._secrets: SecretValues = NO_SECRETS
 
     async def __aenter__(self) -> Self:
         groups = await anyio.to_thread.run_sync(_find_groups)
@@ -88,13 +96,14 @@ class Hosting:
             "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
         }
         self._scratch = make_private_folder()
+        self._networks = Networks(self._scratch, self.audit)
         try:
             self.confinements = Confinements(
                 Place(self.working_dir, self._environ, self._scratch, self._kept),
                 groups,
                 self._launcher_at,
+                self._networks,
                 isolation=self._isolation,
-                is_trusted=self._is_trusted,
                 on_confined=self._on_confined,
             )
         except BaseException:
@@ -123,6 +132,7 @@ class Hosting:
         finally:
             try:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
+                    await self._networks.aclose()
                     for launcher in self._launchers.values():
                         await launcher.aclose()
             finally:
@@ -161,8 +171,17 @@ class Hosting:
         except SourceError as exc:
             raise ModuleMissingError.of(entry.module, exc) from exc
 
+    async def shelter(self, clearance: Clearance) -> None:
+        """Decide how each module that was cleared is shut in; what they are started with is settled by that.
+
+        Raises:
+            PaddockError: they cannot be.
+        """
+        await self.confinements.decide(clearance)
+        self._secrets = clearance.secrets
+
     async def start(self, entry: ModuleEntry, resolution: Resolution) -> HostedModule:
-        """Start a module and have it mounted.
+        """Start a module that has a shelter and have it mounted; `entry` is the one with the permissions in effect.
 
         Raises:
             ModuleError: it cannot be; its process, if there was one, is ended.
@@ -179,9 +198,15 @@ class Hosting:
             on_line=self._pump(name),
         )
         launcher = self._launcher_at(shelter.level, entry.spawn)
+        gate = self._networks.gate_of(entry)
+        if gate is not None:
+            launcher = NetworkedLauncher(launcher, gate)
         supervisor = Supervisor(launcher, spec, rationing=self._rationing)
-        config = entry.expanded_config(self._environ)
+        config = self._secrets.expanded(entry.config, grants_of(entry.permissions))
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
+        module.audit = self.audit
+        module.explainer = AttemptJudge(self.confinements.subject_of(entry))
+        self._networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         await module.start()
         return module

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ from typing import Any, Final, NoReturn, Self
 
 import anyio
 
+from paddock.audit import AuditLog
 from paddock.errors import (
     AnswerTypeError,
     ModuleDiedError,
     ModuleLoadError,
     PaddockError,
 )
+from paddock.kernel.clearance import Clearance, Cleared, Clerk
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
 from paddock.kernel.coordinator import HostedCoordinator
@@ -31,13 +34,14 @@ from paddock.kernel.module import HostedModule
 from paddock.kernel.readiness import check_working_dir, resolve_modules
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.policy import Policy
+from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.session import AmplifierSession
-from paddock_sources import Resolution
 
 _CLEANUP_SECONDS: Final = 30.0  # for session:end handlers and every module's cleanup function together
 
@@ -79,6 +83,7 @@ class Session:
         working_dir: the folder modules work in; the current one by default.
         approval: who is asked when a hook wants approval; without one, nothing is approved.
         display: where hooks' messages are shown; without one, they are logged.
+        policy: what bounds all that is granted; the machine's and the user's by default.
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         on_output: told of each line that a module prints.
@@ -100,6 +105,7 @@ class Session:
         working_dir: Path | str | None = None,
         approval: ApprovalSystem | None = None,
         display: DisplaySystem | None = None,
+        policy: Policy | None = None,
         environ: Mapping[str, str] | None = None,
         session_id: str | None = None,
         on_output: OnOutput | None = None,
@@ -109,33 +115,39 @@ class Session:
         consent: Consent | None = None,
         on_confined: OnConfined | None = None,
     ) -> None:
-        self._grants = dict(grants or {})
-        self._consent = consent
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
+        self._id = session_id or str(uuid.uuid4())
+        self._policy = policy
+        self._isolation = isolation
+        self._trust_plan = trust_plan
+        self._grants = dict(grants or {})
+        self._consent = consent
+        self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
+        self._secrets: SecretValues = NO_SECRETS
+        self._audit = AuditLog(self._id, mask=self.mask)
         self._hosting = Hosting(
-            working_dir=check_working_dir(Path(working_dir or Path.cwd())),
+            working_dir=self._working_dir,
             environ=self._environ,
             base=self.plan.origin.parent if self.plan.origin is not None else Path.cwd(),
             on_output=on_output,
             kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
             isolation=isolation,
-            is_trusted=trust_plan,
+            audit=self._audit,
             on_confined=on_confined,
         )
         self._approval = approval
         self._display = display
-        self._session_id = session_id
         self._stack = AsyncExitStack()
         self._kernel: _KernelSession | None = None
 
     @property
     def session_id(self) -> str:
-        return self._opened.session_id
+        return self._id
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
-        return text
+        return self._secrets.mask(text)
 
     @property
     def coordinator(self) -> ModuleCoordinator:
@@ -162,12 +174,20 @@ class Session:
 
     async def __aenter__(self) -> Self:
         resolutions = resolve_modules(self.plan, self._hosting)
+        clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+        clearance = await clerk.clear_plan(
+            self.plan,
+            resolutions,
+            trust_plan=self._trust_plan,
+            grants=self._grants,
+            named=self._isolation,
+            consent=self._consent,
+        )
+        self._secrets = clearance.secrets
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._hosting)
-            await self._hosting.confinements.decide([(entry, resolutions[entry.path]) for entry in self.plan.entries()])
-            self._kernel = _KernelSession(
-                self.plan, resolutions, self._hosting, self._session_id, self._approval, self._display
-            )
+            await self._hosting.shelter(clearance)
+            self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
             stack.push_async_callback(self._cleanup)
             await self._kernel.initialize()
             self._kernel.check_guards()
@@ -232,17 +252,16 @@ class _KernelSession(AmplifierSession):
     def __init__(
         self,
         plan: MountPlan,
-        resolutions: Mapping[str, Resolution],
+        clearance: Clearance,
         hosting: Hosting,
-        session_id: str | None,
+        session_id: str,
         approval: ApprovalSystem | None,
         display: DisplaySystem | None,
     ) -> None:
-        self._entries: dict[tuple[str, int], ModuleEntry] = {
-            (entry.kind, _index(entry)): entry for entry in plan.entries()
+        self._cleared: dict[tuple[str, int], Cleared] = {
+            (module.entry.kind, _index(module.entry)): module for module in clearance.modules
         }
         self._plan = plan
-        self._resolutions = resolutions
         self._hosting = hosting
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
@@ -256,9 +275,10 @@ class _KernelSession(AmplifierSession):
         return coordinator
 
     async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
-        planned = self._entries[(kind, index)]
+        cleared = self._cleared[(kind, index)]
+        planned = cleared.entry
         try:
-            module = await self._hosting.start(planned, self._resolutions[planned.path])
+            module = await self._hosting.start(planned, cleared.resolution)
         except PaddockError as exc:
             self._problems[planned.path] = exc
             raise
@@ -300,7 +320,7 @@ class _KernelSession(AmplifierSession):
 
     def status_of(self, entry: ModuleEntry) -> ModuleStatus:
         """Return how the module of one entry has fared."""
-        module = next((one for one in self._hosting.modules.all if one.entry is entry), None)
+        module = next((one for one in self._hosting.modules.all if one.entry.path == entry.path), None)
         if module is None:
             return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=self._problems.get(entry.path))
         return ModuleStatus(

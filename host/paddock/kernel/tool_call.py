@@ -17,13 +17,17 @@ from typing import Any, Final
 
 import anyio
 
+from paddock.audit import AuditLog
 from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
+from paddock.kernel.clearance import Clerk
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import failed_result
 from paddock.plan.models import EntryPlace, ModuleEntry
+from paddock.policy import Policy
+from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.exit_report import ExitReport
 from paddock.rpc.handle import Handle
 from paddock_sandbox.profile import IsolationLevel
@@ -73,6 +77,7 @@ class ToolCall:
         permissions: what the module is granted, as a plan writes it.
         isolation: the isolation level, thereby accepted however weak it is; the strongest that can be had by default.
         working_dir: the folder the module works in; the current one by default.
+        policy: what bounds all that is granted; the machine's and the user's by default.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: who is asked when the module wants approval.
         display: where the module's messages are shown; without one, they are logged.
@@ -91,6 +96,7 @@ class ToolCall:
         permissions: Mapping[str, object] | None = None,
         isolation: IsolationLevel | None = None,
         working_dir: Path | str | None = None,
+        policy: Policy | None = None,
         environ: Mapping[str, str] | None = None,
         approval: ApprovalSystem | None = None,
         display: DisplaySystem | None = None,
@@ -104,6 +110,8 @@ class ToolCall:
         self._limits = dict(limits or {})
         self._permissions = dict(permissions or {})
         self._isolation = isolation
+        self._policy = policy
+        self._secrets: SecretValues = NO_SECRETS
         self._environ = dict(os.environ if environ is None else environ)
         self._approval = approval
         self._display = display
@@ -117,6 +125,10 @@ class ToolCall:
     def activity(self) -> str:
         """What is being waited for, in a few words."""
         return f"waiting for {self._tool}" if self._is_called else f"starting {self._source}"
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of the call's secrets hidden, for whatever people or files get to see."""
+        return self._secrets.mask(text)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -133,6 +145,7 @@ class ToolCall:
                 base=Path.cwd(),
                 on_output=self._on_output,
                 isolation=self._isolation,
+                audit=AuditLog(str(uuid.uuid4()), mask=self.mask),
                 on_confined=self._on_confined,
             )
             resolution = hosting.resolve(entry)
@@ -145,9 +158,13 @@ class ToolCall:
 
     async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
         try:
-            await hosting.confinements.decide([(entry, resolution)])
+            clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+            clearance = await clerk.clear_call(entry, resolution, self._isolation)
+            self._secrets = clearance.secrets
+            await hosting.shelter(clearance)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
+        entry = clearance.modules[0].entry
         coordinator = self._coordinator(hosting)
         began = hosting.router.now()
         try:

@@ -24,19 +24,6 @@ def require_supported(entry: ModuleEntry) -> None:
 
 
 def _unsupported(entry: ModuleEntry) -> Iterator[PlanProblem]:
-    if entry.permissions.net:
-        yield PlanProblem(
-            path_text(entry.path, "permissions", "net"),
-            "there is no network in this version: no module can reach anything by it",
-            "leave it out; the module then runs without a network",
-        )
-    for number, secret in enumerate(entry.permissions.secrets):
-        if secret.inject is not None:
-            yield PlanProblem(
-                path_text(entry.path, "permissions", "secrets", number, "inject"),
-                f"this version cannot keep the value of `{secret.name}` in the host",
-                f"write `{secret.name}` alone, and the module is given the value; or leave it out",
-            )
     if entry.state == "keep":
         yield PlanProblem(
             path_text(entry.path, "state"),

@@ -1,10 +1,11 @@
 """Mount three tools that reach for what is not theirs: a private key, the network, and the host's process.
 
-Where these are, the environment says: it is no secret that keeps them safe.
+Where these are, a file in the working folder says: it is no secret that keeps them safe.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -27,7 +28,7 @@ class ReadKey:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return the key."""
-        return ToolResult(output=_text_of(Path(os.environ["DEMO_KEY"])))
+        return ToolResult(output=_text_of(Path(_whereabouts()["key"])))
 
 
 class CallOut:
@@ -39,7 +40,7 @@ class CallOut:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return what the server says."""
-        with socket.create_connection(("127.0.0.1", int(os.environ["DEMO_PORT"])), timeout=5) as line:
+        with socket.create_connection(("127.0.0.1", _whereabouts()["port"]), timeout=5) as line:
             return ToolResult(output=line.recv(100).decode())
 
 
@@ -52,10 +53,13 @@ class SignalHost:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return once the signal is sent."""
-        os.kill(
-            int(os.environ["DEMO_HOST"]), signal.SIGWINCH
-        )  # the mildest there is: should it arrive, nothing comes of it
+        os.kill(_whereabouts()["host"], signal.SIGWINCH)  # the mildest there is: should it arrive, nothing comes of it
         return ToolResult(output="signalled")
+
+
+def _whereabouts() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_text_of(Path("targets.json")))
+    return found
 
 
 def _text_of(path: Path) -> str:

@@ -1,0 +1,160 @@
+"""What the modules of a session may have: what is asked for, what the operator gives, and what the policy lets be.
+
+Decided as a whole, before anything of a module runs; everything wrong is one error. Of secrets only those that are
+really used are fetched, once all else is decided. Nothing is decided by what a module says of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Self
+
+import anyio.to_thread
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.kernel.consent import Consent
+from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.plan.positions import Positions
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.secret_references import secrets_in_use
+from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate, grants_of
+from paddock.policy.secret_sources import SecretSources
+from paddock.policy.secret_values import SecretValues
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sources import Resolution
+
+_BY_FLAGS: Final = Trust(True, Rule(Place("the command line"), "--allow-… and --config"))
+_NOT_ACCEPTED: Final = Trust(False)
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_BY_TRUST_PLAN: Final = Trust(True, Rule(Place("the command line"), "--trust-plan"))
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A module that may be started: what was decided, and where its code is."""
+
+    decision: Decision
+    resolution: Resolution
+
+    @property
+    def entry(self) -> ModuleEntry:
+        """The entry with the permissions and limits in effect."""
+        return self.decision.entry
+
+
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """All the modules of a session, in their order, and the secrets they use."""
+
+    modules: tuple[Cleared, ...]
+    trust: Trust
+    secrets: SecretValues
+
+
+class Clerk:
+    """Decides for one user in one working directory."""
+
+    def __init__(self, working_dir: Path, environ: Mapping[str, str], policy: Policy, secrets: SecretSources) -> None:
+        self._working_dir = working_dir
+        self._owner = Owner.current(environ)
+        self._policy = policy
+        self._secrets = secrets
+
+    @classmethod
+    async def at_work(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
+        """Read what the operator wrote: the policy, unless it is given, and where secrets are.
+
+        Raises:
+            PolicyFileError: a file of the operator's cannot be relied on.
+        """
+        return await anyio.to_thread.run_sync(cls._read, working_dir, environ, policy)
+
+    @classmethod
+    def _read(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
+        if policy is None:
+            policy = Policy.load(environ)
+        return cls(working_dir, environ, policy, SecretSources.load(environ))
+
+    async def clear_call(self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None) -> Clearance:
+        """Clear the one module of a call, whose entry is made of flags.
+
+        Raises:
+            PolicyRefusedError, PlanError, SecretError: it may not be called like that.
+        """
+        return await self._clear([Asked(entry, resolution.source, (), named)], [resolution], _BY_FLAGS, None)
+
+    async def clear_plan(
+        self,
+        plan: MountPlan,
+        resolutions: Mapping[str, Resolution],
+        *,
+        trust_plan: bool = False,
+        grants: Mapping[str, str] = _NONE,
+        named: IsolationLevel | None = None,
+        consent: Consent | None = None,
+    ) -> Clearance:
+        """Clear the modules of a plan, whose code is at `resolutions`, by the places of their entries.
+
+        `trust_plan` accepts what the plan says this once, `grants` names presets for modules, `consent` is asked about
+        a plan that was not accepted before, if it asks for anything or lacks something that would fit it.
+
+        Raises:
+            ConsentRefusedError: whoever was asked wants nothing started.
+            PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
+        """
+        given = _given_by_flags(plan, grants)
+        trust = _BY_TRUST_PLAN if trust_plan else _NOT_ACCEPTED
+        entries = list(plan.entries())
+        codes = [resolutions[entry.path] for entry in entries]
+        asked = [
+            Asked(entry, code.source, given.get(entry.path, ()), named)
+            for entry, code in zip(entries, codes, strict=True)
+        ]
+        return await self._clear(asked, codes, trust, plan.positions)
+
+    async def _clear(
+        self, asked: Sequence[Asked], resolutions: Sequence[Resolution], trust: Trust, positions: Positions | None
+    ) -> Clearance:
+        situation = Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions)
+        # In a thread: paths are followed and files looked at.
+        decisions = await anyio.to_thread.run_sync(evaluate, asked, situation)
+        wanted = {
+            name: decision.entry.path
+            for decision in decisions
+            for name in secrets_in_use(decision.entry.config, grants_of(decision.entry.permissions))
+        }
+        values = await self._secrets.fetch(wanted, positions=positions)
+        modules = tuple(map(Cleared, decisions, resolutions))
+        return Clearance(modules, trust, SecretValues(values))
+
+
+def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[Given, ...]]:
+    """Return what presets flags give, by the place of the entry.
+
+    Raises:
+        PlanError: there is no such module in the plan, or no such preset.
+    """
+    given: dict[str, tuple[Given, ...]] = {}
+    problems: list[PlanProblem] = []
+    for name, preset in grants.items():
+        entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
+        if not entries:
+            names = [entry.instance_id or entry.module for entry in plan.entries()]
+            close = get_close_matches(name, names, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"its modules: {', '.join(names)}"
+            problems.append(PlanProblem("--grant", f"the plan has no module `{name}`", hint))
+        try:
+            permissions = Permissions.model_validate(Permissions.written(preset))
+        except NotAcceptedError as error:
+            problems.append(PlanProblem("--grant", error.problem, error.accepted))
+            continue
+        rule = Rule(Place("the command line"), f"--grant {name}={preset}")
+        given |= {entry.path: (Given(permissions, rule),) for entry in entries}
+    if problems:
+        raise PlanError(problems)
+    return given

@@ -1,0 +1,85 @@
+"""The networks of one session's modules: a gate for each that was granted hosts, and what its worker finds inside.
+
+A gate is opened when it is decided how a module is shut in, before anything of it runs, and serves all of its lives.
+Closing ends every connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from paddock.audit import AuditLog
+from paddock.egress.rules import NetRules
+from paddock.errors import Denial
+from paddock.plan.models import ModuleEntry
+from paddock.plan.net_rule import NetRule
+from paddock.policy import grants_of
+from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.policy.secret_values import SecretValues
+from paddock.policy.worker_network import WorkerNetwork
+from paddock_sandbox.profile import IsolationLevel
+
+if TYPE_CHECKING:
+    from paddock.egress.gate import EgressGate
+    from paddock.egress.injection import Injection
+
+_FOLDER: Final = "network-{}"
+
+
+class Networks:
+    """The gates of one session, by the places of their entries in the plan."""
+
+    def __init__(self, folder: Path, audit: AuditLog) -> None:
+        self._folder = folder
+        self._audit = audit
+        self._gates: dict[str, EgressGate] = {}
+
+    def open(self, entry: ModuleEntry, level: IsolationLevel, secrets: SecretValues) -> WorkerNetwork | None:
+        """Open the gate of a module and lay out its worker's network; None where no host is granted, or all are.
+
+        Raises:
+            OSError: no port can be had for it.
+        """
+        granted = grants_of(entry.permissions)
+        if not granted.net or level == "none":
+            return None
+        # What it takes to end TLS is loaded by sessions that have a network, and by no other.
+        from paddock.egress.gate import EgressGate
+
+        gate = self._gates[entry.path] = EgressGate(
+            entry.instance_id or entry.module,
+            NetRules([NetRule.parse(written) for written in granted.net]),
+            audit=self._audit,
+            injections=tuple(_injections(entry, secrets)),
+        )
+        ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
+        folder = self._folder / _FOLDER.format(len(self._gates))
+        return WorkerNetwork.lay_out(folder, level, ports, gate.proxy_url, gate.ca_pem)
+
+    def gate_of(self, entry: ModuleEntry) -> EgressGate | None:
+        """Return the gate that was opened for an entry's module, if any was."""
+        return self._gates.get(entry.path)
+
+    def tell_denials(self, entry: ModuleEntry, on_denial: Callable[[Denial], None]) -> None:
+        """Have somebody told of what the gate of an entry's module refuses."""
+        gate = self._gates.get(entry.path)
+        if gate is not None:
+            gate.on_denial = on_denial
+
+    async def aclose(self) -> None:
+        """Close every gate with its connections."""
+        while self._gates:
+            _, gate = self._gates.popitem()
+            await gate.aclose()
+
+
+def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:
+    from paddock.egress.injection import Injection
+
+    granted = grants_of(entry.permissions)
+    for secret in granted.secrets:
+        if secret.inject is not None:
+            rule = granted.place_of_injection(secret)
+            yield Injection(secret.name, secrets.placeholder(secret.name), secrets[secret.name], rule)
