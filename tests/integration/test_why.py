@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +18,12 @@ from integration.conftest import _DIRECT, OpenSession, WriteModule
 from paddock import Session
 from paddock.kernel.preview import located_paths
 from paddock.kernel.session_record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.loading import load_plan
+from paddock.plan.permissions import Permissions
+from paddock.policy.accepted_plans import AcceptedGrant
 from paddock.policy.explanation import Family, explain
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.trust import Acceptance
 
 _TRY = """
     import os, socket, subprocess
@@ -212,6 +218,19 @@ def test_the_line_that_is_told_does_allow_it(scene: Scene, plan: Path) -> None:
     assert told["allowed"] is False and told["line"] == 7
     plan.write_text(plan.read_text().replace("{read: [half]}", told["grant"].removeprefix("permissions: ")))
     assert json.loads(paddock(*asked, cwd=scene.work).stdout)["allowed"] is True
+
+
+def test_what_was_given_when_a_plan_was_accepted_counts(scene: Scene, plan: Path) -> None:
+    asked = ("why", "tool-try", "read", "secret.txt", "--plan", str(plan), "--json")
+    before = json.loads(paddock(*asked, cwd=scene.work).stdout)
+    assert before["allowed"] is False and before["rules"][-1]["text"].startswith("nobody accepted the plan")
+    loaded = load_plan(plan, environ={})
+    source = str(scene.root / "amplifier-module-tool-try")
+    given = AcceptedGrant("tools[0]", source, Permissions(read=("secret.txt",)))
+    Acceptance.accepting(loaded, GrantsFile.of_user(os.environ), [given])
+    after = json.loads(paddock(*asked, cwd=scene.work).stdout)
+    assert after["allowed"] is True
+    assert any(rule["file"].endswith("grants.toml") and rule["line"] for rule in after["rules"])
 
 
 def test_no_line_is_told_that_a_policy_would_not_let_be_granted(scene: Scene, plan: Path) -> None:

@@ -22,14 +22,16 @@ from paddock.policy import Owner, RuntimePaths, confine
 from paddock.policy.decision import Asked, Trust
 from paddock.policy.evaluation import Situation, evaluate
 from paddock.policy.grants import Grants
+from paddock.policy.grants_file import GrantsFile
 from paddock.policy.policy import Policy
 from paddock.policy.rule import BUILT_IN, Rule
+from paddock.policy.trust import Acceptance
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError
 
 _STRONGEST: Final[IsolationLevel] = "ns"
-_TRUST: Final = Trust(accepted=True, rule=Rule(BUILT_IN, "to answer the question, the plan is taken as accepted"))
+_AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "nobody accepted the plan; the answer is as if somebody had"))
 
 
 class _EverySecret(Mapping[str, str]):
@@ -60,15 +62,17 @@ class Preview:
     """A plan in a working directory, whose modules are looked at one by one."""
 
     def __init__(self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths) -> None:
-        """Read the plan.
+        """Read the plan, the policy, and what was accepted of the plan.
 
         Raises:
             PlanError: it has problems.
+            PolicyFileError: a file of the operator's cannot be relied on.
         """
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
         self._policy = Policy.load(environ)
+        self._acceptance = Acceptance.of(self.plan, GrantsFile.of_user(environ))
         self._runtime = runtime
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
         self._resolver = Resolver(environ, base=base)
@@ -101,8 +105,10 @@ class Preview:
             resolution = self._resolver.resolve(entry.module, entry.source)
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
-        situation = Situation(self._policy, _TRUST, self._working_dir, self._owner, _EverySecret(), self.plan.positions)
-        (decision,) = evaluate([Asked(entry, resolution.source)], situation)
+        trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
+        asked = Asked(entry, resolution.source, self._acceptance.given(entry, resolution.source))
+        situation = Situation(self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions)
+        (decision,) = evaluate([asked], situation)
         level = entry.isolation or _STRONGEST
         confinement = confine(
             decision.entry,
@@ -144,7 +150,7 @@ def refusals_of(
     """
     entry = module.entry.model_copy(update={"permissions": permissions})
     owner = Owner.current(environ)
-    situation = Situation(Policy.load(environ), _TRUST, Path(record.working_dir), owner, _EverySecret())
+    situation = Situation(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
     try:
         (decision,) = evaluate([Asked(entry, module.source)], situation)
         decision.check_paths(Grants.of(entry, situation.working_dir, owner, lambda granted: None))

@@ -127,19 +127,14 @@ def grant_line(permissions: Permissions, family: Family, grant: str, written: Pe
 
 def permissions_line(permissions: Permissions) -> str:
     """Return permissions as one line of a plan."""
-    written = []
-    for family, grants in permissions.model_dump(exclude_defaults=True, mode="json").items():
-        plain = [_plain_secret(grant) if isinstance(grant, dict) else grant for grant in grants]
-        written.append(f"{family}: {json.dumps(plain, ensure_ascii=False)}")
-    return f"permissions: {{{', '.join(written)}}}"
+    written = permissions.as_written()
+    assert not isinstance(written, str), "of a preset a line says what it stands for"
+    families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
+    return f"permissions: {{{', '.join(families)}}}"
 
 
 def _is_replaced(permissions: Permissions, written: Permissions | None) -> bool:
     return permissions.preset is not None or (written is not None and written != permissions)
-
-
-def _plain_secret(secret: dict[str, str]) -> str | dict[str, str]:
-    return secret["name"] if set(secret) == {"name"} else secret
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
