@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import anyio
 import click
 
-from paddock.errors import PlanError
+from paddock.errors import PlanError, PolicyRefusedError
 from paddock.kernel.modules import failed_result
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock.text import escape
@@ -70,7 +70,7 @@ def call_tool(
         on_output=lambda name, line: screen.module_line(name, line.text),
         on_confined=lambda confined: tell_confinements(screen, confined),
     )
-    screen.mask = getattr(call, "mask", screen.mask)
+    screen.mask = call.mask
     with LogLines(screen):
         try:
             outcome = asyncio.run(_run(call, screen, approval))
@@ -108,7 +108,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
             print_json(ToolResult(success=False, error=dict(failure.INTERRUPTION)), screen.mask)
         return INTERRUPTED
     result = outcome.result
-    if isinstance(outcome.error, PlanError):
+    if isinstance(outcome.error, (PlanError, PolicyRefusedError)):
         plan_options.retell(outcome.error)
         result = failed_result(outcome.error)
     if outcome.level:

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 import click
 from pydantic import BaseModel, ValidationError
 
-from paddock.errors import PlanError, PlanProblem
+from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan import Limits, Permissions
 from paddock.plan.permissions import Preset
 from paddock.plan.problems import problems_of
@@ -76,9 +76,12 @@ def read_presets(written: Sequence[str]) -> dict[str, str]:
     return presets
 
 
-def retell(error: PlanError) -> None:
+def retell(error: PlanError | PolicyRefusedError) -> None:
     """Tell of options what the error tells of a plan."""
-    error.retell("the call", _reworded)
+    if isinstance(error, PolicyRefusedError):
+        error.retell("the call", _option_of)
+    else:
+        error.retell("the call", _reworded)
 
 
 def _reworded(problem: PlanProblem) -> PlanProblem:

@@ -28,6 +28,7 @@ from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
 from paddock.kernel.networked_launcher import NetworkedLauncher
 from paddock.kernel.networks import Networks
+from paddock.kernel.operator_folders import make_operator_folders
 from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.kernel.service import HostService
 from paddock.plan.models import ModuleEntry
@@ -90,6 +91,7 @@ class Hosting:
 
     async def __aenter__(self) -> Self:
         groups = await anyio.to_thread.run_sync(_find_groups)
+        operators = await anyio.to_thread.run_sync(make_operator_folders, self._environ)
         self._launchers = {
             "template": TemplateLauncher(groups),
             "exec": ExecLauncher(groups),
@@ -99,7 +101,7 @@ class Hosting:
         self._networks = Networks(self._scratch, self.audit)
         try:
             self.confinements = Confinements(
-                Place(self.working_dir, self._environ, self._scratch, self._kept),
+                Place(self.working_dir, self._environ, self._scratch, (*self._kept, *operators)),
                 groups,
                 self._launcher_at,
                 self._networks,

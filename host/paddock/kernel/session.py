@@ -24,6 +24,8 @@ from paddock.errors import (
     ModuleDiedError,
     ModuleLoadError,
     PaddockError,
+    PlanError,
+    PolicyRefusedError,
 )
 from paddock.kernel.clearance import Clearance, Cleared, Clerk
 from paddock.kernel.confinements import OnConfined
@@ -186,7 +188,7 @@ class Session:
         self._secrets = clearance.secrets
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._hosting)
-            await self._hosting.shelter(clearance)
+            await self._shelter(clearance)
             self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
             stack.push_async_callback(self._cleanup)
             await self._kernel.initialize()
@@ -198,6 +200,15 @@ class Session:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def _shelter(self, clearance: Clearance) -> None:
+        try:
+            await self._hosting.shelter(clearance)
+        except (PlanError, PolicyRefusedError) as error:
+            positions = self.plan.positions
+            if positions.has_lines:
+                error.locate(positions.file, positions.line_of)
+            raise
 
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the orchestrator's answer.
