@@ -1,0 +1,57 @@
+"""What fits a module whose entry says nothing of permissions: from its id and kind, its configuration, its own advice.
+
+A proposal grants nothing. It is for a person to read and accept as a whole, so that it holds what is usual for such a
+module and nothing that only might be of use; what is missing all the same is said.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Permissions
+
+from .advice import advised_needs
+from .needs import Circumstances, Needs
+from .service_needs import service_needs
+from .vendors import vendor_of, words_of
+from .workspace_needs import hook_needs, tool_needs
+
+_PLAYED: Final = frozenset({"mock", "echo", "fake", "scripted", "dummy"})
+_KEEPERS: Final = frozenset({"persistent", "memory", "file", "sqlite", "disk"})
+
+
+def has_no_say(entry: ModuleEntry) -> bool:
+    """Whether an entry says nothing of permissions: one that grants nothing on purpose has said so."""
+    return "permissions" not in entry.model_fields_set
+
+
+def propose(entry: ModuleEntry, advice: Permissions | None, known: Circumstances) -> Needs:
+    """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted."""
+    match entry.kind:
+        case "provider":
+            needs = _provider(entry, known)
+        case "tool":
+            needs = tool_needs(entry, known) + service_needs(entry, None, known)
+        case "hook":
+            needs = hook_needs(entry, known) + service_needs(entry, None, known)
+        case "context" if words_of(entry.module) & _KEEPERS:
+            told = "a place that stays: what it writes into its home folder is gone at the end"
+            needs = Needs(lacks=(told,)) + service_needs(entry, None, known)
+        case _:
+            needs = service_needs(entry, None, known)
+    if needs.permissions == Permissions() and advice is not None:
+        advised = advised_needs(advice, known)
+        return advised if advised.lines else needs + advised
+    return needs
+
+
+def _provider(entry: ModuleEntry, known: Circumstances) -> Needs:
+    if words_of(entry.module) & _PLAYED:
+        return service_needs(entry, None, known)
+    vendor = vendor_of(entry.module)
+    needs = service_needs(entry, vendor, known)
+    if vendor is None and not needs.permissions.net:
+        told = 'the network: where its service is takes a line, as in permissions: {net: ["api.example.org"]}'
+        return needs + Needs(lacks=(told,))
+    return needs
