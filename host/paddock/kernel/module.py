@@ -355,6 +355,7 @@ class HostedModule:
         return None
 
     def _on_exit(self, report: ExitReport) -> None:
+        self.audit.record("module.ended", module=self.name, report=report.as_dict())
         if self._life is not None and not self._life.report.done():
             self._life.report.set_result(report)
 

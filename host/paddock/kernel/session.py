@@ -27,6 +27,7 @@ from paddock.errors import (
     PlanError,
     PolicyRefusedError,
 )
+from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clearance, Cleared, Clerk
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
@@ -138,6 +139,7 @@ class Session:
             audit=self._audit,
             on_confined=on_confined,
         )
+        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._approval = approval
         self._display = display
         self._stack = AsyncExitStack()
@@ -189,6 +191,8 @@ class Session:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._hosting)
             await self._shelter(clearance)
+            await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
+            stack.push_async_callback(self._chronicle.end)
             self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
             stack.push_async_callback(self._cleanup)
             await self._kernel.initialize()

@@ -19,6 +19,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
+from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clerk
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
@@ -118,6 +119,9 @@ class ToolCall:
         self._on_output = on_output
         self._on_confined = on_confined
         self._working_dir = Path(working_dir or Path.cwd()).resolve()
+        self._id = str(uuid.uuid4())
+        self._audit = AuditLog(self._id, mask=self.mask)
+        self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._is_called = False
         self._hosting: Hosting | None = None
 
@@ -145,7 +149,7 @@ class ToolCall:
                 base=Path.cwd(),
                 on_output=self._on_output,
                 isolation=self._isolation,
-                audit=AuditLog(str(uuid.uuid4()), mask=self.mask),
+                audit=self._audit,
                 on_confined=self._on_confined,
             )
             resolution = hosting.resolve(entry)
@@ -162,6 +166,7 @@ class ToolCall:
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
             self._secrets = clearance.secrets
             await hosting.shelter(clearance)
+            await self._chronicle.begin(clearance, hosting.confinements)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
         entry = clearance.modules[0].entry
@@ -178,10 +183,11 @@ class ToolCall:
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
                 await coordinator.cleanup()
+            await self._chronicle.end()
 
     def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.
-        session = SimpleNamespace(session_id=str(uuid.uuid4()), parent_id=None, config={"session": {}})
+        session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
         coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
         if self._approval is not None:
             coordinator.approval_system = self._approval

@@ -1,0 +1,74 @@
+"""What is kept of one session for later: a record of what its modules were given, and lines in the audit log.
+
+Begun once all is decided and nothing of a module has run; ended with the session. Keeping it never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.kernel.clearance import Clearance
+from paddock.kernel.confinements import Confinements
+from paddock.kernel.session_record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.models import MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.policy import Owner
+
+
+class Chronicle:
+    """The account of one session, or of the one call that it is for."""
+
+    def __init__(self, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]) -> None:
+        self._id = session_id
+        self._audit = audit
+        self._working_dir = working_dir
+        self._home = Owner.current(environ).home
+        self._records = SessionRecords()
+        self._record: SessionRecord | None = None
+
+    async def begin(self, clearance: Clearance, confinements: Confinements, plan: MountPlan | None = None) -> None:
+        """Note what was decided for each module; `plan` is where the modules come from, if from any."""
+        written = {} if plan is None else {entry.path: entry.permissions for entry in plan.entries()}
+        modules = [
+            ModuleRecord.of(
+                module.entry,
+                module.resolution,
+                confinements.of(module.entry).confinement,
+                module.decision.limits,
+                module.decision.consulted,
+                written=written.get(module.entry.path),
+                positions=None if plan is None else plan.positions,
+            )
+            for module in clearance.modules
+        ]
+        origin, digest = (None, "") if plan is None else (plan.origin, plan.digest)
+        self._record = SessionRecord.begin(
+            self._id, modules, working_dir=self._working_dir, home=self._home, plan=origin, digest=digest
+        )
+        await anyio.to_thread.run_sync(self._records.keep, self._record)
+        rule = clearance.trust.rule
+        self._audit.record(
+            "session.started",
+            plan=None if origin is None else str(origin),
+            digest=digest,
+            accepted=None if rule is None or not clearance.trust.accepted else rule.describe(),
+            modules={one.name: {"source": one.source, "level": one.level, "grants": _grants(one)} for one in modules},
+        )
+
+    async def end(self) -> None:
+        """Note that it is over; of a session that did not begin there is nothing to note."""
+        if self._record is None:
+            return
+        self._audit.record("session.ended")
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._records.keep, self._record.end())
+
+
+def _grants(module: ModuleRecord) -> Mapping[str, object]:
+    permissions: Permissions = module.permissions
+    return permissions.model_dump(exclude_defaults=True)
