@@ -18,9 +18,14 @@ from typing import Final
 import click
 
 from paddock.errors import ModuleMissingError, PaddockError
-from paddock.plan.models import Kind, MountPlan
+from paddock.plan.models import EntryPlace, Kind, ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlanExistsError, PlannedModule, plan_text, write_plan
+from paddock.policy import Owner
+from paddock.policy.advice import advice_of
+from paddock.policy.needs import Circumstances
+from paddock.policy.proposal import propose
+from paddock.policy.secret_sources import SecretSources
 from paddock.text import escape
 from paddock_sources import (
     FileSource,
@@ -126,12 +131,20 @@ def run_init(
     return 0
 
 
+class _AnyName:
+    """Holds every name: a key that is not there yet is one that the plan is to have all the same."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 class Catalogue:
     """The modules that a plan in `folder` can name: the shipped ones, and those in folders."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
         self._resolver = Resolver(environ, base=folder)
+        self._known = Circumstances(Path.cwd().resolve(), Owner.current(environ), environ, _AnyName())
 
     def known(self, kind: Kind) -> tuple[str, ...]:
         """Return what can be named of a kind: ids of shipped modules, and folders here that are called as modules."""
@@ -163,7 +176,7 @@ class Catalogue:
         if resolution.kind != kind:
             raise ModuleNotUsableError(f"`{written}` is of kind {resolution.kind}, not {kind}")
         planned = PlannedModule(kind, resolution.module_id, source, purpose=_PURPOSES.get(resolution.module_id, ""))
-        return fitted(planned, resolution)
+        return fitted(planned, resolution, self._known)
 
     def _in_folder(self, kind: Kind, folder: Path) -> Resolution:
         """Return the module in a folder, under the id that its entry points, or else its package, give it."""
@@ -208,14 +221,16 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsable
 # -- what the modules need -----------------------------------------------------------------
 
 
-def fitted(module: PlannedModule, resolution: Resolution) -> PlannedModule:
-    """Return a module with the configuration and the permissions that fit it."""
-    match module.module:
-        case "provider-mock":
-            return replace(module, config={"fallback": "You said: {prompt}"})
-        case "tool-filesystem":
-            return replace(module, permissions=Permissions(preset="workspace"))
-    return module
+def fitted(module: PlannedModule, resolution: Resolution, known: Circumstances) -> PlannedModule:
+    """Return a module with the configuration and the permissions that fit it, and what it goes without."""
+    if module.module == _PROVIDER:
+        module = replace(module, config={"fallback": "You said: {prompt}"})
+    place = EntryPlace(module.kind, "", resolution.root)
+    entry = ModuleEntry.read({"module": module.module, "config": dict(module.config)}, place)
+    needs = propose(entry, advice_of(resolution), known)
+    # What is proposed is told as lacking as well, since nothing is granted by that; here it is granted.
+    left = () if needs.lines else needs.lacks
+    return replace(module, permissions=needs.permissions, lacks=left)
 
 
 def _shipped(kind: Kind, module_id: str) -> PlannedModule:
@@ -307,7 +322,7 @@ def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> 
 
 
 def _granted(module: PlannedModule) -> tuple[str, str]:
-    written = module.written_permissions
+    written = module.permissions.as_written()
     grants = (
         written if isinstance(written, str) else ", ".join(f"{family} {_text(one)}" for family, one in written.items())
     )
@@ -319,7 +334,8 @@ def _text(grants: Sequence[object]) -> str:
 
 
 def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, as_json: bool) -> None:
-    missing = [name for name in _secrets_of(modules) if name not in os.environ]
+    secrets = SecretSources.load(os.environ)
+    missing = [name for name in _secrets_of(modules) if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
     if as_json:
         told = [
@@ -327,7 +343,7 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, a
                 "kind": module.kind,
                 "module": module.module,
                 "source": module.source,
-                "permissions": module.written_permissions,
+                "permissions": module.permissions.as_written(),
             }
             for module in modules
         ]

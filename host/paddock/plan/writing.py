@@ -70,7 +70,10 @@ class PlanNotWrittenError(PaddockError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedModule:
-    """A module of a plan that is being written; `purpose` says in a few words what it is for."""
+    """A module of a plan that is being written; `purpose` says in a few words what it is for.
+
+    `lacks` is what it goes without, for whoever wants to grant it that.
+    """
 
     kind: Kind
     module: str
@@ -78,16 +81,7 @@ class PlannedModule:
     config: Mapping[str, Any] = field(default_factory=dict)
     permissions: Permissions = field(default_factory=Permissions)
     purpose: str = ""
-
-    @property
-    def written_permissions(self) -> str | dict[str, Any]:
-        """The permissions as a plan has them: a preset's name, or a table of the families that there are."""
-        if self.permissions.preset is not None:
-            return self.permissions.preset
-        table = self.permissions.model_dump(exclude_defaults=True, mode="json")
-        if "secrets" in table:
-            table["secrets"] = [_written_secret(secret) for secret in table["secrets"]]
-        return table
+    lacks: tuple[str, ...] = ()
 
 
 def plan_text(modules: Sequence[PlannedModule]) -> str:
@@ -150,16 +144,18 @@ def _entry(module: PlannedModule) -> Iterator[str]:
         yield "config:"
         yield from (f"  {line}" for line in _lines(dict(module.config), flow=False))
     yield from _permissions(module)
+    for lack in module.lacks:
+        yield f"# it goes without {escape(lack)}"
 
 
 def _permissions(module: PlannedModule) -> Iterator[str]:
-    written = module.written_permissions
+    written = module.permissions.as_written()
     if isinstance(written, str):
         assert module.permissions.preset is not None
         yield f"permissions: {written} # {_PRESETS[module.permissions.preset]}"
         return
     if not written:
-        yield f"# {_NOTHING}"
+        yield from () if module.lacks else (f"# {_NOTHING}",)
         return
     yield "permissions:"
     for family, grants in written.items():
@@ -176,10 +172,6 @@ def _family(family: str, grants: Sequence[Any]) -> Iterator[str]:
             yield f"  - {_flow(grant)} # it is given the value, and may do with it what it likes"
         else:
             yield f"  - {_flow(grant)} # it never sees the value, which is put into its requests to that host"
-
-
-def _written_secret(secret: Mapping[str, Any]) -> str | dict[str, Any]:
-    return str(secret["name"]) if set(secret) == {"name"} else dict(secret)
 
 
 def _comment(text: str, indent: int) -> Iterable[str]:

@@ -97,6 +97,30 @@ def test_modules_in_folders_are_named_by_what_they_are_and_where_they_are(told: 
     assert "source: ./amplifier-module-tool-mine" in Path("plan.yaml").read_text()
 
 
+def test_a_module_of_a_known_vendor_gets_its_host_and_a_key_that_it_never_sees(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    module_folder(tmp_path / "amplifier-module-provider-openai", "provider-openai")
+    code, shown, _ = told(provider="./amplifier-module-provider-openai")
+    assert code == 0
+    assert "export OPENAI_API_KEY=…" in shown and "--trust-plan" in shown
+    granted = load_plan(Path("plan.yaml"), environ={}).providers[0].permissions
+    assert granted.net == ("api.openai.com:443",) and granted.env == ("OPENAI_API_KEY=${OPENAI_API_KEY}",)
+    assert [(secret.name, bool(secret.inject)) for secret in granted.secrets] == [("OPENAI_API_KEY", True)]
+    assert "it never sees the value" in Path("plan.yaml").read_text()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
+    _, shown, _ = told(provider="./amplifier-module-provider-openai", replaces=True)
+    assert "export" not in shown and "sk-123" not in shown + Path("plan.yaml").read_text()
+
+
+def test_what_a_module_goes_without_is_said_in_the_plan(told: Told, tmp_path: Path) -> None:
+    module_folder(tmp_path / "amplifier-module-tool-web", "tool-web")
+    told(tools=["./amplifier-module-tool-web"])
+    assert "# it goes without the network" in Path("plan.yaml").read_text()
+
+
 def test_no_tool_is_an_answer_and_the_same_one_twice_is_one(told: Told) -> None:
     told(tools=["none"])
     assert load_plan(Path("plan.yaml"), environ={}).tools == ()
