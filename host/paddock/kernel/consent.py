@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Protocol
 
 from paddock.plan.permissions import Permissions
+from paddock.policy.accepted_plans import AcceptedGrant
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ModuleReview:
 
     `granted` are the grants that the plan itself states, a line each; `needs_trust` those of them that count only once
     the plan is accepted. An entry that states none has a proposal: `proposed` is what fits it, `proposed_lines` that in
-    words, `lacks` what the module goes without as things are.
+    words, `lacks` what the module goes without as things are. `place` is where the entry stands in the plan.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ModuleReview:
     proposed: Permissions | None = None
     proposed_lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class PlanReview:
     def has_proposals(self) -> bool:
         """Whether any module would be given something that the plan does not state."""
         return any(module.proposed_lines for module in self.modules)
+
+    @property
+    def grants(self) -> tuple[AcceptedGrant, ...]:
+        """What is given to modules by accepting the plan."""
+        return tuple(
+            AcceptedGrant(module.place, module.source, module.proposed)
+            for module in self.modules
+            if module.proposed is not None
+        )
 
 
 class Answer(Enum):
