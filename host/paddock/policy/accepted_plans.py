@@ -18,9 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-import tomlkit
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
@@ -29,6 +28,9 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text, problems_of
 from paddock.plan.toml_lines import toml_lines
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 _DIGITS: Final = 12  # of a digest, where people compare two
 _HEAD: Final = (
@@ -166,6 +168,8 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
     Raises:
         ValueError: It is written in a way that cannot be changed so.
     """
+    import tomlkit  # not for those who only read, which every session does
+
     document = tomlkit.parse(text) if text is not None else _empty()
     kept = {id(one) for one in after}
     tables: Any = document.get("plan")
@@ -184,7 +188,9 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
     return written
 
 
-def _empty() -> tomlkit.TOMLDocument:
+def _empty() -> TOMLDocument:
+    import tomlkit
+
     document = tomlkit.document()
     for line in _HEAD:
         document.add(tomlkit.comment(line))
@@ -192,6 +198,8 @@ def _empty() -> tomlkit.TOMLDocument:
 
 
 def _table(plan: AcceptedPlan) -> Any:
+    import tomlkit
+
     table = tomlkit.table()
     table["digest"] = plan.digest
     table["plan"] = plan.plan
@@ -206,6 +214,8 @@ def _table(plan: AcceptedPlan) -> Any:
 
 
 def _inline(value: Any) -> Any:
+    import tomlkit
+
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         table.update({key: _inline(item) for key, item in value.items()})

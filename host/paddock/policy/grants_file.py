@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-import filelock
-
 from paddock.errors import PaddockError
 
 from .accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, rewritten
@@ -122,6 +120,8 @@ class GrantsFile:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep every other process from changing the file."""
+        import filelock  # not for those who only read, which every session does
+
         folder = self.path.parent
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
