@@ -45,6 +45,7 @@ from paddock_sources.module_id import PACKAGE_PREFIX
 
 from . import failure
 from .json_output import print_json
+from .line_input import ask, confirm
 from .render import Screen
 
 _FOLDER_PREFIX: Final = "amplifier-module-"
@@ -270,7 +271,8 @@ def _wishes(
         question = "Which tools may it use? Several have commas between them; `none`: no tool."
         wanted = _ask(catalogue, "tool", question, ", ".join(_TOOLS), person, several=True)
     if logs is None:
-        logs = person is not None and click.confirm(f"Keep a log of the session's events in ./{_LOG}?", err=True)
+        question = f"Keep a log of the session's events in ./{_LOG}?"
+        logs = person is not None and confirm(person, question, default=False)
     return _Wishes(chosen, wanted, logs)
 
 
@@ -285,15 +287,9 @@ def _ask(
     def chosen(typed: str) -> tuple[PlannedModule, ...]:
         parts = typed.split(",") if several else [typed]
         named = [_numbered(part.strip(), known) for part in parts if part.strip()]
-        try:
-            return _tools(catalogue, named) if several else (catalogue.module(kind, named[0] if named else default),)
-        except PaddockError as error:
-            raise click.UsageError("; ".join([str(error), *map(escape, error.hints)])) from error
+        return _tools(catalogue, named) if several else (catalogue.module(kind, named[0] if named else default),)
 
-    found: tuple[PlannedModule, ...] = click.prompt(
-        "  ", default=default, value_proc=chosen, err=True, prompt_suffix=""
-    )
-    return found
+    return ask(person, "number, id or folder", default, chosen)
 
 
 def _tools(catalogue: Catalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
@@ -315,7 +311,7 @@ def _described(module: str) -> str:
 def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> bool:
     person.title(f"{plan} is to have")
     person.labelled([*map(_granted, modules)])
-    return click.confirm("Write it?", default=True, err=True)
+    return confirm(person, "Write it?", default=True)
 
 
 # -- what was written ----------------------------------------------------------------------
