@@ -193,6 +193,16 @@ class PolicyRefusedError(PaddockError):
         )
 
 
+class ConsentRefusedError(PaddockError):
+    """Raised for the plan `plan`, which whoever was asked wants not to be started."""
+
+    exit_code = 4
+
+    def __init__(self, plan: str) -> None:
+        self.plan = plan
+        super().__init__(f"nothing of plan `{plan}` was started: it was not accepted")
+
+
 class ModuleError(PaddockError):
     """Root of what goes wrong with one module, `module_id`."""
 

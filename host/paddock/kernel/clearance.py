@@ -6,32 +6,38 @@ really used are fetched, once all else is decided. Nothing is decided by what a 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
 import anyio.to_thread
 
-from paddock.errors import PlanError, PlanProblem
-from paddock.kernel.consent import Consent
+from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
+from paddock.kernel.consent import Answer, Consent, PlanReview
+from paddock.kernel.plan_review import review_plan
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate, grants_of
+from paddock.policy.accepted_plans import AcceptedPlan
+from paddock.policy.grants_file import GrantsFile
 from paddock.policy.secret_sources import SecretSources
 from paddock.policy.secret_values import SecretValues
+from paddock.policy.trust import Acceptance
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
+_log = logging.getLogger(__name__)
+
 _BY_FLAGS: Final = Trust(True, Rule(Place("the command line"), "--allow-… and --config"))
-_NOT_ACCEPTED: Final = Trust(False)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_BY_TRUST_PLAN: Final = Trust(True, Rule(Place("the command line"), "--trust-plan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,10 @@ class Clerk:
     def __init__(self, working_dir: Path, environ: Mapping[str, str], policy: Policy, secrets: SecretSources) -> None:
         self._working_dir = working_dir
         self._owner = Owner.current(environ)
+        self._environ = environ
         self._policy = policy
         self._secrets = secrets
+        self._grants_file = GrantsFile.of_user(environ)
 
     @classmethod
     async def at_work(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
@@ -108,19 +116,42 @@ class Clerk:
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
         given = _given_by_flags(plan, grants)
-        trust = _BY_TRUST_PLAN if trust_plan else _NOT_ACCEPTED
-        entries = list(plan.entries())
-        codes = [resolutions[entry.path] for entry in entries]
-        asked = [
-            Asked(entry, code.source, given.get(entry.path, ()), named)
-            for entry, code in zip(entries, codes, strict=True)
-        ]
-        return await self._clear(asked, codes, trust, plan.positions)
+        acceptance = await anyio.to_thread.run_sync(
+            partial(Acceptance.of, plan, self._grants_file, trust_plan=trust_plan)
+        )
+        asked = _asked(plan, resolutions, given, named, acceptance)
+        if consent is not None and (acceptance.accepted is None or _is_for_other_code(acceptance.accepted, asked)):
+            situation = self._situation(acceptance.trust, plan.positions)
+            review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
+            if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
+                acceptance = await self._ask(consent, review, plan) or acceptance
+                asked = _asked(plan, resolutions, given, named, acceptance)
+        codes = [resolutions[one.entry.path] for one in asked]
+        return await self._clear(asked, codes, acceptance.trust, plan.positions)
+
+    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan) -> Acceptance | None:
+        """Return what was accepted, and see to it that it is remembered; None if nothing was.
+
+        Raises:
+            ConsentRefusedError: nothing is to be started.
+        """
+        match await consent.ask(review):
+            case Answer.AS_IT_IS:
+                return None
+            case Answer.STOP:
+                raise ConsentRefusedError(review.plan)
+        accepted = await anyio.to_thread.run_sync(Acceptance.accepting, plan, self._grants_file, review.grants)
+        if accepted.problem is not None:
+            _log.warning("accepted for this time only: %s", accepted.problem)
+        return accepted
+
+    def _situation(self, trust: Trust, positions: Positions | None) -> Situation:
+        return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions)
 
     async def _clear(
         self, asked: Sequence[Asked], resolutions: Sequence[Resolution], trust: Trust, positions: Positions | None
     ) -> Clearance:
-        situation = Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions)
+        situation = self._situation(trust, positions)
         # In a thread: paths are followed and files looked at.
         decisions = await anyio.to_thread.run_sync(evaluate, asked, situation)
         wanted = {
@@ -131,6 +162,27 @@ class Clerk:
         values = await self._secrets.fetch(wanted, positions=positions)
         modules = tuple(map(Cleared, decisions, resolutions))
         return Clearance(modules, trust, SecretValues(values))
+
+
+def _asked(
+    plan: MountPlan,
+    resolutions: Mapping[str, Resolution],
+    given: Mapping[str, tuple[Given, ...]],
+    named: IsolationLevel | None,
+    acceptance: Acceptance,
+) -> list[Asked]:
+    """Return what each module asks for, with what flags give it, or else what it was given when asked."""
+    asked = []
+    for entry in plan.entries():
+        source = resolutions[entry.path].source
+        asked.append(Asked(entry, source, given.get(entry.path) or acceptance.given(entry, source), named))
+    return asked
+
+
+def _is_for_other_code(accepted: AcceptedPlan, asked: Sequence[Asked]) -> bool:
+    """Whether something was given to a module whose code comes from elsewhere by now."""
+    sources = {one.entry.path: one.source for one in asked}
+    return any(sources.get(grant.place, grant.source) != grant.source for grant in accepted.grants)
 
 
 def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[Given, ...]]:

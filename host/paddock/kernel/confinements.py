@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -151,10 +151,15 @@ class Confinements:
                 named=self._isolation,
                 floor=module.decision.floor,
             )
-            try:
-                self._shelter(module, level, clearance)
-            except (PlanError, PolicyRefusedError) as error:
-                refused.append(error)
+            for act in (
+                partial(require_supported, module.entry),
+                partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
+                partial(self._shelter, module, level, clearance),
+            ):
+                try:
+                    act()
+                except (PlanError, PolicyRefusedError) as error:
+                    refused.append(error)
         _raise_all(refused)
         confined = [(module.entry, self.of(module.entry).confinement) for module in clearance.modules]
         self._watchlists += [confinement.watchlist() for _, confinement in confined]
@@ -189,12 +194,10 @@ class Confinements:
         """Note the shelter of a module.
 
         Raises:
-            PlanError: something cannot be granted as it is written, or a limit not be enforced.
-            PolicyRefusedError: a policy's rule stands against it.
+            PlanError: something cannot be granted as it is written.
+            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
         entry, limits = module.entry, module.decision.limits
-        require_supported(entry)
-        require_enforced(entry, limits, level, self.groups.controllers)
         scratch = self._scratch(level)
         network = self._networks.open(entry, level, clearance.secrets)
         confinement = confine(

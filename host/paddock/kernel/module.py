@@ -495,7 +495,7 @@ class HostedModule:
         self.audit.record("denial", module=self.name, **noted.as_dict())
         if noted.times == 1:
             what = f"{noted.describe()}; to allow it: {noted.grant or 'there is no grant for it'}"
-            _log.log(logging.WARNING if is_urgent else logging.INFO, "%s %s", self.kind, what)
+            _log.log(logging.INFO if is_urgent else logging.DEBUG, "%s %s", self.kind, what)
 
 
 def _is_round(times: int) -> bool:

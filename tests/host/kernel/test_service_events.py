@@ -84,9 +84,10 @@ async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
     hosted: Hosted, caplog: pytest.LogCaptureFixture
 ) -> None:
     module, forger = await hosted.start("tool", "tool-forger")
-    for _ in range(150):
-        forger.request(0, HostMethod.EMIT, ["tool:pre", {}])
-    await forger.round_trip()
+    with caplog.at_level("INFO"):
+        for _ in range(150):
+            forger.request(0, HostMethod.EMIT, ["tool:pre", {}])
+        await forger.round_trip()
     assert [denial.times for denial in module.denials] == [150]
     assert len([record for record in caplog.records if "tool:pre" in record.getMessage()]) == 1
 
