@@ -7,6 +7,7 @@ not.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,8 +63,15 @@ class _Case:
 
     @property
     def grant(self) -> str:
-        """The line that would allow what is refused, if there is one that no policy is against."""
-        return "" if self.refusals else self.found.grant
+        """The line that would allow what is refused, or a call's option; empty where none would, or a policy is against it."""
+        if self.refusals or self.found.added is None:
+            return ""
+        return self.found.grant if self.module.place else _option(self.family, self._added)
+
+    @property
+    def _added(self) -> str:
+        grant = getattr(self.found.added, self.family)[-1]
+        return grant if isinstance(grant, str) else str(grant.name)
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""
@@ -205,7 +213,10 @@ def _show(case: _Case, screen: Screen) -> None:
     if case.refusals:
         screen.title("no line of a plan allows it, since a policy is against it")
         screen.labelled([*map(_rule_against, case.refusals)])
-    if case.grant:
+    if case.grant and not module.place:
+        screen.title("to allow it, add to the call")
+        screen.text(f"  {escape(case.grant)}")
+    elif case.grant:
         where = f"the entry of `{module.module}`, {module.place}{_in_plan(case)}"
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
         screen.title(f"to allow it, write in {where}{instead}")
@@ -223,6 +234,11 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
         return
     state = "has not ended" if record.ended is None else f"ended {record.ended:%Y-%m-%d %H:%M:%S} UTC"
     yield "  according to  ", f"session {record.id}, started {record.started:%Y-%m-%d %H:%M:%S} UTC, {state}"
+
+
+def _option(family: Family, grant: str) -> str:
+    value = grant.replace(",", ",,")  # one alone stands between two grants
+    return shlex.quote(f"--allow-{family}={value}")
 
 
 def _in_plan(case: _Case) -> str:

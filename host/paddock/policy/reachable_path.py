@@ -69,7 +69,9 @@ class ReachablePath:
         return Standing(False, "it may be read, and not written to")
 
     def grantable(self, fixed: FixedPaths, *, wants_write: bool) -> tuple[str, str]:
-        """Return what to grant so that the module gets at the path, or why nothing can be."""
+        """Return what to grant so that the module gets at the path, or why nothing can be; neither for no file."""
+        if not wants_write and not os.path.lexists(self.named):
+            return "", ""
         path = self.named if os.path.lexists(self.named) else _nearest_folder(self.named)
         written = self.written_as(path)
         try:

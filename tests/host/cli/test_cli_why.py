@@ -74,6 +74,20 @@ def test_the_answer_comes_first_then_the_rules_in_their_order_then_the_line(
     assert "\x1b" not in shown and r"not \x1b[2J capped" in shown
 
 
+def test_a_call_is_told_an_option_in_place_of_a_line(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
+    (tmp_path / "a, b").touch()
+    for family, target, option in (
+        ("net", "example.org", "--allow-net=example.org:443"),
+        ("read", "../a, b", f"'--allow-read={tmp_path}/a,, b'"),
+        ("secrets", "OTHER", "--allow-secrets=OTHER"),
+    ):
+        _, shown, _ = told("tool-x", family, target)
+        assert shown.splitlines()[-2:] == ["to allow it, add to the call", f"  {option}"]
+        _, shown, _ = told("tool-x", family, target, as_json=True)
+        assert json.loads(shown)["grant"] == option
+
+
 def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
     keep("s-1", tmp_path / "work", module)
     code, shown, _ = told("tool-x", "read", "new.txt")
