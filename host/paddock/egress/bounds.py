@@ -1,0 +1,21 @@
+"""How much of the network one module may use at a time, and how long anything about it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Numbers far above what any known client needs, and far below what would hold up the host."""
+
+    connections: int = 64
+    waiting_seconds: float = 10.0  # for one of those to end, before a connection beyond them is refused
+    head_bytes: int = 16 * 1024  # of a request, or of what tells what a client speaks
+    head_seconds: float = 5.0  # from the first byte of that to the last
+    connect_seconds: float = 10.0  # lookup, every address that is tried, and TLS if it is begun here
+    idle_seconds: float = 600.0  # without a byte either way; models think for minutes
+    accepts_per_second: float = 200.0
+    accepts_at_once: float = 400.0
+    lookups_per_second: float = 200.0
+    lookups_at_once: float = 400.0

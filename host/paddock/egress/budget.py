@@ -1,0 +1,28 @@
+"""How often something may be done: so much at once, and so much a second after that.
+
+A bucket of tokens that fills up by looking at the time. Whoever finds it empty is told how long to leave the work where
+it is: in the kernel's own queues, which are bounded too.
+"""
+
+from __future__ import annotations
+
+
+class Budget:
+    """A bucket that holds `at_once` tokens and gains `per_second`; it begins full."""
+
+    __slots__ = ("_at_once", "_per_second", "_since", "_tokens")
+
+    def __init__(self, per_second: float, at_once: float) -> None:
+        self._per_second = per_second
+        self._at_once = at_once
+        self._tokens = at_once
+        self._since = 0.0
+
+    def take(self, now: float) -> float:
+        """Take a token and return 0, or the seconds until there is one; `now` is of a clock that never goes back."""
+        self._tokens = min(self._at_once, self._tokens + (now - self._since) * self._per_second)
+        self._since = now
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self._per_second

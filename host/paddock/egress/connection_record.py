@@ -1,0 +1,75 @@
+"""What is kept of one connection: where it was to go, what came of it, how much it carried; nothing of what it said.
+
+Bytes are those between the host and the destination, as they were on the wire. A record is written once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final, Literal, Protocol
+
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import NetRule
+
+Way = Literal["direct", "proxy"]
+Spoken = Literal["", "tls", "http", "raw", "inject"]
+Outcome = Literal["ended", "refused", "failed", "idle", "cut"]
+
+EVENT: Final = "egress.connection"
+
+
+class Recorder(Protocol):
+    """Where records go."""
+
+    def record(self, event: str, /, **facts: object) -> None:
+        """Keep what happened; never raises."""
+        ...
+
+
+class ConnectionRecord:
+    """The record of one connection of a module."""
+
+    def __init__(self, recorder: Recorder, module: str, way: Way) -> None:
+        self.destination = ""
+        self.address = ""
+        self.rule = ""
+        self.protocol: Spoken = ""
+        self.up = 0
+        self.down = 0
+        self.requests = 0
+        self.injected: set[str] = set()
+        self.echoes = 0
+        self._recorder = recorder
+        self._module = module
+        self._way = way
+        self._since = time.monotonic()
+        self._has_ended = False
+
+    def goes_to(self, destination: Destination, rule: NetRule) -> None:
+        """Note where the connection goes, and by which rule."""
+        self.destination, self.rule = destination.text, rule.written
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Write the record, with what there is to say about its end; the first end counts."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        more: dict[str, object] = {"reason": reason} if reason else {}
+        if self.requests:
+            more["requests"] = self.requests
+        if self.injected or self.echoes:
+            more |= {"injected": sorted(self.injected), "echoes": self.echoes}
+        self._recorder.record(
+            EVENT,
+            module=self._module,
+            destination=self.destination,
+            address=self.address,
+            rule=self.rule,
+            way=self._way,
+            protocol=self.protocol,
+            up=self.up,
+            down=self.down,
+            seconds=round(time.monotonic() - self._since, 3),
+            outcome=outcome,
+            **more,
+        )

@@ -1,0 +1,233 @@
+"""The way out of one module, over all of its lives: who connects is asked where to, and is carried there or refused.
+
+Takes over the sockets of a worker's network, on which everything arrives that the worker sends, or listens by itself
+where a worker has no network of its own. Closes all of it in the end, whoever is cancelled meanwhile. Sends nothing
+anywhere that no rule names.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, ip_address
+from typing import Final
+
+from paddock.egress.bounds import Bounds
+from paddock.egress.connection_record import Recorder
+from paddock.egress.dialer import Resolver, SystemResolver
+from paddock.egress.door import Door
+from paddock.egress.injection import Injection
+from paddock.egress.lookups import Lookups
+from paddock.egress.name_table import NAMES, NameTable
+from paddock.egress.outlet import Outlet
+from paddock.egress.passage import Passage
+from paddock.egress.proxy import USER, ProxyVisit
+from paddock.egress.refusal import RefusedError, line_of
+from paddock.egress.rules import NetRules
+from paddock.egress.stream import SocketStream
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import DEFAULT_PORT
+from paddock_sandbox.network import GATEWAY
+
+PROXY_PORT: Final = 3128
+"""Where the proxy is, at the address GATEWAY of a worker's own network."""
+
+_TOKEN_BYTES: Final = 32
+_BACKLOG: Final = 128
+
+Where = tuple[str, int]
+
+
+def _own_name(accepted: socket.socket) -> Where:
+    host, port = accepted.getsockname()[:2]
+    return host, port
+
+
+class EgressGate:
+    """The gate of `module`, which may go where `rules` lead.
+
+    Args:
+        injections: keys that are put into requests on the way.
+        audit: is told of each connection.
+        resolve: knows the addresses of names; by default the system.
+        upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
+        bounds: how much there may be of anything.
+        destination_of: returns where an accepted socket was to go; by default its own name.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        rules: NetRules,
+        *,
+        audit: Recorder,
+        injections: Sequence[Injection] = (),
+        resolve: Resolver | None = None,
+        upstream_tls: ssl.SSLContext | None = None,
+        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+        destination_of: Callable[[socket.socket], Where] = _own_name,
+    ) -> None:
+        self._system: SystemResolver | None = None
+        if resolve is None:
+            resolve = self._system = SystemResolver()
+        self._outlet = Outlet(
+            module,
+            rules,
+            injections,
+            recorder=audit,
+            resolve=resolve,
+            upstream_tls=upstream_tls,
+            bounds=bounds,
+        )
+        self._rules = rules
+        self._bounds = bounds
+        self._destination_of = destination_of
+        self._names = NameTable()
+        self._token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._own_port: int | None = None
+        self._own: Door | None = None
+        self._door: Door | None = None
+        self._lookups: Lookups | None = None
+
+    @property
+    def on_denial(self) -> Callable[[Denial], None]:
+        """Who is told of each refusal; nobody, until somebody is set."""
+        return self._outlet.on_denial
+
+    @on_denial.setter
+    def on_denial(self, on_denial: Callable[[Denial], None]) -> None:
+        self._outlet.on_denial = on_denial
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports that a worker's own network is to listen at."""
+        return tuple(sorted({*self._rules.ports, PROXY_PORT}))
+
+    @property
+    def proxy_url(self) -> str:
+        """What the worker is to have as HTTP_PROXY; it carries the token once the gate listens by itself."""
+        if self._own_port is None:
+            return f"http://{GATEWAY}:{PROXY_PORT}"
+        return f"http://{USER}:{self._token}@127.0.0.1:{self._own_port}"
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate that the worker is to trust besides others, in PEM; empty where no key is injected."""
+        authority = self._outlet.authority
+        return "" if authority is None else authority.pem
+
+    def attach(self, listeners: Sequence[socket.socket], dns: socket.socket) -> None:
+        """Take over the sockets of a new life, which are listening and do not block; the one before has to be over."""
+        if self._door is not None:
+            raise RuntimeError("the life before was not detached")
+        self._door = Door(listeners, self._bounds, self._serve_worker, self._send_away)
+        self._lookups = Lookups(dns, self._bounds, self._look_up, self._unknown_name)
+
+    def listen(self) -> int:
+        """Have a proxy on 127.0.0.1, for those who know the module's token, and return its port; the same each time.
+
+        Raises:
+            OSError: There can be no listener.
+        """
+        if self._own_port is None:
+            listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+            listener.setblocking(False)
+            self._own_port = listener.getsockname()[1]
+            self._own = Door([listener], self._bounds, self._serve_own, self._send_away)
+        return self._own_port
+
+    async def detach(self) -> None:
+        """End what there is of the current life: its sockets, and every connection."""
+        door, self._door = self._door, None
+        if self._lookups is not None:
+            self._lookups.close()
+            self._lookups = None
+        try:
+            if door is not None:
+                await door.close()
+        finally:
+            if self._own is not None:
+                await self._own.end_connections()
+
+    async def aclose(self) -> None:
+        """End everything."""
+        own, self._own, self._own_port = self._own, None, None
+        try:
+            await self.detach()
+        finally:
+            if own is not None:
+                await own.close()
+            if self._system is not None:
+                self._system.close()
+
+    # -- who arrives -----------------------------------------------------------------------------
+
+    async def _serve_worker(self, accepted: socket.socket) -> None:
+        client = SocketStream(accepted)
+        try:
+            where = self._destination_of(accepted)
+            if where == (GATEWAY, PROXY_PORT):
+                await ProxyVisit(self._outlet, client, None).run()
+            else:
+                await Passage(self._outlet, client, self._destination(*where), "direct").run()
+        except RefusedError as refused:
+            self._refuse(refused)
+        except OSError:
+            pass  # it is gone already
+        finally:
+            client.reset()
+
+    async def _serve_own(self, accepted: socket.socket) -> None:
+        client = SocketStream(accepted)
+        try:
+            await ProxyVisit(self._outlet, client, self._token).run()
+        finally:
+            client.reset()
+
+    def _destination(self, host: str, port: int) -> Destination:
+        """Return what a worker that connected to an address wants to reach.
+
+        Raises:
+            RefusedError: It stands for no name.
+        """
+        address = ip_address(host)
+        if not isinstance(address, IPv4Address) or address not in NAMES:
+            return Destination(address, port)
+        name = self._names.name_of(address)
+        if name is None:
+            raise RefusedError(f"{host}:{port}", "no name that was looked up has this address")
+        return Destination(name, port)
+
+    def _send_away(self, accepted: socket.socket) -> None:
+        stream = SocketStream(accepted)
+        try:
+            where = self._destination_of(accepted)
+            target = "the proxy" if self._own is not None else self._destination(*where).text
+            reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
+            self._refuse(RefusedError(target, reason))
+        except RefusedError as refused:
+            self._refuse(refused)
+        except OSError:
+            pass
+        finally:
+            stream.reset()
+
+    def _refuse(self, refused: RefusedError) -> None:
+        record = self._outlet.record("direct")
+        record.destination = refused.target
+        record.end("refused", refused.reason)
+        self._outlet.deny(refused)
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _look_up(self, name: str) -> IPv4Address | None:
+        return self._names.address_of(name) if self._rules.knows(name) else None
+
+    def _unknown_name(self, name: str) -> None:
+        grant = "" if self._rules.knows(name) else line_of(f"{name}:{DEFAULT_PORT}")
+        reason = "it was not granted" if grant else "too many names were looked up"
+        refused = RefusedError(name, reason, grant=grant, operation="look up")
+        self._outlet.deny(refused)

@@ -1,0 +1,332 @@
+"""One HTTP request that was judged, on its way to the destination, and what is answered to it.
+
+Both are written anew from what was understood of them, without what concerns one connection only (RFC 9110, section
+7.6.1). Nothing is gathered: what arrives is passed on before more is read, so that events of a stream arrive one by
+one. A request and its response travel at the same time, since a server may answer before it has heard everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, Protocol
+
+import h11
+
+from paddock.egress.echo_filter import EchoFilter
+from paddock.egress.injection import Headers
+from paddock.egress.link import Link
+from paddock.egress.request_head import BadRequestError, RequestHead
+from paddock.egress.stream import Stream
+
+_MAX_RESPONSE_HEAD_BYTES: Final = 64 * 1024  # cookies and policies make for large ones
+
+# About one connection, not about the message; `te` and `trailer` are for trailers, which are not passed on.
+_HOP_BY_HOP: Final = frozenset(
+    (b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"http2-settings")
+)
+# What a Connection header may name and does not take away: it would make another request of it.
+_KEPT: Final = frozenset((b"host", b"content-length", b"content-type", b"authorization", b"cookie"))
+_PARTIAL: Final = frozenset((b"range", b"if-range"))
+_EMPTY: Final = frozenset((204, 304))
+
+
+class RawHeaders(Protocol):
+    """Headers as h11 has them: by lower case when iterated, and as they were spelled."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def raw_items(self) -> list[tuple[bytes, bytes]]: ...
+
+
+class AnswerError(Exception):
+    """Raised when there is no answer to pass on; `status` is what to answer instead, None if an answer has begun."""
+
+    def __init__(self, reason: str, status: int | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+class HttpExchange:
+    """A request of `client`, to be made on `link` for `target`."""
+
+    def __init__(self, client: Stream, head: RequestHead, link: Link, target: bytes) -> None:
+        self._client = client
+        self._head = head
+        self._link = link
+        self._request_side = head.connection
+        self._answer_side = h11.Connection(h11.CLIENT, _MAX_RESPONSE_HEAD_BYTES)
+        self._out = bytearray()  # for the client
+        self._has_heard = False
+        self._has_answered = False
+        self._problem: BadRequestError | None = None
+        self._is_upgrade = _asks_for_websocket(head)
+        self._filter: EchoFilter | None = link.keys.echo_filter() if link.keys else None
+        self._request = self._written_anew(target)
+
+    @property
+    def keeps_link(self) -> bool:
+        """Whether the destination waits for another request."""
+        side = self._answer_side
+        return side.our_state is h11.DONE and side.their_state is h11.DONE and not side.trailing_data[0]
+
+    async def run(self, received: bytes) -> bytes | None:
+        """Carry it out; `received` is what came of the client after the head.
+
+        Return what came after the request, None if the client's connection is for no other request.
+
+        Raises:
+            BadRequestError: The body of the request is malformed, and was not passed on to its end.
+            AnswerError: There is no answer, or no end of it.
+            OSError: The client's connection broke.
+        """
+        try:
+            return await self._run(received)
+        finally:
+            if self._filter is not None:
+                self._link.record.echoes += self._filter.found
+
+    async def _run(self, received: bytes) -> bytes | None:
+        if received:
+            self._request_side.receive_data(received)
+        start = bytearray(self._sent_up(self._request))
+        is_complete = self._take_body(start)
+        if is_complete:
+            await self._pass_up(start)
+            switched = await self._answer()
+        else:
+            sending = asyncio.create_task(self._pass_body_up(start))
+            try:
+                switched = await self._answer()
+            except AnswerError:
+                if self._problem is not None:
+                    raise self._problem from None
+                raise
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sending
+        if switched:
+            await self._carry_both_ways()
+            return None
+        side = self._request_side
+        if side.our_state is h11.DONE and side.their_state is h11.DONE:
+            return side.trailing_data[0]
+        return None
+
+    # -- the request ---------------------------------------------------------------------------
+
+    def _written_anew(self, target: bytes) -> h11.Request:
+        headers = _end_to_end(self._head.request.headers, self._head.tokens(b"connection"))
+        if not self._head.values(b"host"):
+            headers.insert(0, (b"Host", self._link.destination.text.encode("ascii")))
+        if self._head.values(b"transfer-encoding"):
+            headers.append((b"Transfer-Encoding", b"chunked"))
+        if self._is_upgrade:
+            headers += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+        if self._link.keys:
+            target, headers = self._with_keys(target, headers)
+        return h11.Request(method=self._head.method, target=target, headers=headers)
+
+    def _with_keys(self, target: bytes, headers: Headers) -> tuple[bytes, Headers]:
+        target, headers, filled = self._link.keys.fill(target, headers)
+        self._link.record.injected |= filled
+        # The answer has to be such that the values can be searched for: all of it, and not compressed.
+        without = {b"accept-encoding", b"sec-websocket-extensions"} | (_PARTIAL if filled else set())
+        headers = [(name, value) for name, value in headers if name.lower() not in without]
+        headers.append((b"Accept-Encoding", b"identity"))
+        return target, headers
+
+    def _sent_up(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> bytes:
+        return self._answer_side.send(event)
+
+    def _take_body(self, into: bytearray) -> bool:
+        """Put what has arrived of the body behind what is sent; return whether that is all of it."""
+        try:
+            while True:
+                event = self._request_side.next_event()
+                if isinstance(event, h11.Data):
+                    into += self._sent_up(h11.Data(event.data))
+                elif isinstance(event, h11.EndOfMessage):
+                    into += self._sent_up(h11.EndOfMessage())
+                    return True
+                else:
+                    return False
+        except h11.RemoteProtocolError:
+            raise BadRequestError("the body of the request is malformed, or ends too early") from None
+
+    async def _pass_body_up(self, start: bytearray) -> None:
+        out, is_complete = start, False
+        while not is_complete:
+            if not await self._pass_up(out):
+                return
+            try:
+                self._request_side.receive_data(await self._client.receive())
+                out = bytearray()
+                is_complete = self._take_body(out)
+            except (BadRequestError, OSError) as error:
+                self._problem = error if isinstance(error, BadRequestError) else BadRequestError("its sender is gone")
+                self._link.hang_up()
+                return
+        await self._pass_up(out)
+
+    async def _pass_up(self, data: bytearray) -> bool:
+        try:
+            await self._link.stream.send(data)
+        except OSError:
+            return False  # it may have answered before it went
+        return True
+
+    # -- the answer ----------------------------------------------------------------------------
+
+    async def _answer(self) -> bool:
+        """Pass on the answer; return whether the connection is HTTP's no longer."""
+        while True:
+            event = self._next_event()
+            if event is h11.NEED_DATA:
+                await self._flush()
+                self._answer_side.receive_data(await self._received())
+            elif isinstance(event, h11.InformationalResponse):
+                self._pass_down_news(event)
+                if event.status_code == 101:
+                    await self._flush()
+                    return True
+            elif isinstance(event, h11.Response):
+                self._pass_down_head(event)
+            elif isinstance(event, h11.Data):
+                self._pass_down(self._filter.feed(event.data) if self._filter is not None else event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                self._pass_down(self._filter.end() if self._filter is not None else b"")
+                self._out += self._sent_down(h11.EndOfMessage())
+                await self._flush()
+                return False
+            else:
+                raise self._unanswered("the destination ended without an answer")
+
+    def _next_event(self) -> object:
+        try:
+            return self._answer_side.next_event()
+        except h11.RemoteProtocolError:
+            ended = self._answer_side.trailing_data[1]
+            raise self._unanswered(
+                "the destination ended in the middle of an answer" if ended else "the answer is malformed"
+            ) from None
+
+    async def _received(self) -> bytes:
+        try:
+            data = await self._link.stream.receive()
+        except OSError:
+            raise self._unanswered("the connection to the destination broke") from None
+        self._has_heard = self._has_heard or bool(data)
+        return data
+
+    def _unanswered(self, reason: str) -> AnswerError:
+        # A kept connection may end just as the next request arrives. Clients know how to go on then, unless they are
+        # told something else.
+        is_stale = self._link.record.requests > 1 and not self._has_heard
+        return AnswerError(reason, None if self._has_answered or is_stale else 502)
+
+    def _pass_down_news(self, event: h11.InformationalResponse) -> None:
+        if event.status_code != 101 and self._head.request.http_version < b"1.1":
+            return
+        headers = self._shown(event.headers)
+        if event.status_code == 101:
+            headers += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+            self._has_answered = True
+        self._out += self._sent_down(
+            h11.InformationalResponse(
+                status_code=event.status_code, headers=headers, reason=self._hidden(bytes(event.reason))
+            )
+        )
+
+    def _pass_down_head(self, event: h11.Response) -> None:
+        headers = self._shown(event.headers)
+        if self._filter is not None and not self._can_be_searched(event):
+            raise AnswerError("the answer is encoded, so that it cannot be searched for the key", 502)
+        self._out += self._sent_down(
+            h11.Response(status_code=event.status_code, headers=headers, reason=self._hidden(bytes(event.reason)))
+        )
+        self._has_answered = True
+
+    def _can_be_searched(self, event: h11.Response) -> bool:
+        if self._head.method == b"HEAD" or event.status_code in _EMPTY:
+            return True
+        return all(value.lower() in (b"", b"identity") for name, value in event.headers if name == b"content-encoding")
+
+    def _shown(self, headers: RawHeaders) -> Headers:
+        named = {
+            token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")
+        }
+        kept = _end_to_end(headers, named)
+        if self._filter is None:
+            return kept
+        return [(self._hidden(name), self._hidden(value)) for name, value in kept]
+
+    def _hidden(self, text: bytes) -> bytes:
+        if self._filter is None:
+            return text
+        return self._filter.feed_whole(text)
+
+    def _sent_down(self, event: h11.Event) -> bytes:
+        return self._request_side.send(event) or b""
+
+    def _pass_down(self, data: bytes | bytearray) -> None:
+        if data:
+            self._out += self._sent_down(h11.Data(bytes(data)))
+
+    async def _flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, bytearray()
+            await self._client.send(out)
+
+    # -- after HTTP ----------------------------------------------------------------------------
+
+    async def _carry_both_ways(self) -> None:
+        """Carry what a websocket says, from what has already arrived of it, until both sides have ended."""
+        up, down = self._request_side.trailing_data[0], self._answer_side.trailing_data[0]
+        other = asyncio.create_task(_carry(self._client, self._link.stream, up, None))
+        try:
+            await _carry(self._link.stream, self._client, down, self._filter)
+            await other
+        except OSError:
+            raise AnswerError("the connection broke", None) from None
+        finally:
+            other.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await other
+
+
+async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter | None) -> None:
+    data = first or await source.receive()
+    while data:
+        out = through.feed(data) if through is not None else data
+        if out:
+            await sink.send(out)
+        data = await source.receive()
+    if through is not None and (rest := through.end()):
+        await sink.send(rest)
+    await sink.finish()
+
+
+def _end_to_end(headers: RawHeaders, named: set[bytes]) -> Headers:
+    """Return the headers that are not about one connection, as they were spelled."""
+    left_out = _HOP_BY_HOP | (named - _KEPT)
+    return [
+        (name, value)
+        for name, value in headers.raw_items()
+        if (lower := name.lower()) not in left_out and not lower.startswith(b"proxy-")
+    ]
+
+
+def _asks_for_websocket(head: RequestHead) -> bool:
+    """Whether this wants to go on as a websocket: nothing else is spoken after HTTP, least of all HTTP/2 unread."""
+    return (
+        head.method == b"GET"
+        and head.request.http_version == b"1.1"
+        and b"upgrade" in head.tokens(b"connection")
+        and head.tokens(b"upgrade") == {b"websocket"}
+        and not head.values(b"content-length")
+        and not head.values(b"transfer-encoding")
+    )

@@ -1,0 +1,124 @@
+"""Put a key into the requests for one host, on the host's side, and keep it from coming back.
+
+A module has a placeholder, which is worth nothing. It is replaced by the value in what a request says about itself: in
+the values of headers, also inside `Authorization: Basic`, and in the query; never in a path or a body, which a server
+may keep for others to read. No value is in what an object or an error of this file shows of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from paddock.egress.echo_filter import EchoFilter
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import NetRule
+
+Headers = list[tuple[bytes, bytes]]
+
+SHORTEST_VALUE: Final = 8
+"""Characters: anything shorter is in other texts too, and could not be searched for."""
+
+_SENDABLE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_BASIC: Final = re.compile(rb"(basic[ ]+)([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
+_SHORTEST_ENCODED: Final = 8  # letters of base64 that depend on the value alone
+
+
+class InjectionError(ValueError):
+    """Raised for a value that cannot be injected; says why, not what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The secret `name`: `value` takes the place of `placeholder` where `rule` leads, and nowhere else.
+
+    Raises:
+        InjectionError: The value cannot be in a header, or could not be searched for.
+    """
+
+    name: str
+    placeholder: str
+    value: str = field(repr=False)
+    rule: NetRule
+
+    def __post_init__(self) -> None:
+        if len(self.value) < SHORTEST_VALUE:
+            raise InjectionError(f"the value of `{self.name}` is shorter than {SHORTEST_VALUE} characters")
+        if not _SENDABLE.fullmatch(self.value):
+            raise InjectionError(f"the value of `{self.name}` has line breaks, spaces at its ends, or is not ASCII")
+        if not self.placeholder:
+            raise InjectionError(f"`{self.name}` has no placeholder")
+
+
+class Keys:
+    """The injections for one destination, one or more."""
+
+    def __init__(self, injections: Iterable[Injection]) -> None:
+        self._injections = tuple(injections)
+        self._spellings = tuple(dict.fromkeys(one for each in self._injections for one in _spellings(each.value)))
+
+    def __bool__(self) -> bool:
+        return bool(self._injections)
+
+    def fill(self, target: bytes, headers: Headers) -> tuple[bytes, Headers, set[str]]:
+        """Return a request's target and headers with the values in place, and the names of those that were put in."""
+        filled: set[str] = set()
+        path, mark, query = target.partition(b"?")
+        for each in self._injections:
+            placeholder, value = each.placeholder.encode(), each.value.encode()
+            if placeholder in query:
+                query = query.replace(placeholder, quote(each.value, safe="").encode())
+                filled.add(each.name)
+            for index, (name, held) in enumerate(headers):
+                replaced = _filled(held, placeholder, value)
+                if replaced != held:
+                    headers[index] = (name, replaced)
+                    filled.add(each.name)
+        return path + mark + query, headers, filled
+
+    def echo_filter(self) -> EchoFilter:
+        """Return what hides the values, however they are spelled, in one text that comes in pieces."""
+        return EchoFilter(self._spellings)
+
+
+def keys_for(destination: Destination, injections: Iterable[Injection]) -> Keys:
+    """Return the injections for a destination."""
+    return Keys(each for each in injections if each.rule.matches(destination))
+
+
+def _filled(held: bytes, placeholder: bytes, value: bytes) -> bytes:
+    basic = _BASIC.fullmatch(held)
+    if basic is not None:
+        try:
+            credentials = base64.b64decode(basic[2], validate=True)
+        except binascii.Error:
+            return held
+        if placeholder in credentials:
+            return basic[1] + base64.b64encode(credentials.replace(placeholder, value))
+        return held
+    return held.replace(placeholder, value)
+
+
+def _spellings(value: str) -> Iterator[bytes]:
+    """Yield how a server may spell a value that it was sent; some are alike."""
+    yield value.encode()
+    escaped = json.dumps(value)[1:-1]
+    yield escaped.encode()
+    yield escaped.replace("/", r"\/").encode()
+    for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield quoted.encode()
+        yield re.sub("%..", lambda escape: escape[0].lower(), quoted).encode()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(value.encode())
+        for before in range(3):
+            encoded = encode(b"\0" * before + value.encode()).rstrip(b"=")
+            # Without the letters that also depend on what is before or after the value.
+            inner = encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]
+            if len(inner) >= _SHORTEST_ENCODED:
+                yield inner

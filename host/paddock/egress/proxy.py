@@ -1,0 +1,128 @@
+"""The proxy of one module: for clients that go by HTTP_PROXY, which may ask it for several destinations in turn.
+
+Each request is judged by itself, so that following a redirect is asking anew. Where others on the machine can reach the
+proxy too, every request has to carry the module's token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from contextlib import suppress
+from hmac import compare_digest
+from http import HTTPStatus
+from typing import Final
+
+from paddock.egress.dialer import DialError
+from paddock.egress.http_exchange import AnswerError
+from paddock.egress.http_relay import Errand, HttpRelay, Tunnel
+from paddock.egress.idleness import IdleError, ends_when_idle
+from paddock.egress.link import Link
+from paddock.egress.outlet import Outlet
+from paddock.egress.passage import Passage
+from paddock.egress.refusal import RefusedError
+from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, parsed_authority, split_target
+from paddock.egress.stream import SocketStream
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+
+USER: Final = "paddock"
+
+
+class ProxyVisit:
+    """One client's connection to the proxy; `token` is what it has to know, if it has to know anything."""
+
+    def __init__(self, outlet: Outlet, client: SocketStream, token: str | None) -> None:
+        self._outlet = outlet
+        self._client = client
+        self._credentials = None if token is None else f"{USER}:{token}".encode()
+
+    async def run(self) -> None:
+        """Serve it to its end, and record what it was for."""
+        try:
+            tunnel = await self._serve()
+            if tunnel is not None:
+                passage = Passage(self._outlet, self._client, tunnel.destination, "proxy", is_tunnel=True)
+                await passage.run(tunnel.received)
+            else:
+                self._client.close()
+        except (RefusedError, AnswerError):
+            await self._client.part()
+        except (IdleError, OSError):
+            pass  # each destination that it was for has a record of its own
+        finally:
+            self._client.reset()
+
+    async def _serve(self) -> Tunnel | None:
+        bounds, carried = self._outlet.bounds, self._client.traffic
+        async with ends_when_idle(lambda: carried.up + carried.down, bounds.idle_seconds):
+            return await HttpRelay(self._client, self._client, self, bounds).run(b"")
+
+    # -- as the judge of requests ----------------------------------------------------------------
+
+    @property
+    def subject(self) -> str:
+        return "the proxy"
+
+    def judge(self, head: RequestHead) -> Errand | Destination:
+        """Return where a request may go."""
+        asked, target = self._asked(head)
+        if not self._is_ours(head):
+            status = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+            raise RefusedError(asked.text, "the request does not carry the token of the module", status=status)
+        self._outlet.rule_for(asked)
+        if target is None:
+            return asked
+        named = head.host(HTTP_PORT)
+        if named is not None and named != asked:
+            raise BadRequestError(f"the request is for {asked.text}, and names {named.text} as its host")
+        if self._outlet.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
+            raise RefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
+        return Errand(asked, target)
+
+    async def open(self, destination: Destination) -> Link:
+        """Return a connection to a destination, with a record of its own."""
+        record = self._outlet.record("proxy")
+        try:
+            record.goes_to(destination, self._outlet.rule_for(destination))
+            record.protocol = "inject" if self._outlet.keys_for(destination) else "http"
+            return await self._outlet.open(destination, record)
+        except RefusedError as refused:
+            record.end("refused", refused.reason)
+            self._outlet.deny(refused)
+            raise
+        except DialError as error:
+            record.end("failed", error.reason)
+            raise
+        except BaseException:
+            record.end("cut")
+            raise
+
+    def deny(self, refused: RefusedError) -> Denial:
+        """Tell of a refusal, and record it."""
+        if refused.denial is None:
+            record = self._outlet.record("proxy")
+            record.destination = refused.target
+            record.end("refused", refused.reason)
+        return self._outlet.deny(refused)
+
+    # -- what is asked ---------------------------------------------------------------------------
+
+    def _asked(self, head: RequestHead) -> tuple[Destination, bytes | None]:
+        """Return where a request wants to go, and what it asks for there; None if that is a tunnel."""
+        if head.method == b"CONNECT":
+            return parsed_authority(head.target), None
+        asked = split_target(head.target)
+        if asked is None:
+            raise BadRequestError("this is a proxy: requests are to name their destination")
+        return asked
+
+    def _is_ours(self, head: RequestHead) -> bool:
+        if self._credentials is None:
+            return True
+        for value in head.values(b"proxy-authorization"):
+            scheme, _, told = value.partition(b" ")
+            if scheme.lower() == b"basic":
+                with suppress(binascii.Error):
+                    return compare_digest(base64.b64decode(told.strip(), validate=True), self._credentials)
+        return False

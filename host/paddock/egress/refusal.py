@@ -1,0 +1,34 @@
+"""What a module wanted of the network and does not get: raised where that is found, told once by whoever serves it."""
+
+from __future__ import annotations
+
+from paddock.errors import Denial
+from paddock.plan.host_name import Destination
+
+
+def line_of(target: str) -> str:
+    """Return what a plan would say to allow connections there."""
+    return f'permissions: {{net: ["{target}"]}}'
+
+
+class RefusedError(Exception):
+    """Raised for a connection, lookup or request that is not to be; `grant` is the line that allows it, if one can.
+
+    `status` is what HTTP calls it, `denial` what was told of it, once it was.
+    """
+
+    def __init__(
+        self, target: str, reason: str, *, grant: str = "", status: int = 403, operation: str = "connect to"
+    ) -> None:
+        super().__init__(f"{target}: {reason}")
+        self.operation = operation
+        self.target = target
+        self.reason = reason
+        self.grant = grant
+        self.status = status
+        self.denial: Denial | None = None
+
+
+def not_granted(destination: Destination, reason: str) -> RefusedError:
+    """Return the refusal of a destination that a rule of its own would allow."""
+    return RefusedError(destination.text, reason, grant=line_of(destination.text))

@@ -1,0 +1,149 @@
+"""Bytes to and from one peer, awaited: what the parts that read what is said work on, whether it is encrypted or not.
+
+A socket stream uses the loop's own socket calls, no transport, so that a socket can be handed from one part to another
+in the middle of a connection, with nothing left in a buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from contextlib import suppress
+from typing import Final, Protocol
+
+RECEIVE_BYTES: Final = 128 * 1024
+
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer is told so
+_ENDED_BY_PEER: Final = frozenset({7, 8, 9})  # TCP_CLOSE, TCP_CLOSE_WAIT, TCP_LAST_ACK of <netinet/tcp.h>
+_LINGER_SECONDS: Final = 1.0
+_LINGER_BYTES: Final = 1 << 20
+
+
+class Stream(Protocol):
+    """A connection's end."""
+
+    async def receive(self) -> bytes:
+        """Return some bytes, nothing at the end."""
+        ...
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        """Return when all of it is on its way."""
+        ...
+
+    @property
+    def sock(self) -> socket.socket:
+        """The socket that it all goes through in the end."""
+        ...
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether something was taken from the socket that `receive` has not returned yet."""
+        ...
+
+    async def finish(self) -> None:
+        """End what is sent, so that the peer knows that it has everything."""
+        ...
+
+
+class Traffic(Protocol):
+    """Where bytes are counted: those that were sent, and those that were received."""
+
+    up: int
+    down: int
+
+
+class _Count:
+    up = 0
+    down = 0
+
+
+class SocketStream:
+    """A connected socket, which it owns; what goes through it is counted in `traffic`."""
+
+    def __init__(self, sock: socket.socket, traffic: Traffic | None = None) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self.traffic: Traffic = traffic if traffic is not None else _Count()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def sock(self) -> socket.socket:
+        return self._sock
+
+    async def receive(self) -> bytes:
+        data = await self._loop.sock_recv(self._sock, RECEIVE_BYTES)
+        self.traffic.down += len(data)
+        return data
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        await self._loop.sock_sendall(self._sock, data)
+        self.traffic.up += len(data)
+
+    @property
+    def holds_data(self) -> bool:
+        return False
+
+    async def finish(self) -> None:
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
+    async def part(self) -> None:
+        """Say that there is no more, and close when the peer has read it: to close at once may drop what was sent.
+
+        The peer has a second for that, and need not use it.
+        """
+        await self.finish()
+        left = _LINGER_BYTES
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while left > 0 and (data := await self.receive()):
+                    left -= len(data)
+        self.close()
+
+    @property
+    def is_ended_by_peer(self) -> bool:
+        """Whether the peer has ended what it sends, even if not all of that was read."""
+        try:
+            state = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        except OSError:
+            return True
+        return state in _ENDED_BY_PEER
+
+    def hang_up(self) -> None:
+        """Have whoever reads from it find the end."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RD)
+
+    def reset(self) -> None:
+        """Close at once, in a way that the peer cannot take for an orderly end."""
+        with suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.close()
+
+    def close(self) -> None:
+        """Close; what was sent still arrives."""
+        self._sock.close()
+
+
+async def wait_for_any(*streams: Stream) -> set[Stream]:
+    """Return those streams that have something to be received, as soon as there is one; takes nothing of it."""
+    ready = {stream for stream in streams if stream.holds_data}
+    if ready:
+        return ready
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(stream: Stream) -> None:
+        ready.add(stream)
+        if not woken.done():
+            woken.set_result(None)
+
+    for stream in streams:
+        loop.add_reader(stream.sock, wake, stream)
+    try:
+        await woken
+    finally:
+        for stream in streams:
+            loop.remove_reader(stream.sock)
+    return ready
