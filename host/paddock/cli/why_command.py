@@ -63,7 +63,7 @@ class _Case:
 
     @property
     def grant(self) -> str:
-        """The line that would allow what is refused, or a call's option; empty where none would, or a policy is against it."""
+        """The line that would allow what is refused, or the option for a call; empty where a policy is against it."""
         if self.refusals or self.found.added is None:
             return ""
         return self.found.grant if self.module.place else _option(self.family, self._added)
