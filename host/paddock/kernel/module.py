@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,8 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
 
@@ -505,8 +508,10 @@ def _is_round(times: int) -> bool:
 
 def _import_hint(error: BaseException, package_dir: Path) -> str:
     if isinstance(error, ModuleNotFoundError):
+        wanted = _QUOTED.search(str(error))  # its attributes stayed in the worker
+        what = f"`{wanted[1]}`" if wanted else "what it imports"
         return (
-            f"`{error.name}` is no part of the module; a module can import the standard library, its own code, "
+            f"{what} is no part of the module; a module can import the standard library, its own code, "
             "amplifier_core, msgpack and pydantic"
         )
     return f"its code is in {package_dir}"

@@ -189,10 +189,10 @@ class Session:
         )
         self._secrets = clearance.secrets
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._hosting)
             await self._shelter(clearance)
             await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
-            stack.push_async_callback(self._chronicle.end)
             self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
             stack.push_async_callback(self._cleanup)
             await self._kernel.initialize()

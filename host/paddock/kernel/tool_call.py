@@ -155,9 +155,12 @@ class ToolCall:
             resolution = hosting.resolve(entry)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
-        async with hosting:
-            self._hosting = hosting
-            outcome = await self._run(hosting, entry, resolution)
+        try:
+            async with hosting:
+                self._hosting = hosting
+                outcome = await self._run(hosting, entry, resolution)
+        finally:
+            await self._chronicle.end()
         return replace(outcome, changes=self.changes)
 
     async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
@@ -183,7 +186,6 @@ class ToolCall:
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
                 await coordinator.cleanup()
-            await self._chronicle.end()
 
     def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.
