@@ -160,8 +160,10 @@ class Clerk:
             for name in secrets_in_use(decision.entry.config, grants_of(decision.entry.permissions))
         }
         values = await self._secrets.fetch(wanted, positions=positions)
-        modules = tuple(map(Cleared, decisions, resolutions))
-        return Clearance(modules, trust, SecretValues(values))
+        kept = SecretValues(values)
+        for name in kept.unmasked:
+            _log.warning("the value of secret `%s` is too short to be hidden where it is printed", name)
+        return Clearance(tuple(map(Cleared, decisions, resolutions)), trust, kept)
 
 
 def _asked(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.audit import AuditLog
 from paddock.egress.rules import NetRules
-from paddock.errors import Denial
+from paddock.errors import Denial, GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
+from paddock.plan.problems import path_text
 from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.secret_values import SecretValues
@@ -40,6 +41,7 @@ class Networks:
         """Open the gate of a module and lay out its worker's network; None where no host is granted, or all are.
 
         Raises:
+            GrantError: what it is granted cannot be had.
             OSError: no port can be had for it.
         """
         granted = grants_of(entry.permissions)
@@ -76,10 +78,21 @@ class Networks:
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:
-    from paddock.egress.injection import Injection
+    """Yield what is put into requests on their way.
+
+    Raises:
+        GrantError: a secret's value cannot be.
+    """
+    from paddock.egress.injection import Injection, InjectionError
 
     granted = grants_of(entry.permissions)
-    for secret in granted.secrets:
-        if secret.inject is not None:
-            rule = granted.place_of_injection(secret)
+    for number, secret in enumerate(granted.secrets):
+        if secret.inject is None:
+            continue
+        rule = granted.place_of_injection(secret)
+        try:
             yield Injection(secret.name, secrets.placeholder(secret.name), secrets[secret.name], rule)
+        except InjectionError as error:
+            place = path_text(entry.path, "permissions", "secrets", number)
+            hint = f"put the whole key, and nothing else, where `{secret.name}` is kept"
+            raise GrantError([PlanProblem(place, f"cannot be put into requests: {error}", hint)]) from None
