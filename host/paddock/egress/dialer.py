@@ -20,6 +20,7 @@ import anyio.to_thread
 from paddock.egress.addresses import why_not_public
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.rules import NetRules
+from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
 
 Address = IPv4Address | IPv6Address
@@ -110,9 +111,10 @@ class Dialer:
             return (destination.host,)
         try:
             found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(destination.host)))
-        except (OSError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise DialError(f"no address of {destination.host} was found: {reason or error}") from None
+        except OSError as error:
+            raise DialError(f"no address of {destination.host} was found: {error.strerror or error}") from None
+        except UnicodeError:  # of the codec that names go through, which knows fewer names than there are
+            raise DialError(f"no address of {destination.host} can be looked up") from None
         allowed = [address for address in found if self._may_lead_to(address, destination.port)]
         if allowed:
             return allowed[:_MAX_TRIED]
@@ -137,7 +139,7 @@ async def _connected(addresses: Sequence[Address], port: int, deadline: float) -
         except TimeoutError:
             problem = f"{address}: no answer"
         except OSError as error:
-            problem = f"{address}: {error.strerror or error}"
+            problem = f"{address}: {why(error)}"
     raise DialError(f"no connection to {problem}" if len(addresses) == 1 else f"no connection, lastly to {problem}")
 
 

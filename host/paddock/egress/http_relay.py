@@ -16,6 +16,7 @@ from paddock.egress.bounds import Bounds
 from paddock.egress.connection_record import Outcome
 from paddock.egress.dialer import DialError
 from paddock.egress.http_exchange import AnswerError, HttpExchange
+from paddock.egress.idleness import IdleError, ends_when_idle
 from paddock.egress.link import Link
 from paddock.egress.refusal import RefusedError
 from paddock.egress.request_head import BadRequestError, RequestHead, take_head
@@ -91,10 +92,16 @@ class HttpRelay:
         Raises:
             RefusedError: A request was refused; the client knows.
             AnswerError: There was no answer; the client knows, if nothing of one was sent.
+            IdleError: Nothing has happened for too long.
             OSError: The connection with the client broke.
         """
+        carried = self._below.traffic
         try:
-            return await self._serve(bytearray(received))
+            async with ends_when_idle(lambda: carried.up + carried.down, self._bounds.idle_seconds):
+                return await self._serve(bytearray(received))
+        except IdleError:
+            self._end_link("idle")
+            raise
         except RefusedError as refused:
             denial = self._judge.deny(refused)
             self._end_link("cut", refused.reason)

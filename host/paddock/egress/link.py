@@ -27,6 +27,10 @@ class Link:
         """Have whoever reads from it find the end."""
         self.below.hang_up()
 
+    def drop(self) -> None:
+        """Close it in no orderly way; its record is its owner's to end."""
+        self.below.reset()
+
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Close it; an end that is not orderly is one that the destination cannot take for one."""
         if outcome == "ended":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final
 
 from paddock.egress.client_hello import ClientHelloError, read_client_hello
@@ -25,7 +25,7 @@ from paddock.egress.outlet import Outlet
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.relay import Relay
 from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, split_target
-from paddock.egress.stream import SocketStream, Stream
+from paddock.egress.stream import SocketStream, Stream, why
 from paddock.egress.tls_stream import TlsStream
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -58,8 +58,7 @@ class Passage:
         """Carry it to its end, and record it; `received` is what came of the client already."""
         try:
             self._record.goes_to(self._destination, self._outlet.rule_for(self._destination))
-            async with ends_when_idle(lambda: self._record.up + self._record.down, self._outlet.bounds.idle_seconds):
-                await self._carry(received)
+            await self._carry(received)
             self._client.close()
         except RefusedError as refused:
             self.deny(refused)
@@ -75,7 +74,7 @@ class Passage:
         except IdleError:
             self._record.end("idle")
         except OSError as error:
-            self._record.end("failed", error.strerror or type(error).__name__)
+            self._record.end("failed", why(error))
         finally:
             self._record.end("cut")
             self._client.reset()
@@ -115,14 +114,17 @@ class Passage:
     async def _carry(self, received: bytes) -> None:
         if self._keys:
             await self._greet()
-            await self._put_in_keys(*await self._opening(received))
+            async with self._not_idle():
+                opening, first = await self._opening(received)
+            await self._put_in_keys(opening, first)
             return
         link = await self._outlet.open(self._destination, self._record)
         relay = Relay(self._client.sock, link.below.sock, self._record)
         try:
             await self._greet()
             relay.start_down()
-            opening, first = await self._opening(received)
+            async with self._not_idle():
+                opening, first = await self._opening(received)
             self._refuse_the_unexpected(opening)
             if opening is Opening.HTTP:
                 relay.stop()
@@ -131,11 +133,15 @@ class Passage:
             if opening is Opening.TLS:
                 first = await self._checked_hello(first)
             self._record.protocol = "tls" if opening is Opening.TLS else "raw"
-            await relay.run(first)
+            async with self._not_idle():
+                await relay.run(first)
             link.end("ended")
         finally:
             relay.stop()
-            link.end("cut")
+            link.drop()
+
+    def _not_idle(self) -> AbstractAsyncContextManager[None]:
+        return ends_when_idle(lambda: self._record.up + self._record.down, self._outlet.bounds.idle_seconds)
 
     async def _greet(self) -> None:
         if self._is_tunnel:

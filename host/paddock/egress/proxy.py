@@ -15,8 +15,8 @@ from typing import Final
 
 from paddock.egress.dialer import DialError
 from paddock.egress.http_exchange import AnswerError
-from paddock.egress.http_relay import Errand, HttpRelay, Tunnel
-from paddock.egress.idleness import IdleError, ends_when_idle
+from paddock.egress.http_relay import Errand, HttpRelay
+from paddock.egress.idleness import IdleError
 from paddock.egress.link import Link
 from paddock.egress.outlet import Outlet
 from paddock.egress.passage import Passage
@@ -40,7 +40,7 @@ class ProxyVisit:
     async def run(self) -> None:
         """Serve it to its end, and record what it was for."""
         try:
-            tunnel = await self._serve()
+            tunnel = await HttpRelay(self._client, self._client, self, self._outlet.bounds).run(b"")
             if tunnel is not None:
                 passage = Passage(self._outlet, self._client, tunnel.destination, "proxy", is_tunnel=True)
                 await passage.run(tunnel.received)
@@ -52,11 +52,6 @@ class ProxyVisit:
             pass  # each destination that it was for has a record of its own
         finally:
             self._client.reset()
-
-    async def _serve(self) -> Tunnel | None:
-        bounds, carried = self._outlet.bounds, self._client.traffic
-        async with ends_when_idle(lambda: carried.up + carried.down, bounds.idle_seconds):
-            return await HttpRelay(self._client, self._client, self, bounds).run(b"")
 
     # -- as the judge of requests ----------------------------------------------------------------
 

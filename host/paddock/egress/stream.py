@@ -7,7 +7,9 @@ in the middle of a connection, with nothing left in a buffer.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 import struct
 from contextlib import suppress
 from typing import Final, Protocol
@@ -124,6 +126,11 @@ class SocketStream:
     def close(self) -> None:
         """Close; what was sent still arrives."""
         self._sock.close()
+
+
+def why(error: OSError) -> str:
+    """Return what went wrong in the system's words: those of asyncio and OpenSSL are other ones."""
+    return os.strerror(error.errno) if error.errno and not isinstance(error, ssl.SSLError) else type(error).__name__
 
 
 async def wait_for_any(*streams: Stream) -> set[Stream]:

@@ -25,7 +25,8 @@ from .mount_table import MountTable
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64")
 _LIBRARY_FOLDERS_ELSEWHERE: Final = ("/lib", "/usr/lib")  # of systems that keep all libraries in one folder
 _MAX_LIBRARY_FILES: Final = 32  # of an interpreter outside the system's folders; beyond, its folder as a whole
-_DATA: Final = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/locale")
+# The last says which system this is, as vendors' libraries tell their servers; they take it ill if it is refused.
+_DATA: Final = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/locale", "/etc/os-release")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OWN_PACKAGES: Final = ("paddock", "paddock_sandbox", "paddock_sdk", "paddock_sources")
 _OF_PREFIX: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
