@@ -85,6 +85,8 @@ def _text(review: PlanReview) -> Iterator[str]:
     if given:
         yield f"More than it grants would be given to {', '.join(given)}."
     yield "All of that is listed above."
+    if review.weaker_level is not None:
+        yield f"On this machine its modules run at isolation level {review.weaker_level}, weaker than usual."
 
 
 def _accepting(review: PlanReview) -> str:

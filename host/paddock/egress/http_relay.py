@@ -24,6 +24,7 @@ from paddock.egress.stream import SocketStream, Stream, wait_for_any
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
+_TELL_SECONDS = 1.0  # for a client to take what it is told last; it may not be reading
 _LOOK_SECONDS = 2.0  # between looks at whether the client is still there while an answer is awaited
 
 
@@ -200,8 +201,9 @@ class HttpRelay:
 
     async def _tell(self, status: int, text: str) -> None:
         with suppress(OSError):
-            await self._client.send(plain_answer(status, text))
-            await self._client.finish()
+            async with asyncio.timeout(_TELL_SECONDS):
+                await self._client.send(plain_answer(status, text))
+                await self._client.finish()
 
 
 def plain_answer(status: int, text: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from paddock.egress.client_hello import ClientHelloError, read_client_hello
@@ -66,7 +66,7 @@ class Passage:
         except DialError as error:
             self._record.end("failed", error.reason)
             if self._is_tunnel:
-                await self._tell(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
+                await self._client.part(plain_answer(504 if error.timed_out else 502, f"{error.reason}\n"))
         except AnswerError as error:
             self._record.end("failed", error.reason)
             if error.status is not None:
@@ -244,13 +244,8 @@ class Passage:
         """Tell the client in the words of what it speaks, if it was not told."""
         denial = self.deny(refused)
         if self._is_tunnel:
-            await self._tell(plain_answer(refused.status, f"{denial.describe()}\n{denial.hint}\n"))
+            await self._client.part(plain_answer(refused.status, f"{denial.describe()}\n{denial.hint}\n"))
         elif self._record.protocol in ("http", "inject"):
             await self._client.part()
         elif self._opening_seen is Opening.TLS:
-            await self._tell(_UNRECOGNIZED_NAME)
-
-    async def _tell(self, data: bytes) -> None:
-        with suppress(OSError):
-            await self._client.send(data)
-            await self._client.part()
+            await self._client.part(_UNRECOGNIZED_NAME)

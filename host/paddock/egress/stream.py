@@ -90,15 +90,17 @@ class SocketStream:
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
 
-    async def part(self) -> None:
-        """Say that there is no more, and close when the peer has read it: to close at once may drop what was sent.
+    async def part(self, last_words: bytes = b"") -> None:
+        """Say these last words, and close when the peer has read them: to close at once may drop what was sent.
 
         The peer has a second for that, and need not use it.
         """
-        await self.finish()
         left = _LINGER_BYTES
-        with suppress(OSError, TimeoutError):
+        with suppress(OSError):
             async with asyncio.timeout(_LINGER_SECONDS):
+                if last_words:
+                    await self.send(last_words)
+                await self.finish()
                 while left > 0 and (data := await self.receive()):
                     left -= len(data)
         self.close()

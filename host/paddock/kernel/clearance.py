@@ -7,8 +7,8 @@ really used are fetched, once all else is decided. Nothing is decided by what a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,9 @@ from paddock.policy.secret_values import SecretValues
 from paddock.policy.trust import Acceptance
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
+
+WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
+"""Finds out the level below the usual ones that modules would run at, if no better one can be had."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,11 +108,13 @@ class Clerk:
         grants: Mapping[str, str] = _NONE,
         named: IsolationLevel | None = None,
         consent: Consent | None = None,
+        weaker_level: WeakerLevel,
     ) -> Clearance:
         """Clear the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
         `trust_plan` accepts what the plan says this once, `grants` names presets for modules, `consent` is asked about
-        a plan that was not accepted before, if it asks for anything or lacks something that would fit it.
+        a plan that was not accepted before, if it asks for anything or lacks something that would fit it;
+        `weaker_level` tells what else is accepted with that.
 
         Raises:
             ConsentRefusedError: whoever was asked wants nothing started.
@@ -124,6 +129,7 @@ class Clerk:
             situation = self._situation(acceptance.trust, plan.positions)
             review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
+                review = replace(review, weaker_level=await weaker_level())
                 acceptance = await self._ask(consent, review, plan) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]

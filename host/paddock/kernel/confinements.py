@@ -233,6 +233,18 @@ class Confinements:
         inside = _SCRATCH.get(level)
         return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=self._place.folder))
 
+    async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
+        """Return the level that these entries' modules would run at once somebody accepts one below the floor.
+
+        None where that is not needed, or none can be had.
+        """
+        unnamed = [entry for entry in entries if entry.isolation is None and self._isolation is None]
+        await self._find_reach(unnamed)
+        reachable = self.reach.reachable
+        if not unnamed or not reachable.isdisjoint(FLOOR):
+            return None
+        return next((level for level in _TRIED_IN_TURN if level in reachable), None)
+
     async def _find_reach(self, entries: Iterable[ModuleEntry]) -> None:
         """Try the levels that matter: those that are named, and for the others the strongest that can be had."""
         named = {entry.isolation or self._isolation for entry in entries}

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from paddock.plan.permissions import Permissions
 from paddock.policy.accepted_plans import AcceptedGrant
+from paddock_sandbox.profile import IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,15 @@ class ModuleReview:
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """The modules of one plan, `plan` as the person named it, `digest` of what was read."""
+    """The modules of one plan, `plan` as the person named it, `digest` of what was read.
+
+    `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had.
+    """
 
     plan: str
     digest: str
     modules: tuple[ModuleReview, ...]
+    weaker_level: IsolationLevel | None = None
 
     @property
     def needs_trust(self) -> bool:

@@ -179,18 +179,19 @@ class Session:
     async def __aenter__(self) -> Self:
         resolutions = resolve_modules(self.plan, self._hosting)
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
-        clearance = await clerk.clear_plan(
-            self.plan,
-            resolutions,
-            trust_plan=self._trust_plan,
-            grants=self._grants,
-            named=self._isolation,
-            consent=self._consent,
-        )
-        self._secrets = clearance.secrets
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._hosting)
+            clearance = await clerk.clear_plan(
+                self.plan,
+                resolutions,
+                trust_plan=self._trust_plan,
+                grants=self._grants,
+                named=self._isolation,
+                consent=self._consent,
+                weaker_level=lambda: self._hosting.confinements.weaker_level(self.plan.entries()),
+            )
+            self._secrets = clearance.secrets
             await self._shelter(clearance)
             await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
             self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LaunchError, PlanError
+from paddock.audit import AuditLog
+from paddock.errors import IsolationRefusedError, IsolationUnavailableError, LaunchError, PlanError, PolicyRefusedError
+from paddock.kernel.clearance import Clearance, Cleared
 from paddock.kernel.confinements import Confinements, Place, failure_of
+from paddock.kernel.networks import Networks
 from paddock.plan import EntryPlace, Kind, ModuleEntry
-from paddock.policy import Confinement, Machine
+from paddock.policy import Asked, Confinement, Machine, Owner, Policy, PolicyFile, Situation, Trust, evaluate
+from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process import Launcher, LaunchSpec, ModuleProcess
 from paddock.process.reach import Unreached
 from paddock_sandbox.cgroup import CgroupHome
@@ -68,6 +72,7 @@ class Scene:
         for name in ("work", "host", "home"):
             (root / name).mkdir()
         self.place = Place(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
+        self.networks = Networks(root / "host", AuditLog.silent())
         self.confined: list[Sequence[tuple[ModuleEntry, Confinement]]] = []
 
     def confinements(
@@ -77,6 +82,7 @@ class Scene:
             self.place,
             CgroupHome() if groups is None else groups,
             machine.launcher_at,
+            self.networks,
             on_confined=self.confined.append,
             **how,  # type: ignore[arg-type]
         )
@@ -90,24 +96,39 @@ class Scene:
         entry = ModuleEntry.read({"module": name, **keys}, EntryPlace(kind, f"{kind}s[{number}]", self.root))
         return entry, Resolution(name, str(root), root, "package", package_dir, root, kind)
 
+    def cleared(
+        self,
+        *modules: tuple[ModuleEntry, Resolution],
+        accepted: bool = False,
+        policy: Policy = Policy(),  # noqa: B008 - frozen
+        secrets: SecretValues = NO_SECRETS,
+    ) -> Clearance:
+        """Return what clears these modules; nothing they ask for is refused for want of an accepted plan."""
+        owner = Owner.current(self.place.environ)
+        situation = Situation(policy, Trust(True), self.place.working_dir, owner, secrets)
+        decisions = evaluate([Asked(entry, code.source) for entry, code in modules], situation)
+        return Clearance(tuple(map(Cleared, decisions, (code for _, code in modules))), Trust(accepted), secrets)
+
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path.resolve())
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    scene = Scene(tmp_path.resolve())
+    yield scene
+    await scene.networks.aclose()
 
 
 async def test_the_strongest_level_that_can_be_had_is_taken_and_no_weaker_one_tried(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     confinements = scene.confinements(machine)
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).level == "ns"
     assert machine.tried_levels == ["ns"]
 
 
 async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
     machine = ScriptedMachine("ns")
-    await scene.confinements(machine).decide([scene.module("tool-x")])
+    await scene.confinements(machine).decide(scene.cleared(scene.module("tool-x")))
     assert [process.ended for process in machine.processes] == [["stop", "close"]]
 
 
@@ -115,7 +136,7 @@ async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) ->
     machine = ScriptedMachine("bwrap", "landlock")
     confinements = scene.confinements(machine)
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).level == "bwrap"
     assert machine.tried_levels == ["ns", "bwrap"]
 
@@ -123,7 +144,7 @@ async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) ->
 async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_accept_it(scene: Scene) -> None:
     machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.confinements(machine).decide([scene.module("tool-x")])
+        await scene.confinements(machine).decide(scene.cleared(scene.module("tool-x")))
     assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
     assert any("--isolation landlock" in hint for hint in refused.value.hints)
     assert scene.confined == []
@@ -132,7 +153,7 @@ async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_acce
 async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
     confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).level == "landlock"
 
 
@@ -140,7 +161,7 @@ async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
     confinements = scene.confinements(machine, is_trusted=True)
     named, other = scene.module("tool-x", isolation="landlock"), scene.module("tool-y")
-    await confinements.decide([named, other])
+    await confinements.decide(scene.cleared(named, other))
     assert (confinements.of(named[0]).level, confinements.of(other[0]).level) == ("landlock", "ns")
     assert sorted(machine.tried_levels) == ["landlock", "ns"]
 
@@ -156,7 +177,7 @@ async def test_the_operators_level_is_for_all_entries_that_name_none(scene: Scen
     machine = ScriptedMachine("ns", "landlock")
     confinements = scene.confinements(machine, isolation="landlock")
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).level == "landlock"
     assert machine.tried_levels == ["landlock"]
 
@@ -165,7 +186,7 @@ async def test_without_isolation_there_is_nothing_to_try(scene: Scene) -> None:
     machine = ScriptedMachine()
     confinements = scene.confinements(machine, isolation="none")
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).level == "none"
     assert machine.tried == []
 
@@ -174,7 +195,7 @@ async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:
     machine = ScriptedMachine("bwrap")
     confinements = scene.confinements(machine)
     for name in ("tool-x", "tool-y"):
-        await confinements.decide([scene.module(name)])
+        await confinements.decide(scene.cleared(scene.module(name)))
     reach = await confinements.try_levels(["ns", "bwrap", "landlock"])
     assert machine.tried_levels == ["ns", "bwrap", "landlock"]
     assert reach.reachable == {"bwrap"}
@@ -198,7 +219,7 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
 async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
     confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await confinements.decide(modules)
+    await confinements.decide(scene.cleared(*modules))
     folders = [Path(confinements.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
@@ -215,7 +236,7 @@ async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_dec
         scene.module("tool-z"),
     ]
     with pytest.raises(PlanError) as refused:
-        await confinements.decide(wanted)
+        await confinements.decide(scene.cleared(*wanted))
     places = {problem.path for problem in refused.value.problems}
     assert places == {"tools[0].permissions.read[0]", "tools[1].limits.cpu_quota"}
     assert scene.confined == []
@@ -224,7 +245,7 @@ async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_dec
 async def test_both_what_is_wrong_with_the_grants_and_with_the_limits_of_an_entry_are_told(scene: Scene) -> None:
     wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
     with pytest.raises(PlanError) as refused:
-        await scene.confinements(ScriptedMachine("ns")).decide(wanted)
+        await scene.confinements(ScriptedMachine("ns")).decide(scene.cleared(*wanted))
     assert len(refused.value.problems) == 2
 
 
@@ -234,7 +255,7 @@ async def test_a_written_limit_that_control_groups_enforce_is_accepted_where_the
         pytest.skip(str([str(problem) for problem in groups.problems]))
     confinements = scene.confinements(ScriptedMachine("ns"), groups=groups)
     entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     ration = confinements.of(entry).ration
     assert (ration.cpu_quota, ration.memory_max, ration.tasks_max) == (0.5, 64 << 20, 7)
 
@@ -245,7 +266,7 @@ async def test_tasks_are_watched_where_no_namespace_counts_them(
 ) -> None:
     confinements = scene.confinements(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
     entry, code = scene.module("tool-x")
-    await confinements.decide([(entry, code)])
+    await confinements.decide(scene.cleared((entry, code)))
     assert confinements.of(entry).ration.watches_tasks is watched
 
 
@@ -254,7 +275,7 @@ async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
     modules = scene.root / "modules"
     greedy = scene.module("tool-x", permissions={"write": [str(modules)]})
     other = scene.module("tool-y")
-    await confinements.decide([greedy, other])
+    await confinements.decide(scene.cleared(greedy, other))
     mounts = {mount.target: mount.writable for mount in confinements.of(greedy[0]).confinement.profile.mounts}
     assert mounts[str(modules)] is True
     assert mounts[str(modules / "tool-y")] is mounts[str(modules / "tool-x")] is False
@@ -264,14 +285,14 @@ async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Sce
     confinements = scene.confinements(ScriptedMachine("ns"))
     greedy = scene.module("tool-x", permissions={"write": [str(scene.place.folder)]})
     with pytest.raises(PlanError) as refused:
-        await confinements.decide([greedy])
+        await confinements.decide(scene.cleared(greedy))
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]
 
 
 async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> None:
     confinements = scene.confinements(ScriptedMachine("ns"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await confinements.decide(modules)
+    await confinements.decide(scene.cleared(*modules))
     ((told),) = scene.confined
     assert [entry for entry, _ in told] == [entry for entry, _ in modules]
     assert [confinement for _, confinement in told] == [confinements.of(entry).confinement for entry, _ in modules]
