@@ -68,7 +68,7 @@ class Scene:
     """A place for a session, with modules."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root = root.resolve()
         for name in ("work", "host", "home"):
             (root / name).mkdir()
         self.place = Place(root / "work", {"HOME": str(root / "home"), "LANG": "C.UTF-8"}, root / "host")
@@ -112,7 +112,7 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    scene = Scene(tmp_path.resolve())
+    scene = Scene(tmp_path)
     yield scene
     await scene.networks.aclose()
 
@@ -151,17 +151,17 @@ async def test_a_level_below_the_floor_is_not_taken_for_anybody_who_did_not_acce
 
 
 async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    confinements = scene.confinements(ScriptedMachine("landlock"))
     entry, code = scene.module("tool-x")
-    await confinements.decide(scene.cleared((entry, code)))
+    await confinements.decide(scene.cleared((entry, code), accepted=True))
     assert confinements.of(entry).level == "landlock"
 
 
 async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
     machine = ScriptedMachine("ns", "bwrap", "landlock")
-    confinements = scene.confinements(machine, is_trusted=True)
+    confinements = scene.confinements(machine)
     named, other = scene.module("tool-x", isolation="landlock"), scene.module("tool-y")
-    await confinements.decide(scene.cleared(named, other))
+    await confinements.decide(scene.cleared(named, other, accepted=True))
     assert (confinements.of(named[0]).level, confinements.of(other[0]).level) == ("landlock", "ns")
     assert sorted(machine.tried_levels) == ["landlock", "ns"]
 
@@ -169,7 +169,7 @@ async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
 async def test_a_level_that_an_entry_names_and_nobody_accepted_is_refused(scene: Scene) -> None:
     with pytest.raises(IsolationRefusedError):
         await scene.confinements(ScriptedMachine("ns", "landlock")).decide(
-            [scene.module("tool-x", isolation="landlock")]
+            scene.cleared(scene.module("tool-x", isolation="landlock"))
         )
 
 
@@ -217,9 +217,9 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
 
 
 async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_of_its_own(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    confinements = scene.confinements(ScriptedMachine("landlock"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await confinements.decide(scene.cleared(*modules))
+    await confinements.decide(scene.cleared(*modules, accepted=True))
     folders = [Path(confinements.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
@@ -299,16 +299,132 @@ async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> Non
 
 
 async def test_a_change_to_what_other_programs_run_by_themselves_is_told_at_the_end(scene: Scene) -> None:
-    confinements = scene.confinements(ScriptedMachine("landlock"), is_trusted=True)
+    confinements = scene.confinements(ScriptedMachine("landlock"))
     hooks = scene.place.working_dir / ".git" / "hooks"
     hooks.mkdir(parents=True)
     (hooks.parent / "config").touch()
     (hooks.parent / "HEAD").write_text("ref: refs/heads/main\n")
-    await confinements.decide([scene.module("tool-x", permissions={"write": ["."]})])
+    entry, code = scene.module("tool-x", permissions={"write": ["."]})
+    await confinements.decide(scene.cleared((entry, code), accepted=True))
     assert confinements.changes() == ()
     (hooks / "post-checkout").touch(0o755)
     (change,) = confinements.changes()
     assert str(hooks.parent) in change and change.endswith("during the run")
+
+
+# -- policies ------------------------------------------------------------------------------
+
+
+def _policy(text: str) -> Policy:
+    return Policy((PolicyFile.parse(text, "policy.toml"),))
+
+
+async def test_a_minimum_of_the_policy_holds_where_the_plan_was_accepted(scene: Scene) -> None:
+    accepted = scene.cleared(scene.module("tool-x"), accepted=True, policy=_policy('minimum_isolation = "bwrap"\n'))
+    machine = ScriptedMachine("landlock")
+    with pytest.raises(IsolationUnavailableError) as refused:
+        await scene.confinements(machine).decide(accepted)
+    assert "the minimum is set by policy.toml:1: minimum_isolation = bwrap" in refused.value.hints
+    assert not any("--isolation" in hint for hint in refused.value.hints)
+    assert machine.tried_levels == ["ns", "bwrap", "landlock"]
+
+
+async def test_limits_are_those_that_the_policy_lets_be(scene: Scene) -> None:
+    entry, code = scene.module("tool-x", limits={"runtime_max": "5s"})
+    cleared = scene.cleared((entry, code), policy=_policy('[max_limits]\nmemory_max = "32M"\ntasks_max = 3\n'))
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    await confinements.decide(cleared)
+    shelter = confinements.of(entry)
+    assert (shelter.ration.memory_max, shelter.ration.tasks_max) == (32 << 20, 3)
+    assert shelter.limits.runtime_max == 5
+
+
+async def test_a_path_that_leads_elsewhere_by_the_time_modules_are_shut_in_is_refused(scene: Scene) -> None:
+    link = scene.place.working_dir / "link"
+    (scene.place.working_dir / "inside").mkdir()
+    (scene.root / "outside").mkdir()
+    link.symlink_to("inside")
+    policy = _policy(f'[[module]]\nmatch = "*"\ngrants = {{read = ["{scene.place.working_dir}"]}}\n')
+    cleared = scene.cleared(scene.module("tool-x", permissions={"read": ["link"]}), policy=policy)
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    await confinements.decide(cleared)
+    scene.confined.clear()
+    link.unlink()
+    link.symlink_to("../outside")
+    with pytest.raises(PolicyRefusedError) as refused:
+        await confinements.decide(cleared)
+    (refusal,) = refused.value.refusals
+    assert (refusal.path, refusal.rule_file, refusal.rule_line) == ("tools[0].permissions.read[0]", "policy.toml", 3)
+    assert scene.confined == []
+
+
+# -- networks and secrets ------------------------------------------------------------------
+
+
+async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    with_net, code = scene.module("tool-x", permissions={"net": ["example.com:8443", "127.0.0.1:80"]})
+    without = scene.module("tool-y")
+    await confinements.decide(scene.cleared((with_net, code), without))
+    network = confinements.of(with_net).confinement.profile.network
+    assert network is not None and {80, 8443} < {*network.ports}
+    assert "HTTPS_PROXY" in confinements.of(with_net).environ
+    assert scene.networks.gate_of(with_net) is not None
+    assert confinements.of(without[0]).confinement.profile.network is None
+    assert not [name for name in confinements.of(without[0]).environ if "proxy" in name.lower()]
+    assert scene.networks.gate_of(without[0]) is None
+
+
+async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine("landlock"))
+    modules = [scene.module(name, permissions={"net": ["example.com"]}) for name in ("tool-x", "tool-y")]
+    await confinements.decide(scene.cleared(*modules, accepted=True))
+    proxies = []
+    for entry, _ in modules:
+        network = confinements.of(entry).confinement.profile.network
+        assert network is not None
+        proxies.append(confinements.of(entry).environ["HTTPS_PROXY"])
+        assert proxies[-1].endswith(f"@127.0.0.1:{network.ports[0]}") and len(network.ports) == 1
+    assert len({*proxies}) == 2
+
+
+async def test_without_isolation_a_module_has_the_hosts_network_and_no_gate(scene: Scene) -> None:
+    confinements = scene.confinements(ScriptedMachine(), isolation="none")
+    entry, code = scene.module("tool-x", permissions={"net": ["example.com"]})
+    await confinements.decide(scene.cleared((entry, code)))
+    assert confinements.of(entry).confinement.profile.network is None
+    assert scene.networks.gate_of(entry) is None
+
+
+async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(scene: Scene) -> None:
+    secrets = SecretValues({"KEY": "the value of it", "OTHER": "another value"})
+    confinements = scene.confinements(ScriptedMachine("ns"))
+    permissions = {
+        "net": ["example.com"],
+        "secrets": ["KEY", {"name": "OTHER", "inject": "host"}],
+        "env": ["A=${KEY}", "B=${OTHER}"],
+    }
+    entry, code = scene.module("tool-x", permissions=permissions)
+    other = scene.module("tool-y", permissions={"secrets": ["KEY"]})
+    await confinements.decide(scene.cleared((entry, code), other, secrets=secrets))
+    environ = confinements.of(entry).environ
+    assert (environ["A"], environ["B"]) == ("the value of it", secrets.placeholder("OTHER"))
+    assert "another value" not in str(environ)
+    assert "the value of it" not in str(confinements.of(other[0]).environ)
+
+
+async def test_a_key_that_cannot_be_put_into_requests_is_told_with_its_place_and_not_with_its_value(
+    scene: Scene,
+) -> None:
+    permissions = {"net": ["example.com"], "secrets": [{"name": "KEY", "inject": "host"}]}
+    cleared = scene.cleared(
+        scene.module("tool-x", permissions=permissions), secrets=SecretValues({"KEY": "two\nlines of it"})
+    )
+    with pytest.raises(PlanError) as refused:
+        await scene.confinements(ScriptedMachine("ns")).decide(cleared)
+    assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.secrets[0]"]
+    assert "lines of it" not in str(refused.value)
+    assert scene.confined == []
 
 
 def test_why_a_level_cannot_be_had_is_told_without_pythons_words() -> None:
