@@ -86,6 +86,7 @@ class HttpRelay:
         self._judge = judge
         self._bounds = bounds
         self._link = link
+        self._is_asked = False  # whether a request is on its way
 
     async def run(self, received: bytes) -> Tunnel | None:
         """Serve the client until it ends or wants a tunnel; `received` is what it said already.
@@ -105,7 +106,7 @@ class HttpRelay:
             raise
         except RefusedError as refused:
             denial = self._judge.deny(refused)
-            self._end_link("cut", refused.reason)
+            self._end_link("cut" if self._is_asked else "ended")
             await self._tell(refused.status, f"{denial.describe()}\n{denial.hint}\n")
             raise
         except AnswerError as error:
@@ -130,7 +131,9 @@ class HttpRelay:
                 link = await self._link_to(errand.destination)
                 link.record.requests += 1
                 exchange = HttpExchange(self._client, head, link, errand.target)
+                self._is_asked = True
                 rest = await self._carried_out(exchange, link, bytes(buffer))
+                self._is_asked = False
             except BadRequestError as bad:
                 raise RefusedError(self._judge.subject, bad.reason, status=bad.status) from None
             if not exchange.keeps_link:

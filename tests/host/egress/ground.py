@@ -1,0 +1,258 @@
+"""A gate with real sockets on both sides: a worker's listeners as loopback stands in for them, and servers behind it.
+
+A worker's network takes every address for its own; of the addresses below 127.0.0.0/8 this is true without a network of
+its own, so that each place a test connects to stands for an address that a worker would connect to. Names are looked up
+at the gate as a worker does it, by a datagram.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+
+import anyio
+import pytest
+
+from paddock.egress import dialer
+from paddock.egress.bounds import Bounds
+from paddock.egress.gate import PROXY_PORT, EgressGate
+from paddock.egress.rules import NetRules
+from paddock.errors import Denial
+from paddock.plan.net_rule import NetRule
+from paddock_sandbox.network import GATEWAY
+
+PATIENCE = 10.0
+LOOPBACK = "127.0.0.1"
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Ledger:
+    """What a gate recorded and denied."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.denials: list[Denial] = []
+        self._changed = asyncio.Event()
+
+    def record(self, event: str, /, **facts: object) -> None:
+        assert event == "egress.connection"
+        self.records.append(facts)
+        self._changed.set()
+
+    def deny(self, denial: Denial) -> None:
+        self.denials.append(denial)
+
+    async def has(self, count: int) -> list[dict[str, Any]]:
+        """Return the records, once there are so many."""
+        with anyio.fail_after(PATIENCE):
+            while len(self.records) < count:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.records
+
+    async def only(self) -> dict[str, Any]:
+        """Return the one record there is, once there is one."""
+        (record,) = await self.has(1)
+        return record
+
+
+class Names:
+    """A resolver that answers what a test says: of several answers the next each time, the last from then on."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]] | None = None) -> None:
+        self.asked: list[str] = []
+        self._answers = {name: list(each) for name, each in (answers or {}).items()}
+
+    @classmethod
+    def all_here(cls, *names: str) -> Names:
+        """Return one by which these names lead to this machine."""
+        return cls({name: [[LOOPBACK]] for name in names})
+
+    async def __call__(self, name: str) -> list[IPv4Address | IPv6Address]:
+        self.asked.append(name)
+        answers = self._answers.get(name)
+        if answers is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [ip_address(address) for address in (answers.pop(0) if len(answers) > 1 else answers[0])]
+
+
+class Ground:
+    """A gate, what it told, and how to reach places through it."""
+
+    def __init__(self, gate: EgressGate, ledger: Ledger, port: int, dns: int, places: dict[str, tuple[str, int]]):
+        self.gate = gate
+        self.ledger = ledger
+        self._port = port
+        self._dns = dns
+        self._places = places
+        self._free = (f"127.77.{high}.{low}" for high in range(256) for low in range(1, 255))
+
+    async def address_of(self, name: str) -> str | None:
+        """Return the address that a worker is told for a name, None if it does not exist."""
+        return await asyncio.to_thread(look_up, name, (LOOPBACK, self._dns))
+
+    async def place(self, host: str, port: int) -> tuple[str, int]:
+        """Return where to connect for what a worker would reach by connecting to a name or an address."""
+        address = host if host[-1].isdigit() else await self.address_of(host)
+        assert address is not None, f"{host} does not exist"
+        return self.place_at(address, port)
+
+    def place_at(self, address: str, port: int) -> tuple[str, int]:
+        """Return where to connect for what a worker would reach by connecting to an address."""
+        here = next(self._free)
+        self._places[here] = (address, port)
+        return here, self._port
+
+    def proxy(self) -> tuple[str, int]:
+        """Return where to connect for the proxy of a worker's own network."""
+        return self.place_at(GATEWAY, PROXY_PORT)
+
+    async def connect(self, host: str, port: int) -> Line:
+        """Connect as a worker would."""
+        return await Line.to(await self.place(host, port))
+
+
+class Line:
+    """A client's end of a connection, as bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def to(cls, where: tuple[str, int], **tls: Any) -> Line:
+        with anyio.fail_after(PATIENCE):
+            return cls(*await asyncio.open_connection(*where, **tls))
+
+    async def say(self, data: bytes) -> None:
+        with anyio.fail_after(PATIENCE):
+            self.writer.write(data)
+            await self.writer.drain()
+
+    async def hear(self, size: int) -> bytes:
+        with anyio.fail_after(PATIENCE):
+            return await self.reader.readexactly(size)
+
+    async def hear_until(self, end: bytes) -> bytes:
+        with anyio.fail_after(PATIENCE):
+            return await self.reader.readuntil(end)
+
+    async def rest(self) -> bytes:
+        """Return everything up to the end; `RESET` in the place of an end that is none."""
+        heard = b""
+        with anyio.fail_after(PATIENCE):
+            try:
+                while data := await self.reader.read(1 << 16):
+                    heard += data
+            except ConnectionResetError:
+                heard += b"RESET"
+        return heard
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Return the status, the headers and the body of an answer that says how long it is."""
+        head = (await self.hear_until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        return int(head[0].split()[1]), headers, await self.hear(int(headers.get("content-length", "0")))
+
+    def end(self) -> None:
+        """End what is said here."""
+        self.writer.write_eof()
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(OSError, ssl.SSLError), anyio.fail_after(PATIENCE):
+            await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def gate_for(
+    *rules: str, names: Names | None = None, bounds: Bounds | None = None, **given: Any
+) -> AsyncIterator[Ground]:
+    """Have a gate for a module that was granted these, attached to one listener and to lookups."""
+    ledger, places = Ledger(), dict[str, tuple[str, int]]()
+    gate = EgressGate(
+        "tool-x",
+        NetRules([NetRule.parse(rule) for rule in rules]),
+        audit=ledger,
+        resolve=names or Names(),
+        bounds=bounds or Bounds(),
+        destination_of=lambda accepted: places[accepted.getsockname()[0]],
+        **given,
+    )
+    gate.on_denial = ledger.deny
+    listener = socket.create_server(("0.0.0.0", 0), backlog=128)
+    dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    dns.bind((LOOPBACK, 0))
+    for each in (listener, dns):
+        each.setblocking(False)
+    ground = Ground(gate, ledger, listener.getsockname()[1], dns.getsockname()[1], places)
+    gate.attach([listener], dns)
+    try:
+        yield ground
+    finally:
+        with anyio.fail_after(PATIENCE):
+            await gate.aclose()
+
+
+@asynccontextmanager
+async def serving(handler: Handler, **tls: Any) -> AsyncIterator[int]:
+    """Have a server on 127.0.0.1, and its port; whoever it serves is cut off in the end."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await handler(reader, writer)
+        finally:
+            tasks.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(serve, LOOPBACK, 0, **tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tuple(tasks):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tuple(tasks), timeout=PATIENCE)
+
+
+def redirect_ports(monkeypatch: pytest.MonkeyPatch, **ports: int) -> None:
+    """Have the gate connect to another port than it was told, as `p443=4711`: low ports are not everybody's to open."""
+    connect = dialer._connect
+
+    async def redirected(address: Any, port: int) -> socket.socket:
+        return await connect(address, ports.get(f"p{port}", port))
+
+    monkeypatch.setattr(dialer, "_connect", redirected)
+
+
+def look_up(name: str, server: tuple[str, int]) -> str | None:
+    """Ask for the address of a name, as a worker's C library does."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    query = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", 1, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(PATIENCE)
+        sock.sendto(query, server)
+        reply = sock.recv(512)
+    if reply[3] & 0xF:
+        assert reply[3] & 0xF == 3, reply
+        return None
+    return str(IPv4Address(reply[-4:]))
+
+
+def brief(**changes: Any) -> Bounds:
+    """Return bounds whose times are short."""
+    return replace(Bounds(head_seconds=0.3, idle_seconds=0.6, waiting_seconds=0.3, connect_seconds=1.0), **changes)
