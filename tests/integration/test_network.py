@@ -22,8 +22,9 @@ from vendored import lay_beside
 
 _SECONDS = 25  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
-_CLIENTS = ("urllib", "requests", "httpx", "aiohttp", "raw", "curl")
-_GO_BY_THE_PROXY = ("urllib", "requests", "httpx", "curl")  # those that look for one unasked
+_CURL = pytest.param("curl", marks=pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here"))
+_CLIENTS = ("urllib", "requests", "httpx", "aiohttp", "raw", _CURL)
+_GO_BY_THE_PROXY = ("urllib", "requests", "httpx", _CURL)  # those that look for one unasked
 
 
 @pytest.fixture(scope="module")
