@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ from integration.command_line import (
     require_unreachable,
 )
 from integration.conftest import WriteModule
+from paddock.plan.loading import load_plan
+from paddock.policy.grants_file import GrantsFile
+from paddock.policy.trust import Acceptance
 
 _TRICKY = """
     import asyncio, os, signal, sys
@@ -226,8 +230,14 @@ def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
         ("tool-filesystem", "read_file", ["--allow-write=/etc"], "GrantError", "--allow-write: `/etc` is in `/etc`"),
         ("tool-filesystem", "read_file", ["--allow-read=/proc"], "GrantError", "the kernel's and never granted"),
         ("tool-filesystem", "read_file", ["--allow-run=gti"], "GrantError", "--allow-run: no program `gti`"),
-        ("tool-filesystem", "read_file", ["--allow-net=example.com"], "UnsupportedError", "--allow-net: there is no"),
         ("tool-filesystem", "read_file", ["--config", '{"k": "${NAME}"}'], "PlanError", "add `--allow-secrets=NAME`"),
+        (
+            "tool-filesystem",
+            "read_file",
+            ["--config", '{"k": "${NAME}"}', "--allow-secrets=NAME"],
+            "PlanError",
+            "--config k: environment variable `NAME` is not set",
+        ),
     ],
 )
 def test_a_call_that_cannot_start_is_explained_and_still_a_result(
@@ -278,10 +288,14 @@ def test_a_module_that_cannot_be_mounted_is_explained(
         ["call", "tool-filesystem", "read_file", "--isolation", "strong"],
         ["call", "tool-filesystem", "read_file", "--allow-read="],
         ["call", "tool-filesystem", "read_file", "--allow-env=1A"],
+        ["call", "tool-filesystem", "read_file", "--allow-net=*"],
+        ["call", "tool-filesystem", "read_file", "--allow-net=https://example.com/"],
         ["call", "tool-filesystem", "read_file", "--allow-all=x"],
         ["call", "tool-filesystem", "read_file", "--trust-plan"],
         ["run", "plan.yaml", "prompt", "--isolation", "strong"],
         ["run", "plan.yaml", "prompt", "--allow-read=."],
+        ["run", "plan.yaml", "prompt", "--grant", "tool-filesystem"],
+        ["run", "plan.yaml", "prompt", "--grant", "tool-filesystem=everything"],
         ["doctor", "everything"],
         ["selftest", "--isolation", "strong"],
         ["run", "plan.yaml", "prompt", "-C", "/nowhere/at/all"],
@@ -603,10 +617,12 @@ def test_a_module_can_do_what_was_allowed_and_nothing_else(
     assert set(refused.values()) <= {"PermissionError", "FileNotFoundError", "OSError", None}  # the last one: EROFS
 
 
-def test_a_secret_that_was_allowed_reaches_the_configuration(tricky: str) -> None:
+def test_a_secret_that_was_allowed_reaches_the_configuration_and_is_not_shown(tricky: str) -> None:
     call = ["call", tricky, "tricky", '{"do": "config"}', "--config", '{"key": "${API_KEY}"}', "--json"]
     environ = {"API_KEY": "hidden"}
-    assert _told(paddock(*call, "--allow-secrets=API_KEY", environ=environ))["output"] == {"key": "hidden"}
+    done = paddock(*call, "--allow-secrets=API_KEY", environ=environ)
+    assert _told(done)["output"] == {"key": "[secret API_KEY]"}
+    assert "hidden" not in done.stderr
     refused = paddock(*call, environ=environ)
     assert refused.returncode == 1
     assert "--config key" in refused.stderr and "hidden" not in refused.stderr + refused.stdout
@@ -651,7 +667,8 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_turn_end
         "source": write_module("loop-hooking", code),
         "permissions": {"write": [str(folder)]},
     }
-    done = paddock("run", _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"}), "x")
+    plan = _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
+    done = paddock("run", plan, "x", "--trust-plan")
     assert done.returncode == (5 if then == "die" else 0)
     assert f"warning: {folder}/.git appeared during the run" in done.stderr.splitlines()
 
@@ -660,14 +677,97 @@ def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: 
     tools = [
         {"module": "tool-filesystem", "permissions": {"read": [str(folder)], "run": ["sh"], "env": ["A=hidden"]}},
     ]
-    done = paddock("run", _plan(tmp_path, tools=tools), "hello", "-v", environ={"COLUMNS": "300"})
+    run = ["run", _plan(tmp_path, tools=tools), "hello", "--trust-plan"]
+    done = paddock(*run, "-v", environ={"COLUMNS": "300"})
     lines = [line.split(maxsplit=1) for line in done.stderr.splitlines()]
     assert ["tool-filesystem", f"read {folder}"] in lines
     assert ["tool-filesystem", "env A"] in lines
     assert any(line[0] == "tool-filesystem" and line[1].startswith("run ") for line in lines if len(line) == 2)
     assert ["loop-basic", "nothing is granted"] in lines
     assert "hidden" not in done.stderr
-    assert f"read {folder}" not in paddock("run", _plan(tmp_path, tools=tools), "hello").stderr
+    assert f"read {folder}" not in paddock(*run).stderr
+
+
+_SAYING = """\
+session: {{orchestrator: loop-basic, context: context-simple}}
+providers:
+  - module: provider-mock
+tools:
+  - module: tool-filesystem
+    {said}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder to work in, beside another one, with a link from the one to the other."""
+    for name in ("work/inside", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work/link").symlink_to("../other")
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("permissions: {read: [../other]}", "permissions.read[0]"),
+        ("permissions: {read: [inside, /usr/share]}", "permissions.read[1]"),
+        ("permissions: {read: [link]}", "permissions.read[0]"),
+        ("permissions: {write: [../other]}", "permissions.write[0]"),
+        ("permissions: {write: [link]}", "permissions.write[0]"),
+        ("permissions: {net: [example.com]}", "permissions.net[0]"),
+        ("permissions: {secrets: [PROBE]}", "permissions.secrets[0]"),
+        ("permissions: {env: [PROBE]}", "permissions.env[0]"),
+        ("isolation: none", "isolation"),
+    ],
+)
+def test_what_takes_an_accepted_plan_is_refused_with_rule_place_and_fix_until_it_is_accepted(
+    project: Path, tmp_path: Path, said: str, place: str
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(_SAYING.format(said=said), encoding="utf-8")
+    run = ["run", str(plan), "hello", "-C", str(project), "--isolation", reachable_level(), "--json"]
+    refused = paddock(*run, environ={"PROBE": "a probe"})
+    told = _told(refused)
+    assert (refused.returncode, told["response"], told["error"]["type"]) == (4, None, "PolicyRefusedError")
+    ((path, file, line, rule),) = [
+        (problem["path"], problem["file"], problem["line"], problem["rule"]) for problem in told["error"]["problems"]
+    ]
+    assert (path, file, line) == (f"tools[0].{place}", str(plan), 6)
+    assert rule["text"].startswith("a plan that nobody accepted gets no network") and rule["line"] is None
+    assert f"{plan}:6: tools[0].{place}: " in refused.stderr
+    assert f"by {rule['file']}: {rule['text']}" in refused.stderr
+    assert f"hint: tools[0].{place}: `--trust-plan` accepts what the plan says" in refused.stderr
+    assert not told["modules"] and "started" not in refused.stderr
+    accepted = paddock(*run, "--trust-plan", environ={"PROBE": "a probe"})
+    assert accepted.returncode == 0, accepted.stderr
+
+
+def test_what_needs_nobodys_leave_is_had_from_a_plan_that_nobody_accepted(project: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    granted = "{read: [.], write: [inside], env: [A=b], run: [sh], call: [tools], hooks: ['tool:*'], emit: [x]}"
+    plan.write_text(_SAYING.format(said=f"permissions: {granted}"), encoding="utf-8")
+    done = paddock("run", str(plan), "hello", "-C", str(project))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_that_was_edited_since_it_was_accepted_is_not_the_one_that_was(project: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(_SAYING.format(said="permissions: {read: [../other]}"), encoding="utf-8")
+    grants = GrantsFile.of_user(os.environ)
+    Acceptance.accepting(load_plan(plan, environ={}), grants)
+    run = ["run", str(plan), "hello", "-C", str(project), "--json"]
+    assert paddock(*run).returncode == 0
+    plan.write_text(_SAYING.format(said="permissions: {read: [../other, /usr/share]}"), encoding="utf-8")
+    refused = paddock(*run)
+    problems = _told(refused)["error"]["problems"]
+    assert refused.returncode == 4
+    assert [problem["path"] for problem in problems] == [f"tools[0].permissions.read[{index}]" for index in (0, 1)]
+    for problem in problems:
+        rule = problem["rule"]
+        assert rule["file"] == str(grants.path) and rule["line"] and rule["text"].endswith(", and edited since")
+        assert f"by {grants.path}:{rule['line']}: {rule['text']}" in refused.stderr
+    assert paddock(*run, "--trust-plan").returncode == 0
 
 
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock", "none"])
@@ -695,8 +795,10 @@ def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path:
     plan = _plan(tmp_path, tools=[{"module": "tool-tricky", "source": tricky, "isolation": "none"}])
     refused = paddock("run", plan, "hello", "--isolation", reachable_level(), "--json")
     told = _told(refused)
-    assert (refused.returncode, told["error"]["type"]) == (4, "IsolationRefusedError")
-    assert "tools[0].isolation" in refused.stderr and "hint: `--trust-plan` accepts" in refused.stderr
+    assert (refused.returncode, told["error"]["type"]) == (4, "PolicyRefusedError")
+    ((path, fix),) = [(problem["path"], problem["hint"]) for problem in told["error"]["problems"]]
+    assert path == "tools[0].isolation" and "`--trust-plan` accepts" in fix and "`--isolation none`" in fix
+    assert f"hint: {path}: {fix}" in refused.stderr
     assert all(not module["level"] for module in told["modules"])
     accepted = paddock("run", plan, "hello", "--trust-plan", "--json")
     told = _told(accepted)
@@ -719,7 +821,8 @@ def test_naming_a_level_accepts_it_for_all_that_name_none(tmp_path: Path) -> Non
 
 def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_path: Path) -> None:
     found = require_unreachable()
-    plan = _plan(tmp_path, tools=[{"module": "tool-filesystem", "isolation": found["level"]}])
+    tools = [{"module": "tool-filesystem", "isolation": found["level"], "permissions": {"read": ["."]}}]
+    plan = _plan(tmp_path, tools=tools)
     done = paddock("run", plan, "hello", "--trust-plan", "--json")
     told = _told(done)
     assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
@@ -748,19 +851,19 @@ def test_everything_that_cannot_be_given_is_told_at_once_and_nothing_is_started(
     plan = _plan(
         tmp_path,
         tools=[
-            {"module": "tool-filesystem", "permissions": {"read": ["./nowhere"], "net": ["example.com"]}},
+            {"module": "tool-filesystem", "permissions": {"read": ["./nowhere"], "run": ["gti"]}},
             {"module": "tool-tricky", "source": tricky, "state": "keep"},
         ],
-        hooks=[{"module": "hooks-logging", "permissions": {"secrets": [{"name": "KEY", "inject": "host"}]}}],
+        hooks=[{"module": "hooks-logging", "permissions": {"write": ["/etc"]}}],
     )
-    done = paddock("run", plan, "hello", "-C", str(tmp_path), "--json")
+    done = paddock("run", plan, "hello", "-C", str(tmp_path), "--trust-plan", "--json")
     told = _told(done)
     assert (done.returncode, told["response"]) == (1, None)
     assert {problem["path"] for problem in told["error"]["problems"]} == {
         "tools[0].permissions.read[0]",
-        "tools[0].permissions.net",
+        "tools[0].permissions.run[0]",
         "tools[1].state",
-        "hooks[0].permissions.secrets[0].inject",
+        "hooks[0].permissions.write[0]",
     }
     for problem in told["error"]["problems"]:
         assert problem["hint"] and f"hint: {problem['path']}: {problem['hint']}" in done.stderr
