@@ -58,7 +58,8 @@ class CertificateAuthority:
 
     def _context(self, host: Host) -> ssl.SSLContext:
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(host)[:64])])
+        # No common name: it would be held against the names that may be signed for, an address in it as well.
+        subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Paddock")])
         name = x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
         certificate = self._signed(
             self._builder(subject, key)

@@ -1,0 +1,512 @@
+"""A key is put into requests for one host, over verified TLS, and does not come back in any answer."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from host.egress.certificates import TestAuthority
+from host.egress.ground import LOOPBACK, Ground, Line, Names, gate_for, redirect_ports
+from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
+from paddock.egress.certificate_authority import CertificateAuthority
+from paddock.egress.echo_filter import EchoFilter
+from paddock.egress.injection import Injection, InjectionError, keys_for
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import NetRule
+
+VALUE = "sk-live-51H/x+Y=zz%20&q"
+PLACEHOLDER = "paddock-secret-API_KEY-0123456789abcdef"
+STARS = "*" * len(VALUE)
+
+
+def injection(rule: str = "api.test", value: str = VALUE, name: str = "API_KEY") -> Injection:
+    return Injection(name, PLACEHOLDER if name == "API_KEY" else f"placeholder-of-{name}", value, NetRule.parse(rule))
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> TestAuthority:
+    return TestAuthority(tmp_path)
+
+
+@asynccontextmanager
+async def injected(
+    authority: TestAuthority, respond: Respond = say_ok, *, server: str = "api.test", **given: Any
+) -> AsyncIterator[tuple[Ground, Origin]]:
+    """Have a gate that puts the key in for api.test, and the server there."""
+    given.setdefault("injections", [injection()])
+    with pytest.MonkeyPatch.context() as patch:
+        async with origin(respond, ssl=authority.server(server)) as site:
+            redirect_ports(patch, p443=site.port)
+            async with gate_for(
+                "api.test",
+                "other.test",
+                f"{LOOPBACK}:443",
+                names=Names.all_here("api.test", "other.test"),
+                upstream_tls=authority.client(),
+                **given,
+            ) as ground:
+                yield ground, site
+
+
+async def connected(ground: Ground, host: str = "api.test", **tls: Any) -> Line:
+    context = ssl.create_default_context(cadata=ground.gate.ca_pem)
+    return await Line.to(await ground.place(host, 443), ssl=context, server_hostname=host, **tls)
+
+
+def get(path: str = "/", *headers: str, method: str = "GET") -> bytes:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: api.test", *headers, "", ""]).encode("latin-1")
+
+
+async def told(ground: Ground, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    line = await connected(ground)
+    await line.say(request)
+    heard = await line.answer()
+    await line.close()
+    return heard
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+# -- putting it in -------------------------------------------------------------------------------
+
+
+async def test_the_key_takes_the_place_of_its_placeholder_in_headers_and_in_the_query(authority: TestAuthority) -> None:
+    async with injected(authority) as (ground, site):
+        status, _, body = await told(
+            ground,
+            get(
+                f"/v1/x?key={PLACEHOLDER}&n=1",
+                f"Authorization: Bearer {PLACEHOLDER}",
+                f"X-Api-Key: {PLACEHOLDER}",
+                "Accept-Encoding: gzip, br",
+            ),
+        )
+        assert (status, body) == (200, b"ok")
+        record = await ground.ledger.only()
+    (asked,) = site.asked
+    assert asked.line == f"GET /v1/x?key={quote(VALUE, safe='')}&n=1 HTTP/1.1"
+    assert asked.headers("authorization") == [f"Bearer {VALUE}"]
+    assert asked.headers("x-api-key") == [VALUE]
+    assert asked.headers("accept-encoding") == ["identity"]
+    assert (record["protocol"], record["injected"], record["echoes"]) == ("inject", ["API_KEY"], 0)
+
+
+@pytest.mark.parametrize("credentials", ["{}:", "user:{}", "{0}:{0}"])
+async def test_it_is_put_into_credentials_of_a_user_too(authority: TestAuthority, credentials: str) -> None:
+    async with injected(authority) as (ground, site):
+        header = f"Authorization: {basic(credentials.format(PLACEHOLDER))}"
+        assert (await told(ground, get("/", header)))[0] == 200
+    assert site.asked[0].headers("authorization") == [basic(credentials.format(VALUE))]
+
+
+async def test_it_is_put_nowhere_else(authority: TestAuthority) -> None:
+    body = json.dumps({"key": PLACEHOLDER}).encode()
+    async with injected(authority) as (ground, site):
+        request = get(f"/{PLACEHOLDER}/x", f"Content-Length: {len(body)}", "X-Other: abc", method="POST") + body
+        assert (await told(ground, request))[0] == 200
+        record = await ground.ledger.only()
+    (asked,) = site.asked
+    assert PLACEHOLDER in asked.line
+    assert asked.body == body
+    assert VALUE.encode() not in asked.head
+    assert "injected" not in record
+
+
+async def test_other_hosts_get_the_placeholder_and_their_tls_is_carried_untouched(authority: TestAuthority) -> None:
+    async with injected(authority, server="other.test") as (ground, site):
+        where = await ground.place("other.test", 443)
+        line = await Line.to(where, ssl=authority.client(), server_hostname="other.test")
+        await line.say(get("/", f"Authorization: Bearer {PLACEHOLDER}"))
+        assert (await line.answer())[0] == 200
+        await line.close()
+        assert (await ground.ledger.only())["protocol"] == "tls"
+    assert site.asked[0].headers("authorization") == [f"Bearer {PLACEHOLDER}"]
+
+
+async def test_several_keys_for_one_host_each_go_where_they_belong(authority: TestAuthority) -> None:
+    both = [injection(), injection(value="another-key-entirely", name="SECOND")]
+    async with injected(authority, injections=both) as (ground, site):
+        await told(ground, get("/", f"A: {PLACEHOLDER}", "B: placeholder-of-SECOND"))
+        assert (await ground.ledger.only())["injected"] == ["API_KEY", "SECOND"]
+    assert (site.asked[0].headers("a"), site.asked[0].headers("b")) == ([VALUE], ["another-key-entirely"])
+
+
+async def test_it_is_put_in_through_a_tunnel_as_well(authority: TestAuthority) -> None:
+    async with injected(authority) as (ground, site):
+        line = await Line.to(ground.proxy())
+        await line.say(b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
+        await line.hear_until(b"established\r\n\r\n")
+        context = ssl.create_default_context(cadata=ground.gate.ca_pem)
+        await line.writer.start_tls(context, server_hostname="api.test")
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        assert (await line.answer())[0] == 200
+        await line.close()
+        record = await ground.ledger.only()
+    assert (record["way"], record["protocol"]) == ("proxy", "inject")
+    assert site.asked[0].headers("x-key") == [VALUE]
+
+
+async def test_requests_in_ended_tls_are_judged_as_others_are(authority: TestAuthority) -> None:
+    async with injected(authority) as (ground, site):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        assert (await line.answer())[0] == 200
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}").replace(b"api.test", b"other.test"))
+        assert (await line.answer())[0] == 403
+        await line.close()
+        assert (await ground.ledger.only())["outcome"] == "refused"
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HTTP/1.1\r\nHost: api.test:443\r\nX-Key: %s\r\n\r\n" % PLACEHOLDER.encode(), b"SSH-2.0-x\r\n"]
+)
+async def test_without_tls_nothing_is_sent(authority: TestAuthority, said: bytes) -> None:
+    async with injected(authority) as (ground, site):
+        line = await Line.to(await ground.place("api.test", 443))
+        await line.say(said)
+        assert await line.rest() == b"RESET"
+        await line.close()
+        assert (await ground.ledger.only())["outcome"] == "refused"
+    assert (site.asked, site.connections) == ([], 0)
+
+
+@pytest.mark.parametrize("by_proxy", [False, True])
+async def test_over_plain_http_it_goes_to_the_machine_itself_and_no_further(by_proxy: bool) -> None:
+    async with origin() as site:
+        here, there = f"{LOOPBACK}:{site.port}", f"api.test:{site.port}"
+        async with gate_for(
+            here, there, names=Names.all_here("api.test"), injections=[injection(here), injection(there)]
+        ) as ground:
+            for destination, status in ((here, 200), (there, 403)):
+                host = destination.partition(":")[0]
+                line = await Line.to(ground.proxy() if by_proxy else await ground.place(host, site.port))
+                target = f"http://{destination}/" if by_proxy else "/"
+                request = f"GET {target} HTTP/1.1\r\nHost: {destination}\r\nX-Key: {PLACEHOLDER}\r\n\r\n"
+                await line.say(request.encode())
+                if status == 200 or by_proxy:
+                    assert (await line.answer())[0] == status
+                else:
+                    assert await line.rest() == b"RESET"
+                await line.close()
+    assert [asked.headers("x-key") for asked in site.asked] == [[VALUE]]
+    assert [denial.target for denial in ground.ledger.denials] == [there]
+
+
+async def test_a_server_that_cannot_prove_who_it_is_gets_nothing(authority: TestAuthority) -> None:
+    async with injected(authority, server="evil.test") as (ground, site):
+        status, _, body = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
+        assert status == 502
+        assert b"api.test:443 is not trusted" in body
+        assert (await ground.ledger.only())["outcome"] == "failed"
+    assert not site.asked
+
+
+async def test_an_authority_that_nobody_trusts_gets_nothing(authority: TestAuthority, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    async with injected(TestAuthority(stranger), injections=[injection()]) as (ground, site):
+        ground.gate._outlet._given_tls = authority.client()
+        assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
+    assert not site.asked
+
+
+# -- keeping it from coming back -----------------------------------------------------------------
+
+
+def mirror_of(header: str, **more: str) -> Respond:
+    """Answer with what a header said, in the body."""
+
+    async def mirror(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(answer("|".join(["before", *asked.headers(header), "after"]).encode(), **more))
+        return True
+
+    return mirror
+
+
+SPELLED = {
+    "as it is": VALUE,
+    "in JSON": json.dumps(VALUE)[1:-1],
+    "in JSON of PHP": json.dumps(VALUE)[1:-1].replace("/", r"\/"),
+    "for a URL": quote(VALUE),
+    "for a query": quote(VALUE, safe=""),
+    "for a query, in small letters": quote(VALUE, safe="").replace("%2F", "%2f").replace("%2B", "%2b"),
+    "in base64": base64.b64encode(VALUE.encode()).decode(),
+    "in base64 of URLs": base64.urlsafe_b64encode(VALUE.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLED)
+async def test_an_echo_in_a_body_is_hidden_however_it_is_spelled(authority: TestAuthority, spelling: str) -> None:
+    text = f"before {SPELLED[spelling]} after"
+
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(answer(text.encode()))
+        return True
+
+    async with injected(authority, echo) as (ground, _):
+        status, _, body = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
+        record = await ground.ledger.only()
+    assert status == 200
+    assert len(body) == len(text)
+    assert SPELLED[spelling].encode() not in body
+    assert body.startswith(b"before ***") and body.endswith(b"* after")
+    assert record["echoes"] == 1
+
+
+async def test_an_echo_of_a_users_credentials_is_hidden_but_for_what_the_module_knows(authority: TestAuthority) -> None:
+    async with injected(authority, mirror_of("authorization")) as (ground, site):
+        _, _, body = await told(ground, get("/", f"Authorization: {basic('user:' + PLACEHOLDER)}"))
+    sent = site.asked[0].headers("authorization")[0]
+    assert len(body) == len(f"before|{sent}|after")
+    kept = body.removeprefix(b"before|Basic ").removesuffix(b"|after").decode()
+    hidden = kept.count("*")
+    assert hidden >= len(base64.b64encode(VALUE.encode())) - 4
+    assert kept.startswith(base64.b64encode(b"user:").decode()[:6])
+
+
+@pytest.mark.parametrize("place", ["header", "reason", "name", "cookie", "location"])
+async def test_an_echo_in_the_head_is_hidden(authority: TestAuthority, place: str) -> None:
+    value = "sk-0123456789abcdef"
+
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        line = {
+            "header": f"200 OK\r\nX-Debug: got {value} and {value}",
+            "reason": f"401 bad key {value}",
+            "name": f"200 OK\r\nX-{value}: 1",
+            "cookie": f"200 OK\r\nSet-Cookie: key={value}; Path=/",
+            "location": f"302 Found\r\nLocation: https://evil.test/?stolen={value}",
+        }[place]
+        writer.write(f"HTTP/1.1 {line}\r\nContent-Length: 0\r\n\r\n".encode())
+        return True
+
+    async with injected(authority, echo, injections=[injection(value=value)]) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        head = await line.hear_until(b"\r\n\r\n")
+        await line.close()
+        record = await ground.ledger.only()
+    assert value.encode() not in head
+    assert b"*" * len(value) in head
+    assert record["echoes"] == (2 if place == "header" else 1)
+
+
+@pytest.mark.parametrize("cut", range(1, len(VALUE)))
+async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: TestAuthority, cut: int) -> None:
+    heard_first = asyncio.Event()
+
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in (f"data: {VALUE[:cut]}", f"{VALUE[cut:]}\n\n"):
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece.encode()))
+            await writer.drain()
+            if piece.startswith("data"):
+                await heard_first.wait()
+        writer.write(b"0\r\n\r\n")
+        return True
+
+    async with injected(authority, echo) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        await line.hear_until(b"\r\n\r\n")
+        first = await line.hear_until(b"data: ")  # passed on at once, without what may be a key
+        heard_first.set()
+        heard = first + await line.hear_until(b"0\r\n\r\n")
+        await line.close()
+    text = b"".join(heard.split(b"\r\n")[1::2])
+    assert text == f"data: {STARS}\n\n".encode()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "x-unknown", "gzip, identity"])
+async def test_an_answer_that_cannot_be_searched_is_refused(authority: TestAuthority, encoding: str) -> None:
+    async with injected(authority, mirror_of("x-key", content_encoding=encoding)) as (ground, _):
+        status, _, body = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
+        record = await ground.ledger.only()
+    assert status == 502
+    assert VALUE.encode() not in body
+    assert (record["outcome"], record["reason"]) == (
+        "failed",
+        "the answer is encoded, so that it cannot be searched for the key",
+    )
+
+
+async def test_a_compressed_echo_is_refused_in_any_disguise(authority: TestAuthority) -> None:
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(answer(gzip.compress(VALUE.encode()), Transfer_Encoding="gzip, chunked", content_length=""))
+        return False
+
+    async with injected(authority, echo) as (ground, _):
+        assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
+
+
+async def test_a_key_cannot_be_asked_for_in_parts(authority: TestAuthority) -> None:
+    async with injected(authority) as (ground, site):
+        await told(ground, get("/", f"X-Key: {PLACEHOLDER}", "Range: bytes=0-10", "If-Range: x"))
+        await told(ground, get("/", "Range: bytes=0-10"))
+    assert [asked.headers("range") + asked.headers("if-range") for asked in site.asked] == [[], ["bytes=0-10"]]
+
+
+async def test_events_of_a_stream_arrive_one_by_one_though_they_are_searched(authority: TestAuthority) -> None:
+    heard = asyncio.Event()
+
+    async def stream(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number in range(5):
+            heard.clear()
+            writer.write(b"9\r\ndata: %d\n\n\r\n" % number)
+            await writer.drain()
+            await heard.wait()
+        writer.write(b"0\r\n\r\n")
+        return True
+
+    async with injected(authority, stream) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        await line.hear_until(b"\r\n\r\n")
+        for number in range(5):
+            assert await line.hear_until(b"\n\n\r\n") == b"9\r\ndata: %d\n\n\r\n" % number
+            heard.set()
+        await line.hear_until(b"0\r\n\r\n")
+        await line.close()
+
+
+async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(authority: TestAuthority) -> None:
+    async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+        writer.write(b"\x81%c%s" % (len(VALUE), asked.headers("authorization")[0].removeprefix("Bearer ").encode()))
+        return False
+
+    async with injected(authority, upgrade) as (ground, site):
+        line = await connected(ground)
+        headers = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Extensions: permessage-deflate")
+        await line.say(get("/", f"Authorization: Bearer {PLACEHOLDER}", *headers))
+        assert (await line.hear_until(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        assert await line.rest() == b"\x81%c%s" % (len(VALUE), STARS.encode())
+        await line.close()
+        assert (await ground.ledger.only())["echoes"] == 1
+    assert site.asked[0].headers("sec-websocket-extensions") == []
+
+
+async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
+    authority: TestAuthority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def break_off(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(f"HTTP/1.1 200 OK\r\n{VALUE}\r\n\r\n".encode())
+        return False
+
+    async with injected(authority, break_off) as (ground, _):
+        heard = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
+        line = await connected(ground)
+        await line.say(get(f"/?{PLACEHOLDER}", f"X-Key: {PLACEHOLDER}").replace(b"Host", b"Most"))
+        await line.rest()
+        await line.close()
+        shown = [heard, ground.ledger.records, ground.ledger.denials, caplog.text, injection(), vars(injection)]
+    assert heard[0] == 502
+    assert VALUE not in repr(shown)
+
+
+@pytest.mark.parametrize(
+    "value", ["short", "", "a" * 7, "line\nbreak-in-it", " leading-space", "trailing ", "kéy-of-it"]
+)
+def test_a_value_that_cannot_be_sent_or_searched_for_is_refused_without_being_told(value: str) -> None:
+    with pytest.raises(InjectionError) as caught:
+        injection(value=value)
+    assert not value or value not in str(caught.value).replace("shorter", "")
+
+
+# -- parts ---------------------------------------------------------------------------------------
+
+
+def test_keys_are_for_their_own_destination() -> None:
+    both = [injection("api.test"), injection("10.0.0.1:8080", name="SECOND")]
+    for destination, count in (
+        (Destination("api.test", 443), 1),
+        (Destination("api.test", 8443), 0),
+        (Destination("evil.test", 443), 0),
+    ):
+        assert bool(keys_for(destination, both)) == bool(count)
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(
+    st.lists(st.sampled_from([b"secret-key", b"secret", b"-key", b"s", b"sec", b"x", b"\n", b"key-k"]), max_size=12),
+    st.lists(st.integers(0, 40), max_size=6),
+)
+def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_touched(
+    parts: list[bytes], cuts: list[int]
+) -> None:
+    text = b"".join(parts)
+    edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
+    pieces = [text[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    hiding = EchoFilter([b"secret-key", b"key-k"])
+    out = b"".join([*(hiding.feed(piece) for piece in pieces), hiding.end()])
+    whole = EchoFilter([b"secret-key", b"key-k"]).feed_whole(text)
+    assert out == whole
+    assert b"secret-key" not in out and b"key-k" not in out
+    assert all(mine in (theirs, ord("*")) for mine, theirs in zip(out, text, strict=True))
+
+
+def test_only_what_may_begin_a_hidden_text_is_held_back() -> None:
+    hiding = EchoFilter([b"secret-key"])
+    assert hiding.feed(b"data: 1\n\n") == b"data: 1\n\n"
+    assert hiding.feed(b"a sec") == b"a "
+    assert hiding.feed(b"ond") == b"second"
+    assert hiding.feed(b"secret-ke") == b""
+    assert hiding.feed(b"ys") == b"**********"
+    assert hiding.end() == b"s"
+
+
+def test_the_authority_signs_for_the_hosts_with_keys_and_could_not_for_others() -> None:
+    authority = CertificateAuthority([NetRule.parse("api.test"), NetRule.parse("127.0.0.1:8443")])
+    certificate = x509.load_pem_x509_certificate(authority.pem.encode())
+    constraints = certificate.extensions.get_extension_for_class(x509.NameConstraints)
+    assert constraints.critical
+    assert authority.context_for("api.test") is authority.context_for("api.test")
+    assert _trusted(authority, "api.test") and _trusted(authority, "127.0.0.1")
+    for other in ("evil.test", "127.0.0.2", "notapi.test", "::1"):
+        assert not _trusted(authority, other)
+
+
+def test_with_names_alone_no_address_is_signed_for_and_the_other_way_round() -> None:
+    assert not _trusted(CertificateAuthority([NetRule.parse("api.test")]), "10.0.0.1")
+    assert not _trusted(CertificateAuthority([NetRule.parse("10.0.0.1:443")]), "api.test")
+
+
+def _trusted(authority: CertificateAuthority, host: str) -> bool:
+    """Whether a client that trusts the authority takes its certificate for a host."""
+    from paddock.plan.host_name import parse_host
+
+    client = ssl.create_default_context(cadata=authority.pem)
+    if hasattr(ssl, "VERIFY_X509_STRICT"):
+        client.verify_flags |= ssl.VERIFY_X509_STRICT
+    a, b = (ssl.MemoryBIO(), ssl.MemoryBIO()), (ssl.MemoryBIO(), ssl.MemoryBIO())
+    ours = client.wrap_bio(*a, server_hostname=host)
+    theirs = authority.context_for(parse_host(host)).wrap_bio(*b, server_side=True)
+    for _ in range(4):
+        for side, incoming, outgoing in ((ours, b[0], a[1]), (theirs, a[0], b[1])):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLCertVerificationError:
+                return False
+            incoming.write(outgoing.read())
+    return True
