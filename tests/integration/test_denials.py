@@ -16,12 +16,7 @@ import pytest
 
 from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
-from paddock.kernel.module import HostedModule
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
-from paddock.policy import Owner
-from paddock.policy.attempt import AttemptJudge
-from paddock.policy.explanation import Subject
-from paddock.policy.fixed_paths import FixedPaths
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 25  # for one call; hit only by a hang
@@ -104,24 +99,6 @@ def home() -> Iterator[Path]:
         (home / ".ssh").mkdir()
         (home / ".ssh/id_x").write_text("the key")
         yield home
-
-
-@pytest.fixture(autouse=True)
-def explained(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """Have every module's attempts explained, where the session does not see to it."""
-    start = HostedModule.start
-
-    async def start_explained(module: HostedModule) -> None:
-        if module.explainer is None:
-            profile = module.supervisor.spec.profile
-            fixed = FixedPaths.of(module.resolution, [], [], [])
-            owner = Owner.current({"HOME": str(home)})
-            module.explainer = AttemptJudge(
-                Subject(module.entry, profile, home / "work", owner, module.authority, fixed)
-            )
-        await start(module)
-
-    monkeypatch.setattr(HostedModule, "start", start_explained)
 
 
 async def reach(
