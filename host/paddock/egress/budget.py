@@ -18,11 +18,12 @@ class Budget:
         self._tokens = at_once
         self._since = 0.0
 
-    def take(self, now: float) -> float:
-        """Take a token and return 0, or the seconds until there is one; `now` is of a clock that never goes back."""
+    def wait(self, now: float) -> float:
+        """Return the seconds until there is a token, 0 if there is one; `now` is of a clock that never goes back."""
         self._tokens = min(self._at_once, self._tokens + (now - self._since) * self._per_second)
         self._since = now
-        if self._tokens >= 1.0:
-            self._tokens -= 1.0
-            return 0.0
-        return (1.0 - self._tokens) / self._per_second
+        return max(0.0, (1.0 - self._tokens) / self._per_second)
+
+    def take(self) -> None:
+        """Take the token that there is."""
+        self._tokens -= 1.0

@@ -93,15 +93,16 @@ class Door:
                 self._stop_reading()
                 self._patience = self._loop.call_later(self._bounds.waiting_seconds, self._send_away_waiting)
                 return
+            if wait := self._budget.wait(self._loop.time()):
+                self._wait(wait)
+                return
             accepted = self._accepted(listener)
             if accepted is None:
                 return
+            self._budget.take()
             task = self._loop.create_task(self._serve(accepted))
             self._connections.add(task)
             task.add_done_callback(self._has_ended)
-            if wait := self._budget.take(self._loop.time()):
-                self._wait(wait)
-                return
 
     def _accepted(self, listener: socket.socket) -> socket.socket | None:
         try:

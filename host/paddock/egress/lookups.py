@@ -40,16 +40,17 @@ class Lookups:
 
     def _receive(self) -> None:
         for _ in range(_ANSWERED_AT_ONCE):
-            try:
-                datagram, sender = self._sock.recvfrom(MAX_DATAGRAM_BYTES + 1)
-            except OSError:
-                return
-            self._answer(datagram, sender)
-            if wait := self._budget.take(self._loop.time()):
+            if wait := self._budget.wait(self._loop.time()):
                 # What arrives meanwhile waits in the kernel, or is lost, as lookups are: clients ask again.
                 self._loop.remove_reader(self._sock)
                 self._pause = self._loop.call_later(wait, self._read)
                 return
+            try:
+                datagram, sender = self._sock.recvfrom(MAX_DATAGRAM_BYTES + 1)
+            except OSError:
+                return
+            self._budget.take()
+            self._answer(datagram, sender)
 
     def _answer(self, datagram: bytes, sender: tuple[str, int]) -> None:
         answered = answer(datagram, self._lookup)

@@ -1,0 +1,162 @@
+"""What one module does too much of waits or is refused, and the host goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for, serving
+from host.egress.origin import origin
+from host.egress.test_egress_gate import shout
+from host.egress.test_egress_http import get
+from paddock.egress.budget import Budget
+
+
+async def served(line: Line) -> bool:
+    await line.say(b"{}\n")
+    return await line.hear(3) == b"{}\n"
+
+
+async def test_connections_beyond_the_bound_wait_for_one_of_the_others_to_end() -> None:
+    bounds = brief(connections=3, waiting_seconds=PATIENCE, idle_seconds=PATIENCE)
+    async with serving(shout) as port, gate_for(f"{LOOPBACK}:{port}", bounds=bounds) as ground:
+        lines = [await ground.connect(LOOPBACK, port) for _ in range(5)]
+        assert all([await served(line) for line in lines[:3]])
+        for line in lines[3:]:
+            await line.say(b"{}\n")
+        for ended, waiting in ((lines[0], lines[3]), (lines[1], lines[4])):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting.reader.read(1), 0.1)
+            await ended.close()
+            assert await waiting.hear(3) == b"{}\n"
+        for line in lines[2:]:
+            await line.close()
+        await ground.ledger.has(5)
+    assert not ground.ledger.denials
+
+
+async def test_those_who_have_waited_too_long_are_refused_and_it_is_told() -> None:
+    bounds = brief(connections=2, idle_seconds=PATIENCE)
+    async with serving(shout) as port, gate_for(f"{LOOPBACK}:{port}", bounds=bounds) as ground:
+        lines = [await ground.connect(LOOPBACK, port) for _ in range(5)]
+        assert all([await served(line) for line in lines[:2]])
+        for line in lines[2:]:
+            assert await line.rest() == b"RESET"
+        assert {denial.reason for denial in ground.ledger.denials} == {
+            "2 connections of the module are open, and there may not be more"
+        }
+        assert [denial.target for denial in ground.ledger.denials] == [f"{LOOPBACK}:{port}"] * 3
+        assert all([await served(line) for line in lines[:2]])
+        await lines[0].close()
+        line = await ground.connect(LOOPBACK, port)
+        assert await served(line)
+        for each in (*lines[1:], line):
+            await each.close()
+
+
+async def test_a_flood_of_connections_is_taken_a_few_at_a_time() -> None:
+    bounds = brief(accepts_at_once=5, accepts_per_second=20, idle_seconds=PATIENCE)
+    async with serving(shout) as port, gate_for("127.0.0.1:1", bounds=bounds) as ground:
+        started = asyncio.get_running_loop().time()
+        lines = [await ground.connect(LOOPBACK, port) for _ in range(15)]
+        for line in lines:
+            assert await line.rest() == b"RESET"
+            await line.close()
+        assert len(await ground.ledger.has(15)) == 15
+        # Ten more than there were tokens for, at twenty a second.
+        assert asyncio.get_running_loop().time() - started > 0.4
+
+
+async def test_a_flood_of_lookups_is_answered_in_its_own_time_and_costs_nobody_else_any() -> None:
+    bounds = brief(lookups_at_once=20, lookups_per_second=500)
+    async with gate_for("api.test", bounds=bounds) as ground:
+
+        def flood() -> int:
+            count = 0
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.connect((LOOPBACK, ground._dns))
+                sock.settimeout(0.01)
+                for number in range(3000):
+                    sock.send(number.to_bytes(2, "big") + b"\1\0\0\1\0\0\0\0\0\0\3api\4test\0\0\1\0\1")
+                with suppress(TimeoutError):
+                    while sock.recv(512):
+                        count += 1
+            return count
+
+        answered = await asyncio.to_thread(flood)
+        assert 0 < answered < 1500
+        # Once its own flood is over, it is answered again.
+        assert await ground.address_of("api.test") is not None
+
+
+async def test_relays_that_are_flooded_leave_the_loop_to_others() -> None:
+    """Sixteen connections at full speed: whatever else runs on the loop still gets its turns."""
+
+    async def swallow(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        while await reader.read(1 << 20):
+            pass
+
+    def pour(where: tuple[str, int], stop: asyncio.Event) -> None:
+        with socket.create_connection(where) as sock, suppress(OSError):
+            sock.sendall(b"\0")
+            while not stop.is_set():
+                sock.sendall(bytes(1 << 18))
+
+    async with serving(swallow) as port, gate_for(f"{LOOPBACK}:{port}") as ground:
+        stop = asyncio.Event()
+        places = [await ground.place(LOOPBACK, port) for _ in range(16)]
+        pouring = [asyncio.create_task(asyncio.to_thread(pour, place, stop)) for place in places[:4]]
+        loop = asyncio.get_running_loop()
+        turns, end = 0, loop.time() + 1.0
+        while loop.time() < end:
+            await asyncio.sleep(0)
+            turns += 1
+        stop.set()
+        await ground.gate.detach()
+        with anyio.fail_after(PATIENCE):
+            await asyncio.gather(*pouring)
+    assert turns > 50, f"{turns} turns in a second"
+
+
+async def test_many_requests_at_once_and_a_client_that_does_not_read_hold_up_nobody() -> None:
+    async def endless(asked: object, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+            await writer.drain()
+
+    async with origin(endless) as stalled, origin() as site:
+        async with gate_for(f"{LOOPBACK}:{stalled.port}", f"{LOOPBACK}:{site.port}") as ground:
+            greedy = await ground.connect(LOOPBACK, stalled.port)
+            greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await greedy.say(get(f"localhost:{stalled.port}"))
+            assert all(await asyncio.gather(*(_one_request(ground, site.port) for _ in range(30))))
+            await greedy.close()
+
+
+async def _one_request(ground: Ground, port: int) -> bool:
+    line = await ground.connect(LOOPBACK, port)
+    await line.say(get(f"localhost:{port}"))
+    status, _, body = await line.answer()
+    await line.close()
+    return (status, body) == (200, b"ok")
+
+
+def test_a_budget_is_spent_and_fills_up_again() -> None:
+    budget = Budget(per_second=8, at_once=3)
+    for _ in range(3):
+        assert budget.wait(100.0) == 0.0
+        budget.take()
+    assert budget.wait(100.0) == 0.125
+    assert budget.wait(100.0625) == 0.0625
+    assert budget.wait(100.125) == 0.0
+    budget.take()
+    assert budget.wait(100.125) == 0.125
+    for _ in range(3):  # no more than it holds, however long it was left alone
+        assert budget.wait(1000.0) == 0.0
+        budget.take()
+    assert budget.wait(1000.0) == 0.125
