@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.calls import measure_calls, measure_in_flight
+from bench.egress import measure_egress
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
 from bench.payload import measure_payload
@@ -49,6 +50,7 @@ async def _measure() -> list[Row]:
             *await measure_memory(stage),
             *await measure_hooks(stage),
             *measure_policy(),
+            *await measure_egress(),
         ]
 
 

@@ -129,6 +129,11 @@ class Dialer:
 
 
 async def _connected(addresses: Sequence[Address], port: int, deadline: float) -> tuple[socket.socket, Address]:
+    if len(addresses) == 1:
+        try:
+            return await _connect(addresses[0], port), addresses[0]
+        except OSError as error:
+            raise DialError(f"no connection to {addresses[0]}: {why(error)}") from None
     problem = ""
     for tried, address in enumerate(addresses):
         left = deadline - asyncio.get_running_loop().time()
@@ -140,7 +145,7 @@ async def _connected(addresses: Sequence[Address], port: int, deadline: float) -
             problem = f"{address}: no answer"
         except OSError as error:
             problem = f"{address}: {why(error)}"
-    raise DialError(f"no connection to {problem}" if len(addresses) == 1 else f"no connection, lastly to {problem}")
+    raise DialError(f"no connection, lastly to {problem}")
 
 
 async def _connect(address: Address, port: int) -> socket.socket:

@@ -120,7 +120,9 @@ class SocketStream:
             self._sock.shutdown(socket.SHUT_RD)
 
     def reset(self) -> None:
-        """Close at once, in a way that the peer cannot take for an orderly end."""
+        """Close at once, in a way that the peer cannot take for an orderly end; what is closed already stays so."""
+        if self._sock.fileno() < 0:
+            return
         with suppress(OSError):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.close()
@@ -148,11 +150,12 @@ async def wait_for_any(*streams: Stream) -> set[Stream]:
         if not woken.done():
             woken.set_result(None)
 
-    for stream in streams:
-        loop.add_reader(stream.sock, wake, stream)
+    descriptors = [stream.sock.fileno() for stream in streams]
+    for descriptor, stream in zip(descriptors, streams, strict=True):
+        loop.add_reader(descriptor, wake, stream)
     try:
         await woken
     finally:
-        for stream in streams:
-            loop.remove_reader(stream.sock)
+        for descriptor in descriptors:
+            loop.remove_reader(descriptor)
     return ready

@@ -1,0 +1,157 @@
+"""What the way out costs: bytes that are carried as they are, requests that are judged, and keys put into them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from bench.row import Row, Target
+from bench.sampling import Samples, interleave
+from paddock.egress.bounds import Bounds
+from paddock.egress.gate import EgressGate
+from paddock.egress.injection import Injection
+from paddock.egress.rules import NetRules
+from paddock.plan.net_rule import NetRule
+
+_ROUNDS: Final = 12
+_REQUESTS: Final = 200  # in one block
+_PIECES: Final = 2000  # of 256 KiB each, in one block: enough to last some tenths of a second
+_HOST: Final = "127.0.0.1"
+
+
+class _Unrecorded:
+    def record(self, event: str, /, **facts: object) -> None:
+        """Keep nothing."""
+
+
+class _Child:
+    """A process that answers each line with one."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def tell(self, **given: object) -> Any:
+        """Return what it answers; without anything to tell, what it has to say."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        if given:
+            self._process.stdin.write(json.dumps(given).encode() + b"\n")
+        return json.loads(await self._process.stdout.readline())
+
+
+@asynccontextmanager
+async def _child(part: str) -> AsyncIterator[_Child]:
+    program = Path(__file__).with_name("egress_child.py")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, program, part, stdin=PIPE, stdout=PIPE, limit=1 << 20
+    )
+    try:
+        yield _Child(process)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[EgressGate, dict[str, int]]]:
+    """Have a gate, and for each of the server's ports one that leads there through it."""
+    listeners, destinations = {}, {}
+    for name, port in ports.items():
+        listeners[name] = socket.create_server((_HOST, 0), backlog=128)
+        listeners[name].setblocking(False)
+        destinations[listeners[name].getsockname()[1]] = (_HOST, port)
+    dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    dns.setblocking(False)
+    in_tls = NetRule.parse(f"{_HOST}:{ports['answer in tls']}")
+    gate = EgressGate(
+        "bench",
+        NetRules([NetRule.parse(f"{_HOST}:{port}") for port in ports.values()]),
+        audit=_Unrecorded(),
+        injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", in_tls)],
+        bounds=Bounds(accepts_per_second=100_000),  # what is measured is how long one takes, not how many there may be
+        upstream_tls=ssl.create_default_context(cadata=certificate),
+        destination_of=lambda accepted: destinations[accepted.getsockname()[1]],
+    )
+    through = {name: listener.getsockname()[1] for name, listener in listeners.items()}
+    gate.attach(list(listeners.values()), dns)
+    try:
+        yield gate, through
+    finally:
+        await gate.aclose()
+
+
+async def measure_egress() -> list[Row]:
+    """Measure each beside the same without a gate between."""
+    with _every_core():
+        # Three processes take part, of which two have to do with a direct connection.
+        async with _ends() as (client, direct, through, _, _):
+            carried = await interleave(
+                {
+                    "direct": lambda: client.tell(act="pour", port=direct["swallow"], count=_PIECES),
+                    "gate": lambda: client.tell(act="pour", port=through["swallow"], count=_PIECES),
+                },
+                _ROUNDS,
+            )
+    async with _ends() as (client, direct, through, ours, theirs):
+        plain = {"act": "ask", "count": _REQUESTS, "host": f"{_HOST}:{direct['answer']}"}
+        in_tls = {"act": "ask", "count": _REQUESTS, "host": f"{_HOST}:{direct['answer in tls']}"}
+        asked = await interleave(
+            {
+                "direct": lambda: client.tell(port=direct["answer"], **plain),
+                "gate": lambda: client.tell(port=through["answer"], **plain),
+                "direct, each": lambda: client.tell(port=direct["answer"], **{**plain, "act": "connect and ask"}),
+                "gate, each": lambda: client.tell(port=through["answer"], **{**plain, "act": "connect and ask"}),
+                "direct, tls": lambda: client.tell(port=direct["answer in tls"], certificate=theirs, **in_tls),
+                "gate, key": lambda: client.tell(port=through["answer in tls"], certificate=ours, **in_tls),
+            },
+            _ROUNDS,
+        )
+    ratio = carried.ratio("gate", "direct")
+    return [
+        Row(
+            "bytes through the gate",
+            "MB/s",
+            carried.p50("gate"),
+            carried.p50("direct"),
+            ratio,
+            Target(0.5, at_least=True),
+        ),
+        *_added("request through the gate", asked, "gate", "direct", 1.0),
+        *_added("connection and request through the gate", asked, "gate, each", "direct, each", 1.0),
+        *_added("request with a key put in", asked, "gate, key", "direct, tls", 1.5),
+    ]
+
+
+def _added(what: str, samples: Samples, case: str, reference: str, bound: float) -> list[Row]:
+    ours, theirs = samples.p50(case), samples.p50(reference)
+    return [
+        Row(what, "ms", ours, theirs),
+        Row("  more than without", "ms", ours - theirs, target=Target(bound)),
+    ]
+
+
+@asynccontextmanager
+async def _ends() -> AsyncIterator[tuple[_Child, dict[str, int], dict[str, int], str, str]]:
+    """Have a client, the ports of a server, those that lead there through a gate, and the certificates of both."""
+    async with _child("serve") as server, _child("ask") as client:
+        told = await server.tell()
+        async with _gate(told["ports"], told["certificate"]) as (gate, through):
+            yield client, told["ports"], through, gate.ca_pem, told["certificate"]
+
+
+@contextmanager
+def _every_core() -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
