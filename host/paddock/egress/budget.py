@@ -6,6 +6,8 @@ it is: in the kernel's own queues, which are bounded too.
 
 from __future__ import annotations
 
+import asyncio
+
 
 class Budget:
     """A bucket that holds `at_once` tokens and gains `per_second`; it begins full."""
@@ -27,3 +29,10 @@ class Budget:
     def take(self) -> None:
         """Take the token that there is."""
         self._tokens -= 1.0
+
+    async def spend(self) -> None:
+        """Take a token in advance, and return when it would have been there."""
+        seconds = self.wait(asyncio.get_running_loop().time())
+        self.take()
+        if seconds:
+            await asyncio.sleep(seconds)

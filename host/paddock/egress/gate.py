@@ -158,10 +158,10 @@ class EgressGate:
         try:
             await self.detach()
         finally:
-            if own is not None:
-                await own.close()
             if self._system is not None:
                 self._system.close()
+            if own is not None:
+                await own.close()
 
     # -- who arrives -----------------------------------------------------------------------------
 

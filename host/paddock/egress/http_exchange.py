@@ -64,7 +64,11 @@ class HttpExchange:
         self._problem: BadRequestError | None = None
         self._is_upgrade = _asks_for_websocket(head)
         self._filter: EchoFilter | None = link.keys.echo_filter() if link.keys else None
-        self._request = self._written_anew(target)
+        try:
+            self._request = self._written_anew(target)
+        except h11.LocalProtocolError:
+            # Not its text, which quotes what is wrong: there may be a key in it.
+            raise BadRequestError("the request cannot be passed on") from None
 
     @property
     def keeps_link(self) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
-from paddock.egress.bounds import Bounds
 from paddock.egress.connection_record import Outcome
 from paddock.egress.dialer import DialError
 from paddock.egress.http_exchange import AnswerError, HttpExchange
 from paddock.egress.idleness import IdleError, ends_when_idle
 from paddock.egress.link import Link
+from paddock.egress.outlet import Outlet
 from paddock.egress.refusal import RefusedError
 from paddock.egress.request_head import BadRequestError, RequestHead, take_head
 from paddock.egress.stream import SocketStream, Stream, wait_for_any
@@ -79,12 +79,13 @@ class HttpRelay:
     """One client's requests; `below` is the socket under its stream."""
 
     def __init__(
-        self, client: Stream, below: SocketStream, judge: Judge, bounds: Bounds, link: Link | None = None
+        self, client: Stream, below: SocketStream, judge: Judge, outlet: Outlet, link: Link | None = None
     ) -> None:
         self._client = client
         self._below = below
         self._judge = judge
-        self._bounds = bounds
+        self._bounds = outlet.bounds
+        self._budget = outlet.requests
         self._link = link
         self._is_asked = False  # whether a request is on its way
 
@@ -124,6 +125,7 @@ class HttpRelay:
                 if head is None:
                     self._end_link("ended")
                     return None
+                await self._budget.spend()
                 errand = self._judge.judge(head)
                 if isinstance(errand, Destination):
                     self._end_link("ended")

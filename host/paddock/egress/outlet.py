@@ -9,9 +9,10 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from paddock.egress.bounds import Bounds
-from paddock.egress.certificate_authority import CertificateAuthority
+from paddock.egress.budget import Budget
 from paddock.egress.connection_record import ConnectionRecord, Recorder, Way
 from paddock.egress.dialer import Dialer, DialError, Resolver
 from paddock.egress.injection import Injection, Keys, keys_for
@@ -23,6 +24,9 @@ from paddock.egress.tls_stream import TlsStream
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
+
+if TYPE_CHECKING:
+    from paddock.egress.certificate_authority import CertificateAuthority
 
 
 class Outlet:
@@ -42,8 +46,9 @@ class Outlet:
         self.module = module
         self.rules = rules
         self.bounds = bounds
+        self.requests = Budget(bounds.requests_per_second, bounds.requests_at_once)
         self.on_denial: Callable[[Denial], None] = lambda denial: None
-        self.authority = CertificateAuthority(each.rule for each in injections) if injections else None
+        self.authority = _authority_for(injections)
         self._injections = tuple(injections)
         self._recorder = recorder
         self._dialer = Dialer(rules, resolve, bounds.connect_seconds)
@@ -93,21 +98,22 @@ class Outlet:
             RefusedError: The name leads to where names may not lead.
             DialError: It cannot be reached, or is not who it should be.
         """
+        deadline = asyncio.get_running_loop().time() + self.bounds.connect_seconds
         sock, address = await self._dialer.dial(destination)
         record.address = str(address)
         below = SocketStream(sock, record)
         stream: Stream = below
         if encrypted:
             try:
-                stream = await self._encrypted(below, destination)
+                stream = await self._encrypted(below, destination, deadline)
             except BaseException:
                 below.reset()
                 raise
         return Link(destination, below, stream, record, self.keys_for(destination))
 
-    async def _encrypted(self, below: SocketStream, destination: Destination) -> TlsStream:
+    async def _encrypted(self, below: SocketStream, destination: Destination, deadline: float) -> TlsStream:
         try:
-            async with asyncio.timeout(self.bounds.connect_seconds):
+            async with asyncio.timeout_at(deadline):
                 return await TlsStream.connect(below, self._tls, str(destination.host))
         except TimeoutError:
             raise DialError(f"no TLS with {destination.text} in time", timed_out=True) from None
@@ -123,3 +129,12 @@ class Outlet:
         context = ssl.create_default_context()
         context.set_alpn_protocols(["http/1.1"])
         return context
+
+
+def _authority_for(injections: Sequence[Injection]) -> CertificateAuthority | None:
+    if not injections:
+        return None
+    # What it takes to sign is loaded for modules that have a key put in, and for no others.
+    from paddock.egress.certificate_authority import CertificateAuthority
+
+    return CertificateAuthority(each.rule for each in injections)

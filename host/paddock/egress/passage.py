@@ -1,7 +1,8 @@
 """One connection to one destination that a rule allows, from its beginning to its end: what is said decides how.
 
 The destination may speak first, and is passed on; of the client nothing is before it is known what it speaks. TLS has
-to name the destination, and is then carried as it is, or ended here if a key is to be put in. HTTP is passed on request
+to name the destination, and is then carried as it is, or ended here if a key is to be put in; of a hello that hides
+another in it, the outer name counts. HTTP is passed on request
 by request. Anything else is carried as it is, where neither of them is expected.
 """
 
@@ -191,7 +192,7 @@ class Passage:
 
     async def _pass_on_requests(self, first: bytes, link: Link | None, client: Stream | None = None) -> None:
         self._record.protocol = "inject" if self._keys else "http"
-        await HttpRelay(client or self._client, self._client, self, self._outlet.bounds, link).run(first)
+        await HttpRelay(client or self._client, self._client, self, self._outlet, link).run(first)
 
     async def _put_in_keys(self, opening: Opening | None, first: bytes) -> None:
         if opening is None:

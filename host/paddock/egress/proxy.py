@@ -6,6 +6,7 @@ proxy too, every request has to carry the module's token.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from contextlib import suppress
@@ -40,7 +41,7 @@ class ProxyVisit:
     async def run(self) -> None:
         """Serve it to its end, and record what it was for."""
         try:
-            tunnel = await HttpRelay(self._client, self._client, self, self._outlet.bounds).run(b"")
+            tunnel = await HttpRelay(self._client, self._client, self, self._outlet).run(await self._beginning())
             if tunnel is not None:
                 passage = Passage(self._outlet, self._client, tunnel.destination, "proxy", is_tunnel=True)
                 await passage.run(tunnel.received)
@@ -52,6 +53,11 @@ class ProxyVisit:
             pass  # each destination that it was for has a record of its own
         finally:
             self._client.reset()
+
+    async def _beginning(self) -> bytes:
+        # Nobody connects to a proxy to say nothing; where others than the module can, they are not to take its place.
+        async with asyncio.timeout(self._outlet.bounds.head_seconds):
+            return await self._client.receive()
 
     # -- as the judge of requests ----------------------------------------------------------------
 
@@ -70,7 +76,8 @@ class ProxyVisit:
             return asked
         named = head.host(HTTP_PORT)
         if named is not None and named != asked:
-            raise BadRequestError(f"the request is for {asked.text}, and names {named.text} as its host")
+            reason = f"the request is for this, and names {named.text} as its host"
+            raise RefusedError(asked.text, reason, status=HTTPStatus.BAD_REQUEST)
         if self._outlet.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
             raise RefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
         return Errand(asked, target)

@@ -195,11 +195,14 @@ async def gate_for(
         each.setblocking(False)
     ground = Ground(gate, ledger, listener.getsockname()[1], dns.getsockname()[1], places)
     gate.attach([listener], dns)
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     try:
         yield ground
     finally:
         with anyio.fail_after(PATIENCE):
             await gate.aclose()
+    assert not problems
 
 
 @asynccontextmanager

@@ -93,6 +93,17 @@ async def test_a_flood_of_lookups_is_answered_in_its_own_time_and_costs_nobody_e
         assert await ground.address_of("api.test") is not None
 
 
+async def test_a_flood_of_requests_is_passed_on_in_its_own_time() -> None:
+    bounds = brief(requests_at_once=5, requests_per_second=50)
+    async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}", bounds=bounds) as ground:
+        line = await ground.connect(LOOPBACK, site.port)
+        started = asyncio.get_running_loop().time()
+        await line.say(get(f"localhost:{site.port}") * 25)
+        assert [(await line.answer())[0] for _ in range(25)] == [200] * 25
+        assert asyncio.get_running_loop().time() - started > 0.3  # twenty more than there were tokens for
+        await line.close()
+
+
 async def test_relays_that_are_flooded_leave_the_loop_to_others() -> None:
     """Sixteen connections at full speed: whatever else runs on the loop still gets its turns."""
 

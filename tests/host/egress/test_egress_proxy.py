@@ -298,6 +298,15 @@ async def test_whoever_has_not_is_not_served(case: str, method: str) -> None:
     assert not site.asked
 
 
+async def test_whoever_connects_and_says_nothing_does_not_stay() -> None:
+    async with by_token("api.test") as (ground, proxy):
+        silent = [await Line.to(proxy) for _ in range(ground.gate._bounds.connections)]
+        for line in silent:
+            assert await line.rest() == b"RESET"
+            await line.close()
+    assert not ground.ledger.denials
+
+
 async def test_every_request_has_to_carry_it() -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         line = await Line.to(proxy)
