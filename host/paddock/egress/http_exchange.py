@@ -8,8 +8,10 @@ one. A request and its response travel at the same time, since a server may answ
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
+from enum import Enum
 from typing import Final, Protocol
 
 import h11
@@ -20,7 +22,8 @@ from paddock.egress.link import Link
 from paddock.egress.request_head import BadRequestError, RequestHead
 from paddock.egress.stream import Stream
 
-_MAX_RESPONSE_HEAD_BYTES: Final = 64 * 1024  # cookies and policies make for large ones
+_MAX_RESPONSE_HEAD_BYTES: Final = 32 * 1024  # cookies and policies make for large ones
+_EVENTS_IN_A_TURN: Final = 64  # of one body in tiny pieces, before others have theirs
 
 # About one connection, not about the message; `te` and `trailer` are for trailers, which are not passed on.
 _HOP_BY_HOP: Final = frozenset(
@@ -38,6 +41,14 @@ class RawHeaders(Protocol):
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
 
     def raw_items(self) -> list[tuple[bytes, bytes]]: ...
+
+
+class _Taken(Enum):
+    """How much of a body was taken: all of it, what has arrived, or enough for a turn."""
+
+    ALL = 1
+    ARRIVED = 2
+    TURN = 3
 
 
 class AnswerError(Exception):
@@ -96,12 +107,12 @@ class HttpExchange:
         if received:
             self._request_side.receive_data(received)
         start = bytearray(self._sent_up(self._request))
-        is_complete = self._take_body(start)
-        if is_complete:
+        taken = self._take_body(start)
+        if taken is _Taken.ALL:
             await self._pass_up(start)
             switched = await self._answer()
         else:
-            sending = asyncio.create_task(self._pass_body_up(start))
+            sending = asyncio.create_task(self._pass_body_up(start, taken))
             try:
                 switched = await self._answer()
             except AnswerError:
@@ -146,35 +157,39 @@ class HttpExchange:
     def _sent_up(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> bytes:
         return self._answer_side.send(event)
 
-    def _take_body(self, into: bytearray) -> bool:
-        """Put what has arrived of the body behind what is sent; return whether that is all of it."""
+    def _take_body(self, into: bytearray) -> _Taken:
+        """Put what has arrived of the body behind what is sent, as much as makes one turn."""
+        body = bytearray()
+        taken = _Taken.TURN
         try:
-            while True:
+            for _ in range(_EVENTS_IN_A_TURN):
                 event = self._request_side.next_event()
                 if isinstance(event, h11.Data):
-                    into += self._sent_up(h11.Data(event.data))
-                elif isinstance(event, h11.EndOfMessage):
-                    into += self._sent_up(h11.EndOfMessage())
-                    return True
+                    body += event.data
                 else:
-                    return False
+                    taken = _Taken.ALL if isinstance(event, h11.EndOfMessage) else _Taken.ARRIVED
+                    break
         except h11.RemoteProtocolError:
             raise BadRequestError("the body of the request is malformed, or ends too early") from None
+        if body:
+            into += self._sent_up(h11.Data(bytes(body)))
+        if taken is _Taken.ALL:
+            into += self._sent_up(h11.EndOfMessage())
+        return taken
 
-    async def _pass_body_up(self, start: bytearray) -> None:
-        out, is_complete = start, False
-        while not is_complete:
-            if not await self._pass_up(out):
-                return
+    async def _pass_body_up(self, out: bytearray, taken: _Taken) -> None:
+        while await self._pass_up(out) and taken is not _Taken.ALL:
             try:
-                self._request_side.receive_data(await self._client.receive())
+                if taken is _Taken.ARRIVED:
+                    self._request_side.receive_data(await self._client.receive())
+                else:
+                    await asyncio.sleep(0)
                 out = bytearray()
-                is_complete = self._take_body(out)
+                taken = self._take_body(out)
             except (BadRequestError, OSError) as error:
                 self._problem = error if isinstance(error, BadRequestError) else BadRequestError("its sender is gone")
                 self._link.hang_up()
                 return
-        await self._pass_up(out)
 
     async def _pass_up(self, data: bytearray) -> bool:
         try:
@@ -187,7 +202,10 @@ class HttpExchange:
 
     async def _answer(self) -> bool:
         """Pass on the answer; return whether the connection is HTTP's no longer."""
-        while True:
+        for number in itertools.count(1):
+            if number % _EVENTS_IN_A_TURN == 0:
+                await self._flush()
+                await asyncio.sleep(0)
             event = self._next_event()
             if event is h11.NEED_DATA:
                 await self._flush()
@@ -207,7 +225,8 @@ class HttpExchange:
                 await self._flush()
                 return False
             else:
-                raise self._unanswered("the destination ended without an answer")
+                break
+        raise self._unanswered("the destination ended without an answer")
 
     def _next_event(self) -> object:
         try:

@@ -20,7 +20,7 @@ from paddock.egress.link import Link
 from paddock.egress.outlet import Outlet
 from paddock.egress.refusal import RefusedError
 from paddock.egress.request_head import BadRequestError, RequestHead, take_head
-from paddock.egress.stream import SocketStream, Stream, wait_for_any
+from paddock.egress.stream import SocketStream, Stream, receive_more, wait_for_any
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
@@ -173,7 +173,7 @@ class HttpRelay:
         try:
             async with asyncio.timeout(self._bounds.head_seconds):
                 while (head := take_head(buffer, self._bounds.head_bytes)) is None:
-                    received = await self._client.receive()
+                    received = await receive_more(self._client)
                     if not received:
                         raise BadRequestError("the client ended in the middle of a request")
                     buffer += received

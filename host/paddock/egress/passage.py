@@ -26,7 +26,7 @@ from paddock.egress.outlet import Outlet
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.relay import Relay
 from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, split_target
-from paddock.egress.stream import SocketStream, Stream, why
+from paddock.egress.stream import SocketStream, Stream, receive_more, why
 from paddock.egress.tls_stream import TlsStream
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -154,7 +154,7 @@ class Passage:
         data = received or await self._client.receive()
         async with self._in_time("what it speaks"):
             while (opening := opening_of(data)) is None and data:
-                more = await self._client.receive()
+                more = await receive_more(self._client)
                 if not more:
                     raise self._refused("the client ended before it was clear what it speaks")
                 data += more
@@ -178,7 +178,7 @@ class Passage:
         try:
             async with self._in_time("its TLS"):
                 while (hello := read_client_hello(data)) is None:
-                    more = await self._client.receive()
+                    more = await receive_more(self._client)
                     if not more:
                         raise self._refused("the client ended in the middle of a hello")
                     data += more

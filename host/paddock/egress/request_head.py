@@ -18,6 +18,7 @@ from paddock.plan.host_name import Destination, HostNameError, parse_authority
 _END: Final = b"\r\n\r\n"
 # A line that ends in half of CRLF, or goes on in the next one; and the byte that ends text for some.
 _AMBIGUOUS: Final = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)|\n[ \t]|\0")
+_MAX_LINES: Final = 128  # as common servers have it; each costs more to read than it costs to send
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
 _SCHEME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP: Final = re.compile(rb"http://", re.IGNORECASE)
@@ -84,6 +85,8 @@ def take_head(buffer: bytearray, max_bytes: int) -> RequestHead | None:
         if len(buffer) >= max_bytes:
             raise BadRequestError(f"the head of the request is longer than {max_bytes} bytes", 431)
         return None
+    if head.count(b"\n") > _MAX_LINES:
+        raise BadRequestError(f"the head of the request has more than {_MAX_LINES} lines", 431)
     connection = h11.Connection(h11.SERVER, max_bytes)
     connection.receive_data(head)
     try:

@@ -19,6 +19,7 @@ RECEIVE_BYTES: Final = 128 * 1024
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer is told so
 _ENDED_BY_PEER: Final = frozenset({7, 8, 9})  # TCP_CLOSE, TCP_CLOSE_WAIT, TCP_LAST_ACK of <netinet/tcp.h>
 _LINGER_SECONDS: Final = 1.0
+_PIECES_SECONDS: Final = 0.005
 _LINGER_BYTES: Final = 1 << 20
 
 
@@ -135,6 +136,15 @@ class SocketStream:
 def why(error: OSError) -> str:
     """Return what went wrong in the system's words: those of asyncio and OpenSSL are other ones."""
     return os.strerror(error.errno) if error.errno and not isinstance(error, ssl.SSLError) else type(error).__name__
+
+
+async def receive_more(stream: Stream) -> bytes:
+    """Return more of what makes sense only once it is whole, and is looked at from the beginning each time.
+
+    Waits a little first, so that whoever sends it byte by byte has it looked at a bounded number of times.
+    """
+    await asyncio.sleep(_PIECES_SECONDS)
+    return await stream.receive()
 
 
 async def wait_for_any(*streams: Stream) -> set[Stream]:

@@ -129,6 +129,7 @@ REFUSED = {
     "a chunk extension with a bare LF": POST + b"Transfer-Encoding: chunked\r\n\r\n3;\nx\r\nabc\r\n0\r\n\r\n",
     "a chunk longer than it says": POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
     "headers without end": b"GET / HTTP/1.1\r\n" + H + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 100) for n in range(200)),
+    "too many headers": b"GET / HTTP/1.1\r\n" + H + b"a:\r\n" * 200 + b"\r\n",
     "a target without end": b"GET /" + b"a" * 20_000,
 }
 
@@ -354,6 +355,34 @@ async def test_large_bodies_arrive_whole_both_ways() -> None:
         assert heard.partition(b"\r\n\r\n")[2] == much
         await line.close()
     assert [asked.body == much for asked in site.asked] == [True]
+
+
+async def test_bodies_in_a_great_many_pieces_arrive_whole_and_leave_the_loop_to_others() -> None:
+    many = 30_000
+
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\ny\r\n" * many + b"0\r\n\r\n")
+        return False
+
+    async def beat(gaps: list[float]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0)
+            gaps.append(loop.time() - before)
+
+    async with origin(echo) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
+        line = await ground.connect(LOOPBACK, site.port)
+        gaps: list[float] = []
+        beating = asyncio.create_task(beat(gaps))
+        head = b"POST / HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n" % site.port
+        await line.say(head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * many + b"0\r\n\r\n")
+        heard = (await line.rest()).partition(b"\r\n\r\n")[2]
+        beating.cancel()
+        await line.close()
+    assert heard.count(b"y") == many
+    assert site.asked[0].body == b"x" * many
+    assert len(gaps) > many // 200  # turns that others had
 
 
 async def test_events_of_a_stream_arrive_one_by_one() -> None:
