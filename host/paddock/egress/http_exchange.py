@@ -115,10 +115,12 @@ class HttpExchange:
             sending = asyncio.create_task(self._pass_body_up(start, taken))
             try:
                 switched = await self._answer()
-            except AnswerError:
-                if self._problem is not None:
-                    raise self._problem from None
-                raise
+            except AnswerError as error:
+                if self._problem is None:
+                    raise
+                if error.status is None:
+                    self._problem.status = None
+                raise self._problem from None
             finally:
                 sending.cancel()
                 with suppress(asyncio.CancelledError):

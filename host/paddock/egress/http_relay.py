@@ -108,7 +108,8 @@ class HttpRelay:
         except RefusedError as refused:
             denial = self._judge.deny(refused)
             self._end_link("cut" if self._is_asked else "ended")
-            await self._tell(refused.status, f"{denial.describe()}\n{denial.hint}\n")
+            if refused.status is not None:
+                await self._tell(refused.status, f"{denial.describe()}\n{denial.hint}\n")
             raise
         except AnswerError as error:
             self._end_link("failed", error.reason)

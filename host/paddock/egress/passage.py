@@ -245,7 +245,7 @@ class Passage:
         """Tell the client in the words of what it speaks, if it was not told."""
         denial = self.deny(refused)
         if self._is_tunnel:
-            await self._client.part(plain_answer(refused.status, f"{denial.describe()}\n{denial.hint}\n"))
+            await self._client.part(plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n"))
         elif self._record.protocol in ("http", "inject"):
             await self._client.part()
         elif self._opening_seen is Opening.TLS:

@@ -14,11 +14,11 @@ def line_of(target: str) -> str:
 class RefusedError(Exception):
     """Raised for a connection, lookup or request that is not to be; `grant` is the line that allows it, if one can.
 
-    `status` is what HTTP calls it, `denial` what was told of it, once it was.
+    `status` is what HTTP calls it, None where nothing can be said, `denial` what was told of it, once it was.
     """
 
     def __init__(
-        self, target: str, reason: str, *, grant: str = "", status: int = 403, operation: str = "connect to"
+        self, target: str, reason: str, *, grant: str = "", status: int | None = 403, operation: str = "connect to"
     ) -> None:
         super().__init__(f"{target}: {reason}")
         self.operation = operation

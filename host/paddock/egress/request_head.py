@@ -28,12 +28,12 @@ HTTP_PORT: Final = 80
 
 
 class BadRequestError(Exception):
-    """Raised for a request that is not passed on, whatever is granted; `status` answers it."""
+    """Raised for a request that is not passed on, whatever is granted; `status` answers it, None if nothing can."""
 
     def __init__(self, reason: str, status: int = 400) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.status = status
+        self.status: int | None = status
 
 
 @dataclass(frozen=True, slots=True)

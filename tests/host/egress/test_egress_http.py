@@ -334,6 +334,22 @@ async def test_an_answer_that_comes_before_the_request_has_ended_arrives() -> No
         await line.close()
 
 
+async def test_nothing_is_said_into_an_answer_that_has_begun() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun")
+        await reader.read()
+
+    async with serving(handle) as port, gate_for(f"{LOOPBACK}:{port}") as ground:
+        line = await ground.connect(LOOPBACK, port)
+        await line.say(b"POST / HTTP/1.1\r\nHost: localhost:%d\r\nTransfer-Encoding: chunked\r\n\r\n" % port)
+        await line.hear_until(b"begun")
+        await line.say(b"no chunk\r\n")
+        assert b"HTTP/1.1" not in await line.rest()
+        await line.close()
+        assert (await ground.ledger.only())["outcome"] == "refused"
+
+
 async def test_large_bodies_arrive_whole_both_ways() -> None:
     much = os.urandom(1 << 20) * 5
 
