@@ -40,16 +40,25 @@ _OURS: Final = frozenset({"time", "session", "event", "left_out"})
 _log = logging.getLogger(__name__)
 
 
-def state_folder() -> Path:
-    """Return the folder of what this user's sessions leave for later, made for this user alone.
+def state_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of what a user's sessions leave for later, made for this user alone.
+
+    By default it is that of this process, else of whoever has `environ`.
 
     Raises:
         OSError: it cannot be made, or it is somebody else's.
     """
-    folder = platformdirs.user_state_path("paddock", appauthor=False)
+    folder = platformdirs.user_state_path("paddock", appauthor=False) if environ is None else _state_path(environ)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     keep_to_oneself(folder)
     return folder
+
+
+def _state_path(environ: Mapping[str, str]) -> Path:
+    base, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "paddock"
+    return (Path(home) if os.path.isabs(home) else Path.home()) / ".local" / "state" / "paddock"
 
 
 def keep_to_oneself(folder: Path) -> None:
@@ -75,6 +84,7 @@ class AuditLog:
     Args:
         session: the id of the session, in every line.
         path: the file; by default `audit.jsonl` in the user's state folder.
+        environ: says who the user is; by default the process's own.
         mask: returns a text with the secrets in it hidden.
         clock: tells seconds, for the number of lines there may be.
     """
@@ -84,11 +94,13 @@ class AuditLog:
         session: str,
         *,
         path: Path | None = None,
+        environ: Mapping[str, str] | None = None,
         mask: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
         self._path = path
+        self._environ = environ
         self._mask = mask
         self._clock = clock
         self._rates: dict[tuple[str, str], _Rate] = {}
@@ -154,7 +166,7 @@ class AuditLog:
 
     def _write(self, lines: bytes) -> None:
         if self._path is None:
-            self._path = state_folder() / "audit.jsonl"
+            self._path = state_folder(self._environ) / "audit.jsonl"
         descriptor = self._open(self._path)
         try:
             # A line that a full disk cut off is ended first, so that it spoils no other.

@@ -18,7 +18,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
-from paddock.errors import IsolationRefusedError, ModuleLoadError, ModuleMissingError, PlanError
+from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
 
 _INSPECT = """
     import os, signal, sys
@@ -202,8 +202,8 @@ async def test_a_weaker_isolation_than_usual_takes_somebodys_word_for_it(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     weak = {**_inspect(write_module), "isolation": "none"}
-    with pytest.raises(IsolationRefusedError, match=r"tools\[0\].isolation.*`none`"):
-        async with open_session(tools=[weak]):
+    with pytest.raises(PolicyRefusedError, match=r"tools\[0\].isolation: isolation level `none` takes a plan"):
+        async with open_session(tools=[weak], trust_plan=False):
             pass
     async with open_session(tools=[weak], trust_plan=True) as session:
         assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
@@ -350,4 +350,4 @@ def _descendants(pid: int) -> list[str]:
 async def test_the_public_names_are_what_an_application_needs() -> None:
     assert issubclass(PlanError, PaddockError)
     with pytest.raises(RuntimeError, match="async with"):
-        _ = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).session_id
+        _ = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).coordinator

@@ -9,6 +9,7 @@ is told from reports, the conversation and the log, not from what was expected.
 from __future__ import annotations
 
 import csv
+import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -93,6 +94,7 @@ class Demonstration:
             async with Session(
                 _PLAN,
                 working_dir=scene.folder,
+                environ={**os.environ, **scene.environ},
                 isolation=isolation,
                 trust_plan=isolation is not None,
             ) as session:

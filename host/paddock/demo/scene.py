@@ -20,7 +20,10 @@ _SIGNAL: Final = signal.SIGWINCH  # ignored by default: should it arrive, nothin
 
 
 class Scene:
-    """A context for one run; `folder` is what modules work in, with a file in it that says where everything else is."""
+    """A context for one run; `folder` is what modules work in, with a file in it that says where everything else is.
+
+    `environ` has what is kept of a session kept here, and not where the user's own are.
+    """
 
     def __init__(self) -> None:
         self._around = tempfile.TemporaryDirectory(prefix="paddock-demo-")
@@ -31,6 +34,7 @@ class Scene:
         key = around / "home" / ".ssh" / "id_ed25519"
         key.parent.mkdir(parents=True)
         key.write_text(self._key, encoding="utf-8")
+        self.environ = {name: str(around) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
         self._signals = 0

@@ -28,7 +28,7 @@ class Chronicle:
         self._audit = audit
         self._working_dir = working_dir
         self._home = Owner.current(environ).home
-        self._records = SessionRecords()
+        self._records = SessionRecords(environ=environ)
         self._record: SessionRecord | None = None
 
     async def begin(self, clearance: Clearance, confinements: Confinements, plan: MountPlan | None = None) -> None:

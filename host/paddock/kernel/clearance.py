@@ -58,11 +58,15 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """All the modules of a session, in their order, and the secrets they use."""
+    """All the modules of a session, in their order, and the secrets they use.
+
+    `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual.
+    """
 
     modules: tuple[Cleared, ...]
     trust: Trust
     secrets: SecretValues
+    accepts_weaker: bool = False
 
 
 class Clerk:
@@ -133,7 +137,8 @@ class Clerk:
                 acceptance = await self._ask(consent, review, plan) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
-        return await self._clear(asked, codes, acceptance.trust, plan.positions)
+        clearance = await self._clear(asked, codes, acceptance.trust, plan.positions)
+        return replace(clearance, accepts_weaker=acceptance.trust.accepted)
 
     async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan) -> Acceptance | None:
         """Return what was accepted, and see to it that it is remembered; None if nothing was.

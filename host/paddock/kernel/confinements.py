@@ -147,7 +147,7 @@ class Confinements:
                 module.entry,
                 reachable=self.reach.reachable,
                 failures=self._failures(),
-                trusted=clearance.trust.accepted,
+                trusted=clearance.accepts_weaker,
                 named=self._isolation,
                 floor=module.decision.floor,
             )

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return these folders, without links; one that cannot be made is logged and left out."""
     made: list[Path] = []
-    for make in (partial(_config_folder, environ), state_folder):
+    for make in (partial(_config_folder, environ), partial(state_folder, environ)):
         try:
             made.append(make().resolve())
         except OSError as error:

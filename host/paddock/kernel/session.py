@@ -128,7 +128,7 @@ class Session:
         self._consent = consent
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         self._secrets: SecretValues = NO_SECRETS
-        self._audit = AuditLog(self._id, mask=self.mask)
+        self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._hosting = Hosting(
             working_dir=self._working_dir,
             environ=self._environ,

@@ -242,10 +242,11 @@ class DamagedRecordError(PaddockError):
 
 
 class SessionRecords:
-    """The records of this user's sessions, in `folder`; by default `sessions` in the user's state folder."""
+    """The records of a user's sessions, in `folder`; by default `sessions` in the state folder of who has `environ`."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._folder = folder
+        self._environ = environ
         self._has_failed = False
 
     def keep(self, record: SessionRecord) -> None:
@@ -283,7 +284,7 @@ class SessionRecords:
         return tuple(sorted(found, key=lambda record: record.started, reverse=True))
 
     def _made(self) -> Path:
-        folder = self._folder if self._folder is not None else state_folder() / "sessions"
+        folder = self._folder if self._folder is not None else state_folder(self._environ) / "sessions"
         folder.mkdir(mode=0o700, exist_ok=True)
         keep_to_oneself(folder)
         return folder

@@ -120,7 +120,7 @@ class ToolCall:
         self._on_confined = on_confined
         self._working_dir = Path(working_dir or Path.cwd()).resolve()
         self._id = str(uuid.uuid4())
-        self._audit = AuditLog(self._id, mask=self.mask)
+        self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._is_called = False
         self._hosting: Hosting | None = None

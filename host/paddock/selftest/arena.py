@@ -115,7 +115,7 @@ class Arena:
                 session = Session(
                     self._plan(),
                     working_dir=self._stage.files.workspace,
-                    environ={**os.environ, **self._stage.environ},
+                    environ={**os.environ, **self._stage.environ, **self._stage.kept_here},
                     trust_plan=True,  # it is our own, and levels below the floor are attacked as well
                 )
                 return await stack.enter_async_context(session)

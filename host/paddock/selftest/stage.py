@@ -20,12 +20,16 @@ from typing import Final, Self
 from .canaries import Canaries
 from .commons import Commons
 from .doors import Doors
+from .neighbourhood import Neighbourhood
 from .victim import VARIABLE, Victim
 
 ATTACKER: Final = Path(__file__).resolve().parent / "modules" / "tool-attacker"
 
 CONFIDENCE: Final = "PADDOCK_SELFTEST_CONFIDENCE"
 """The variable that one module is granted, and no other."""
+
+KEY: Final = "PADDOCK_SELFTEST_KEY"
+"""The secret that no module is told, and that the host puts into what some of them ask of one service."""
 
 _TIMES: Final = 1000
 _LONGEST_FOLDER: Final = 60  # characters; with more, a socket in it would have too long a name
@@ -51,17 +55,23 @@ class Stage:
         # Two, of which the second is never in an attack's arguments: where it is found, it was left by somebody else.
         self.confidence = f"confidence-{mark[::-1]}"
         # Many times over, so that what is done next with the memory it was in does not cover all of it.
-        self.environ = {VARIABLE: self.secret, CONFIDENCE: " ".join([self.confidence] * _TIMES)}
+        # With letters that texts of many kinds spell otherwise.
+        self.key = f"sk/{mark}+{secrets.token_hex(8)}"
+        self.environ = {VARIABLE: self.secret, CONFIDENCE: " ".join([self.confidence] * _TIMES), KEY: self.key}
         folder = tempfile.gettempdir()
         short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.files = Canaries(self.folder, self.secret, ATTACKER)
+        # What is kept of a session, which nobody wants to find where that of real ones is.
+        self.kept_here = {name: str(self.folder / "kept") for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
         self.lock = self.files.workspace / "lock"
         self.doors = Doors(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
+        self.network = Neighbourhood(mark, self.key)
+        stack.callback(self.network.close)
         self.commons = Commons(mark, self.secret)
         stack.callback(self.commons.close)
         self.victim = Victim(self.secret, self.files.key)
@@ -82,13 +92,14 @@ class Stage:
 
     def marks(self) -> tuple[str, ...]:
         """Return what is not as it was."""
-        return (*self.files.changes(), *self.victim.injuries(), *self.doors.knocks())
+        return (*self.files.changes(), *self.victim.injuries(), *self.doors.knocks(), *self.network.knocks())
 
     def renew(self) -> None:
         """Have everything as it was at first."""
         self.files.restore()
         self.victim.heal()
         self.doors.knocks()
+        self.network.knocks()
         for path in self.scratch.iterdir():
             shutil.rmtree(path, ignore_errors=True)
         self.lock.touch()

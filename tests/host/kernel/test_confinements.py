@@ -107,7 +107,8 @@ class Scene:
         owner = Owner.current(self.place.environ)
         situation = Situation(policy, Trust(True), self.place.working_dir, owner, secrets)
         decisions = evaluate([Asked(entry, code.source) for entry, code in modules], situation)
-        return Clearance(tuple(map(Cleared, decisions, (code for _, code in modules))), Trust(accepted), secrets)
+        cleared = tuple(map(Cleared, decisions, (code for _, code in modules)))
+        return Clearance(cleared, Trust(accepted), secrets, accepts_weaker=accepted)
 
 
 @pytest.fixture
