@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .way import RefusedError, Way
 
-__all__ = ["remember_what_others_were_told"]
+__all__ = ["remember_what_others_were_told"]  # the attacks; the rest is for those of other families
 
 _CHUNK = 1 << 20  # bytes
 _AROUND = 64 << 20  # bytes on either side of something that is known to be there
-_SHIFT = bytes((value + 1) % 256 for value in range(256))
+SHIFT = bytes((value + 1) % 256 for value in range(256))
 
 
 def remember_what_others_were_told(shifted: str) -> Iterator[Way]:
@@ -23,21 +23,27 @@ def remember_what_others_were_told(shifted: str) -> Iterator[Way]:
     then found only where somebody else has left it.
     """
     wanted = shifted.encode()
-    yield "where its map says", lambda: _found(_mapped(), wanted)
-    yield "around what it knows", lambda: _found(_guessed(), wanted)
+    yield "where its map says", lambda: found(mapped(), wanted)
+    yield "around what it knows", lambda: found(guessed(), wanted)
 
 
-def _found(memory: Iterator[bytes], wanted: bytes) -> str:
+def found(memory: Iterable[bytes], wanted: bytes) -> str:
+    """Say that a text is in some pieces of memory, which are given as they are, and the text shifted.
+
+    Raises:
+        RefusedError: it is not.
+    """
     before = b""
     for piece in memory:
-        seen = before + piece.translate(_SHIFT)
+        seen = before + piece.translate(SHIFT)
         if wanted in seen:
             return "found"
         before = seen[-len(wanted) :]
     raise RefusedError("ENOENT", "nothing is left of it")
 
 
-def _mapped() -> Iterator[bytes]:
+def mapped() -> Iterator[bytes]:
+    """Yield all that the kernel says is mapped and can be read."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         ranges = [line.split()[:2] for line in maps]
     memory = os.open("/proc/self/mem", os.O_RDONLY)
@@ -53,7 +59,7 @@ def _mapped() -> Iterator[bytes]:
         os.close(memory)
 
 
-def _guessed() -> Iterator[bytes]:
+def guessed() -> Iterator[bytes]:
     """Yield the pages that are there around the heap and some objects: a pipe takes none from where nothing is."""
     read, write = os.pipe()
     try:

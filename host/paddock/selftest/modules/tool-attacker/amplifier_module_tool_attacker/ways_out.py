@@ -1,0 +1,384 @@
+"""Attacks of a module that may reach one service, and wants to reach more, or to be reached."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import socket
+import ssl
+import stat
+import struct
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from urllib.parse import urlsplit
+
+from .talk import (
+    SECONDS,
+    Connect,
+    answered,
+    ask_proxy,
+    asked,
+    connect,
+    connect_to_proxy,
+    must_reach,
+    proxy_credentials,
+    tunnel,
+)
+from .way import RefusedError, Way
+
+__all__ = [
+    "ask_for_names",
+    "be_reached",
+    "borrow_anothers_proxy",
+    "connect_by_other_means",
+    "connect_to_what_was_not_granted",
+    "follow_where_it_is_sent",
+    "name_another_server_in_tls",
+    "open_a_listener_that_is_there",
+    "pass_for_another_at_the_proxy",
+    "reach_by_a_name",
+    "reach_others_at_the_proxys_port",
+    "spell_addresses_otherwise",
+    "tell_its_proxy",
+]
+
+_Place = Sequence[object]  # a host and a port
+
+_FAST_OPEN = 0x20000000
+_BIND_TO_DEVICE = 25
+_BIND_ADDRESS_NO_PORT = 24
+_HIGHEST_DESCRIPTOR = 256
+_TIDE = 0.3  # seconds for an answer that does not come
+
+
+def _asking(place: _Place) -> bytes:
+    return "GET / HTTP/1.1\r\nHost: {}:{}\r\n\r\n".format(*place).encode()
+
+
+def connect_to_what_was_not_granted(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
+    """Talk to other ports and other addresses than the granted one."""
+    must_reach(*_of(granted))
+    for place in others:
+        host, port = _of(place)
+        yield f"{host}:{port}", partial(_talked, partial(connect, host, port), place)
+        yield f"a tunnel to {host}:{port}", partial(_talked, partial(tunnel, host, port), place)
+        yield f"a page of {host}:{port}", partial(ask_proxy, f"{host}:{port}", by_tunnel=False)
+
+
+def spell_addresses_otherwise(granted: _Place, spellings: Sequence[str], straight: Sequence[_Place]) -> Iterator[Way]:
+    """Ask for what was not granted in words that somebody may take for something else, or connect to what they mean."""
+    must_reach(*_of(granted))
+    for authority in spellings:
+        yield f"{authority!a} by CONNECT", partial(ask_proxy, authority, by_tunnel=True)
+        yield f"{authority!a} as a page", partial(ask_proxy, authority, by_tunnel=False)
+    for place in straight:
+        yield "{}:{} straight".format(*place), partial(_talked, partial(connect, *_of(place)), place)
+
+
+def follow_where_it_is_sent(granted: _Place) -> Iterator[Way]:
+    """Ask the granted service for something, which says that it is elsewhere."""
+    must_reach(*_of(granted))
+    url = "http://{}:{}/elsewhere".format(*granted)
+    yield "by the proxy", lambda: _fetched(url, urllib.request.ProxyHandler())
+    yield "straight", lambda: _fetched(url, urllib.request.ProxyHandler({}))
+
+
+def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
+    """Connect in ways that whoever looks at connections may not see."""
+    must_reach(*_of(granted))
+    ways: tuple[tuple[str, Connect], ...] = (
+        ("by sending", _opened_by_sending),
+        ("by sending a message", partial(_opened_by_sending, by_message=True)),
+        ("from a chosen device", partial(_prepared, prepare=_bind_to_device)),
+        ("from a chosen address", partial(_prepared, prepare=_bind_to_address)),
+        ("without waiting", _without_waiting),
+        ("with a socket that was connected elsewhere", partial(_again, granted)),
+    )
+    for name, way in ways:
+        for place in others:
+            yield "{1}:{2} {0}".format(name, *place), partial(_talked, partial(way, *_of(place)), place)
+
+
+def be_reached(granted: _Place) -> Iterator[Way]:
+    """Wait for connections, at ports of all sorts."""
+    must_reach(*_of(granted))
+    yield "at a port", lambda: _listened(lambda one: one.bind(("", 0)))
+    yield "at a port that the kernel picks", lambda: _listened(lambda one: None)
+    yield "at the granted one's port", lambda: _listened(partial(_bind_beside, int(str(granted[1]))))
+
+
+def open_a_listener_that_is_there(granted: _Place) -> Iterator[Way]:
+    """Find a listener among the descriptors of its own process, and of those that it can see."""
+    must_reach(*_of(granted))
+    yield "its own", lambda: _listener_among(range(3, _HIGHEST_DESCRIPTOR))
+    yield "of whoever started it", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
+
+
+def ask_for_names(granted: _Place, name: str, servers: Sequence[_Place]) -> Iterator[Way]:
+    """Ask for a name that was not granted, and so tell whoever hears of it what is in the name."""
+    must_reach(*_of(granted))
+    for server in servers:
+        yield "of {}:{}".format(*server), partial(_looked_up, name, *_of(server))
+    yield "by a tunnel", lambda: ask_proxy(f"{name}:{granted[1]}", by_tunnel=True)
+    yield "by a page", lambda: ask_proxy(f"{name}:{granted[1]}", by_tunnel=False)
+
+
+def reach_by_a_name(name: str, port: int) -> Iterator[Way]:
+    """Reach by its name what has an address that names do not lead to."""
+    _must_have(name)
+    yield "straight", lambda: _talked(partial(connect, name, port), (name, port))
+    yield "a tunnel", lambda: ask_proxy(f"{name}:{port}", by_tunnel=True)
+    yield "a page", lambda: ask_proxy(f"{name}:{port}", by_tunnel=False)
+
+
+def name_another_server_in_tls(name: str, port: int, other: str) -> Iterator[Way]:
+    """Begin to talk to a server under the name of another, as is done behind one that serves many."""
+    _must_have(name)
+    must_reach(name, port)
+    for way, reach in (("straight", connect), ("a tunnel", tunnel)):
+        yield f"TLS, {way}", partial(_said, partial(reach, name, port), _hello(other))
+        yield f"no name at all, {way}", partial(_said, partial(reach, name, port), _hello("") + other.encode())
+
+
+def borrow_anothers_proxy(authority: str, proxy: str) -> Iterator[Way]:
+    """Use the proxy of another module, which has told how: `authority` is what that one may reach."""
+    yield "a tunnel", lambda: ask_proxy(authority, by_tunnel=True, url=proxy)
+    yield "a page", lambda: ask_proxy(authority, by_tunnel=False, url=proxy)
+    yield "its credentials at the own one", lambda: ask_proxy(
+        authority, by_tunnel=True, credentials=proxy_credentials(proxy)
+    )
+
+
+def pass_for_another_at_the_proxy(granted: _Place, authority: str) -> Iterator[Way]:
+    """Use the proxy without saying who one is, or as somebody else."""
+    must_reach(*_of(granted))
+    for name, credentials in (
+        ("nobody", b""),
+        ("a guess", b"Proxy-Authorization: Basic cGFkZG9jazpwYWRkb2Nr\r\n"),
+        ("an empty word", b"Proxy-Authorization: Basic cGFkZG9jazo=\r\n"),
+        ("no base64", b"Proxy-Authorization: Basic \xff\xff\r\n"),
+        ("another scheme", proxy_credentials().replace(b"Basic", b"Bearer")),
+        ("to somebody else", proxy_credentials().removeprefix(b"Proxy-")),
+    ):
+        yield f"as {name}, a tunnel", partial(ask_proxy, authority, by_tunnel=True, credentials=credentials)
+        yield f"as {name}, a page", partial(ask_proxy, authority, by_tunnel=False, credentials=credentials)
+
+
+def reach_others_at_the_proxys_port(granted: _Place, address: str) -> Iterator[Way]:
+    """Connect to another address at the number of the port that the proxy has."""
+    must_reach(*_of(granted))
+    yield "straight", lambda: _let_through(address, urlsplit(os.environ["HTTP_PROXY"]).port or 0)
+
+
+def tell_its_proxy() -> Iterator[Way]:
+    """Give away what the module was told of its proxy."""
+    yield "proxy", lambda: os.environ["HTTP_PROXY"]
+
+
+# -- talking ------------------------------------------------------------------------------------
+
+
+def _of(place: _Place) -> tuple[str, int]:
+    host, port = place
+    return str(host), int(str(port))
+
+
+def _must_have(name: str) -> None:
+    if not name:
+        raise RefusedError("ENODATA", "the machine has no name of its own")
+
+
+def _talked(line_of: Callable[[], socket.socket], place: _Place) -> str:
+    with line_of() as line:
+        return answered(line, _asking(place))
+
+
+def _said(line_of: Callable[[], socket.socket], words: bytes) -> str:
+    """Say something that somebody else is to notice, whatever is answered."""
+    with line_of() as line:
+        line.sendall(words)
+        line.settimeout(_TIDE)
+        try:
+            line.recv(1)
+        except TimeoutError:
+            return "said"
+    raise RefusedError("ECONNRESET", "the connection was closed for it")
+
+
+def _fetched(url: str, proxies: urllib.request.ProxyHandler) -> str:
+    opener = urllib.request.build_opener(proxies)
+    try:
+        with opener.open(url, timeout=SECONDS) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise RefusedError(str(error.code), error.reason) from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, OSError):
+            raise error.reason from None
+        raise
+
+
+# -- connecting ----------------------------------------------------------------------------------
+
+
+def _opened_by_sending(host: str, port: int, *, by_message: bool = False) -> socket.socket:
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    line.settimeout(SECONDS)
+    try:
+        words = _asking((host, port))
+        if by_message:
+            line.sendmsg([words], [], _FAST_OPEN, (host, port))
+        else:
+            line.sendto(words, _FAST_OPEN, (host, port))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _prepared(host: str, port: int, prepare: Callable[[socket.socket], None]) -> socket.socket:
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    line.settimeout(SECONDS)
+    try:
+        prepare(line)
+        line.connect((host, port))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _bind_to_device(line: socket.socket) -> None:
+    line.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo\0")
+
+
+def _bind_to_address(line: socket.socket) -> None:
+    line.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+    line.bind(("127.0.0.3", 0))
+
+
+def _without_waiting(host: str, port: int) -> socket.socket:
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        error = line.connect_ex((host, port))
+        if error not in (0, errno.EINPROGRESS):
+            raise OSError(error, os.strerror(error))
+        select.select([], [line], [], SECONDS)
+        error = line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, os.strerror(error))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+class _Nowhere(ctypes.Structure):
+    _fields_ = (("family", ctypes.c_ushort), ("rest", ctypes.c_char * 14))
+
+
+def _again(granted: _Place, host: str, port: int) -> socket.socket:
+    """Disconnect a socket whose connection was allowed, and connect it elsewhere."""
+    line = _allowed(granted)
+    try:
+        nowhere = _Nowhere(socket.AF_UNSPEC, b"")
+        if _libc.connect(line.fileno(), ctypes.byref(nowhere), ctypes.sizeof(nowhere)):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        line.connect((host, port))
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def _allowed(granted: _Place) -> socket.socket:
+    try:
+        return connect(*_of(granted))
+    except OSError:
+        return connect_to_proxy()
+
+
+def _let_through(address: str, port: int) -> str:
+    try:
+        with connect(address, port) as line:
+            return asked(line, _asking((address, port))).decode(errors="replace")
+    except ConnectionRefusedError:
+        return "let through: the machine itself says that nobody is there"
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+# -- listening -----------------------------------------------------------------------------------
+
+
+def _listened(bind: Callable[[socket.socket], None]) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+        bind(one)
+        one.listen()
+        return f"listens at port {one.getsockname()[1]}"
+
+
+def _bind_beside(port: int, one: socket.socket) -> None:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    one.bind(("127.0.0.9", port))
+
+
+def _listener_among(descriptors: Sequence[int]) -> str:
+    for number in descriptors:
+        try:
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+        except OSError:
+            continue
+        with socket.socket(fileno=os.dup(number)) as one:
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                return f"descriptor {number} listens at {one.getsockname()}"
+    raise RefusedError("ENOENT", "no descriptor of it listens")
+
+
+def _opened_of(folder: str) -> str:
+    found = os.listdir(folder)
+    return f"{len(found)} descriptors can be seen"
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def _looked_up(name: str, host: str, port: int) -> str:
+    """Ask a server for the address of a name."""
+    question = b"".join(bytes([len(label)]) + label for label in name.encode().split(b"."))
+    query = struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + question + b"\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.settimeout(_TIDE)
+        asker.connect((host, port))
+        asker.send(query)
+        try:
+            reply = asker.recv(512)
+        except TimeoutError:
+            return "somebody listens to it"
+    code = reply[3] & 0xF
+    if code:
+        raise RefusedError("ENOENT", f"there is no such name, says {host}: {code}")
+    return f"it is known at {host}"
+
+
+# -- TLS -----------------------------------------------------------------------------------------
+
+
+def _hello(name: str) -> bytes:
+    """Return how a client begins that wants to talk to a server of some name."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname=name or None).do_handshake()
+    except ssl.SSLWantReadError:
+        return outgoing.read()
+    raise RuntimeError("a handshake that needs no answer")

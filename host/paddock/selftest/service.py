@@ -1,0 +1,225 @@
+"""Services of the machine: one answers whoever asks, and notices what nobody was to tell it.
+
+They are lenient, as servers are: whatever any of them might take for a request has an answer, and every byte is looked
+at, whatever it belongs to. They run in a loop of their own, so that they answer while a host does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import quote
+
+from anyio.from_thread import BlockingPortal
+
+from paddock.plan.host_name import Destination
+
+GREETING: Final = "at your service"
+"""What is in every answer that is about nothing else."""
+
+_MAX_REMEMBERED: Final = 64 * 1024  # bytes of a connection
+_BACKLOG: Final = 512
+_ROUNDS: Final = 8  # of a loop, in which it accepts, reads and answers what has arrived
+_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]+)", re.IGNORECASE | re.MULTILINE)
+_CREDENTIALS: Final = re.compile(rb"^authorization[ \t]*:[ \t]*bearer[ \t]+([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_TOLD: Final = "/told/"
+_ELSEWHERE: Final = "/elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Secrecy:
+    """A text that nobody is to tell a service: at all, or other than in the head of a request, below its target."""
+
+    text: bytes
+    is_for_heads: bool = False
+
+
+class Service:
+    """Listens where `listener` does.
+
+    Args:
+        name: what people call it.
+        unwanted: what it notices being told, by what people call that.
+        is_open: whether it is of no interest that somebody came.
+        elsewhere: where it sends those to who ask for `/elsewhere`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        listener: socket.socket,
+        *,
+        unwanted: Mapping[str, Secrecy] | None = None,
+        is_open: bool = False,
+        elsewhere: str = "",
+    ) -> None:
+        self.name = name
+        self.address: tuple[str, int] = listener.getsockname()[:2]
+        self.unwanted = dict(unwanted or {})
+        self.is_open = is_open
+        self.elsewhere = elsewhere
+        self._listener = listener
+        self._visits: set[_Visit] = set()
+        self._noticed: dict[str, None] = {}
+
+    @property
+    def authority(self) -> str:
+        """Its host and port, as a plan and a request name it."""
+        host, port = self.address
+        return Destination(ip_address(host), port).text
+
+    def knocks(self) -> tuple[str, ...]:
+        """Return what was noticed, and forget it."""
+        noticed, self._noticed = self._noticed, {}
+        return tuple(noticed)
+
+    def notice(self, what: str) -> None:
+        """Remember that something happened."""
+        self._noticed[what] = None
+
+    # -- in the loop -----------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Begin to answer."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Visit(self), sock=self._listener, backlog=_BACKLOG)
+
+    async def close(self) -> None:
+        """Listen no longer, and leave everybody alone."""
+        self._server.close()
+        for visit in tuple(self._visits):
+            visit.end()
+        await _settle()
+
+    def begins(self, visit: _Visit) -> None:
+        self._visits.add(visit)
+        if not self.is_open:
+            self.notice(f"somebody came to {self.name}")
+
+    def ends(self, visit: _Visit) -> None:
+        self._visits.discard(visit)
+
+
+class _Visit(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._seen = bytearray()
+        self._unanswered = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._service.begins(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._service.ends(self)
+
+    def end(self) -> None:
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data[: _MAX_REMEMBERED - len(self._seen)]
+        for name, secrecy in self._service.unwanted.items():
+            if not secrecy.is_for_heads and secrecy.text in self._seen:
+                self._service.notice(f"{self._service.name} was told {name}")
+        self._unanswered += data[: _MAX_REMEMBERED - len(self._unanswered)]
+        while (end := _END_OF_HEAD.search(self._unanswered)) is not None:
+            head = bytes(self._unanswered[: end.start()])
+            length = _LENGTH.search(head)
+            ends_at = end.end() + (int(length[1]) if length is not None else 0)
+            if len(self._unanswered) < ends_at:
+                return
+            self._look_at(head, bytes(self._unanswered[end.end() : ends_at]))
+            del self._unanswered[:ends_at]
+            self._transport.write(_answer(head, self._service))
+
+    def _look_at(self, head: bytes, body: bytes) -> None:
+        target, _, _ = head.partition(b"\n")
+        for name, secrecy in self._service.unwanted.items():
+            if secrecy.is_for_heads and (secrecy.text in target or secrecy.text in body):
+                self._service.notice(f"{self._service.name} was told {name} where it is kept for others to read")
+
+
+def _answer(head: bytes, service: Service) -> bytes:
+    words = head.split(None, 2)
+    path = words[1].decode("latin-1") if len(words) > 1 else "/"
+    path = re.sub(r"^https?://[^/]*", "", path)
+    if path == _ELSEWHERE:
+        return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
+    if path.startswith(_TOLD):
+        found = _CREDENTIALS.search(head)
+        return _retold(found[1].strip() if found is not None else b"", path.removeprefix(_TOLD))
+    return _whole(f"{GREETING} at {service.authority}\n".encode())
+
+
+def _retold(told: bytes, how: str) -> bytes:
+    """Return an answer that holds what it was told."""
+    text = told.decode("latin-1")
+    if how in _SPELLINGS:
+        return _whole(_SPELLINGS[how](text))
+    match how:
+        case "header":
+            return _whole(b"", headers=[f"X-Told: {text}"])
+        case "reason":
+            return _whole(b"", status=f"200 {text}")
+        case "chunks":
+            pieces = [told[at : at + 3] for at in range(0, len(told), 3)]
+            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*pieces, b""))
+            return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
+        case "gzip":
+            return _whole(gzip.compress(told), headers=["Content-Encoding: gzip"])
+    return _whole(b"?\n", status="404 Not Found")
+
+
+_SPELLINGS: Final[Mapping[str, Callable[[str], bytes]]] = {
+    "body": lambda text: f'{{"error": "Incorrect key provided: {text}."}}'.encode(),
+    "json": lambda text: json.dumps({"key": text}).replace("/", r"\/").encode(),
+    "url": lambda text: quote(text, safe="").encode(),
+    "base64": lambda text: base64.b64encode(f"user:{text}".encode()),
+    "upper": lambda text: text.upper().encode(),
+    "backwards": lambda text: text[::-1].encode(),
+    "hex": lambda text: text.encode().hex().encode(),
+    "spaced": lambda text: " ".join(text).encode(),
+}
+
+
+def _whole(body: bytes, *, status: str = "200 OK", headers: Sequence[str] = ()) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+class Services:
+    """Services of one loop, which is in a thread of its own."""
+
+    def __init__(self, portal: BlockingPortal, services: Sequence[Service]) -> None:
+        self._portal = portal
+        self._services = tuple(services)
+        for service in self._services:
+            portal.call(service.open)
+
+    def knocks(self) -> tuple[str, ...]:
+        """Return what was noticed of all that has arrived by now, and forget it."""
+        self._portal.call(_settle)
+        return tuple(knock for service in self._services for knock in service.knocks())
+
+    def close(self) -> None:
+        """Close all of them."""
+        for service in self._services:
+            self._portal.call(service.close)
+
+
+async def _settle() -> None:
+    """Return when the running loop has dealt with whatever has arrived."""
+    for _ in range(_ROUNDS):
+        await asyncio.sleep(0)
