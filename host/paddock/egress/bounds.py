@@ -17,7 +17,7 @@ class Bounds:
     idle_seconds: float = 600.0  # without a byte either way; models think for minutes
     accepts_per_second: float = 200.0
     accepts_at_once: float = 400.0
-    requests_per_second: float = 500.0
-    requests_at_once: float = 1000.0
+    requests_per_second: float = 1000.0
+    requests_at_once: float = 2000.0
     lookups_per_second: float = 200.0
     lookups_at_once: float = 400.0

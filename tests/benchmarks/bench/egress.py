@@ -76,7 +76,8 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         NetRules([NetRule.parse(f"{_HOST}:{port}") for port in ports.values()]),
         audit=_Unrecorded(),
         injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", in_tls)],
-        bounds=Bounds(accepts_per_second=100_000),  # what is measured is how long one takes, not how many there may be
+        # What is measured is how long one takes, not how many there may be.
+        bounds=Bounds(accepts_per_second=100_000, requests_per_second=100_000),
         upstream_tls=ssl.create_default_context(cadata=certificate),
         destination_of=lambda accepted: destinations[accepted.getsockname()[1]],
     )
