@@ -17,6 +17,7 @@ _TLS: Final = b"\x16\x03"
 
 _BLANK: Final = b" \t\r\n"
 _WORD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110: a token, which a method is
+_TEXT: Final = re.compile(rb"[\t\r -~]*")
 _METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"))
 _VERSION: Final = re.compile(rb"HTTP/", re.IGNORECASE)
 
@@ -46,13 +47,11 @@ def opening_of(data: bytes | bytearray) -> Opening | None:
     word = _WORD.match(line)
     if word is None:
         return Opening.OTHER
-    if word.end() == len(line):
-        return undecided
-    if line[word.end()] not in b" \t":
-        return Opening.OTHER
-    if word[0] in _METHODS:
+    if word[0] in _METHODS and line[word.end() : word.end() + 1] in (b" ", b"\t"):
         return Opening.HTTP
     first, newline, _ = line.partition(b"\n")
+    if not _TEXT.fullmatch(first):
+        return Opening.OTHER
     if _VERSION.search(first):
-        return Opening.HTTP
+        return Opening.HTTP  # whatever is in the place of the method
     return Opening.OTHER if newline else undecided
