@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ class Scene:
         code = self.root / "code" / module
         package = code / f"amplifier_module_{module.replace('-', '_')}"
         package.mkdir(parents=True, exist_ok=True)
-        return Resolution(module, self.sources.get(module, str(code)), code, package.name, package, code, None)
+        return Resolution(module, self.sources.get(module, str(code)), code, package.name, package, code, "tool")
 
     async def clear(
         self,
@@ -115,9 +116,9 @@ def _tool(clearance: Clearance) -> Permissions:
     return clearance.modules[-1].entry.permissions
 
 
-async def _refused(scene: Scene, tools: str, **how: object) -> Refusal:
+async def _refused(scene: Scene, tools: str, **how: Any) -> Refusal:
     with pytest.raises(PolicyRefusedError) as refused:
-        await scene.clear(scene.plan(tools), **how)  # type: ignore[arg-type]
+        await scene.clear(scene.plan(tools), **how)
     (refusal,) = refused.value.refusals
     assert refused.value.origin == str(scene.root / "plan.yaml")
     return refusal
@@ -282,9 +283,10 @@ async def test_the_flags_of_a_call_are_accepted_and_no_weaker_level_with_them(sc
 
 async def test_no_acceptance_and_no_flag_lifts_what_a_policy_of_the_user_refuses(scene: Scene) -> None:
     policy = scene.write("policy.toml", '[[module]]\nmatch = "*"\ngrants = {net = ["example.com"], write = []}\n')
-    for how in ({}, {"trust_plan": True}, {"consent": Person(Answer.ACCEPT)}, {"named": "none"}):
+    hows: list[dict[str, Any]] = [{}, {"trust_plan": True}, {"consent": Person(Answer.ACCEPT)}, {"named": "none"}]
+    for how in hows:
         with pytest.raises(PolicyRefusedError) as refused:
-            await scene.clear(scene.plan(_ASKING), **how)  # type: ignore[arg-type]
+            await scene.clear(scene.plan(_ASKING), **how)
         by_policy = [one for one in refused.value.refusals if one.rule_file == str(policy)]
         assert ("tools[0].permissions.net[0]", _FIRST, 3) in [(one.path, one.line, one.rule_line) for one in by_policy]
     with pytest.raises(PolicyRefusedError):
