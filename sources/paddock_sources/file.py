@@ -29,7 +29,7 @@ class FileSource:
             raise RefusedKindError(module_id, manifest.declared_kind)
         return Resolution(
             module_id=module_id,
-            source=self._source or str(manifest.root),
+            source=self._source or str(_repository_of(manifest)),
             root=manifest.root,
             package=manifest.package,
             package_dir=manifest.package_dir,
@@ -38,3 +38,11 @@ class FileSource:
             declared_kind=manifest.declared_kind,
             version=manifest.version,
         )
+
+
+def _repository_of(manifest: ModuleManifest) -> Path:
+    """Return the folder that rules know the code by: that of the repository, also where its package was named."""
+    if manifest.package_dir != manifest.root:
+        return manifest.root
+    around = (manifest.import_root, manifest.import_root.parent)  # flat, or below `src`
+    return next((folder for folder in around if (folder / "pyproject.toml").is_file()), manifest.root)

@@ -1,4 +1,4 @@
-"""A machine whose operator wrote /etc/paddock/policy.toml: this one, with that folder in a mount namespace of its own.
+"""A machine whose operator wrote /etc/paddock/policy.toml: this one, with an /etc in a mount namespace of its own.
 
 As a program, becomes a command in it: `policed_machine.py STAGE ETC SYSTEM GROUND FOLDER COMMAND [ARGUMENT...]`. Works
 for root, and for an ordinary user where the kernel lets one have namespaces: files of the user's are then root's, and
@@ -25,6 +25,7 @@ from paddock_sandbox.syscalls import call
 
 CANNOT = 77
 SYSTEM_FOLDER = "/etc/paddock"
+LOOPBACK_NAME = "service.paddock.test"  # a name that such a machine knows: of 127.0.0.1
 
 _SECONDS = 25  # for one command; hit only by a hang
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x2_0000, 0x1000_0000
@@ -74,6 +75,8 @@ def _copy_of_etc(ground: Path) -> Path:
         shutil.copytree("/etc", copy, symlinks=True, ignore=_unreadable, copy_function=shutil.copyfile)
         shutil.rmtree(copy / "paddock", ignore_errors=True)
         (copy / "paddock").mkdir()
+        (copy / "hosts").unlink(missing_ok=True)
+        (copy / "hosts").write_text(f"127.0.0.1 localhost {LOOPBACK_NAME}\n")
     return copy
 
 

@@ -1,7 +1,9 @@
 """Hide some texts in a stream of bytes that comes in pieces: each is replaced by as many stars.
 
-What may be the beginning of one is held back until more is known, everything else is passed on at once. The number of
-bytes stays what it was, and so does how long a message says it is.
+The last bytes so far are held back, as many as one text may still need to be whole, until more come or whoever reads
+the stream has waited. How many these are never depends on what they say: else whoever sees them come could try out the
+beginnings of a text, one byte after the other. The number of bytes stays what it was, and so does how long a message
+says it is.
 """
 
 from __future__ import annotations
@@ -19,19 +21,23 @@ class EchoFilter:
         # The longest first: of two that begin at the same place, all of it has to go.
         ordered = sorted(self._texts, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, ordered)))
-        self._firsts = re.compile(b"[" + b"".join(re.escape(text[:1]) for text in self._texts) + b"]")
         self._reach = len(ordered[0]) - 1
         self._held = b""
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether anything is held back."""
+        return bool(self._held)
 
     def feed(self, data: bytes | bytearray) -> bytes:
         """Return what can be passed on of what was held back and of this."""
         data = self._held + data
-        hidden, passed = self._hide(data, len(data) - self._length_of_beginning(data))
+        hidden, passed = self._hide(data, max(0, len(data) - self._reach))
         self._held = bytes(data[passed:])
         return hidden
 
     def end(self) -> bytes:
-        """Return what was held back: nothing comes after it."""
+        """Return what was held back: nothing comes after it, or not for a while."""
         return self.feed_whole(b"")
 
     def feed_whole(self, data: bytes) -> bytes:
@@ -51,14 +57,3 @@ class EchoFilter:
             hidden[match.start() : match.end()] = b"*" * len(match[0])
             end = max(end, match.end())
         return bytes(hidden[:end]), end
-
-    def _length_of_beginning(self, data: bytes) -> int:
-        """Return how many of the last bytes begin one of the texts and do not finish it; the most there are."""
-        at = max(0, len(data) - self._reach)
-        while (first := self._firsts.search(data, at)) is not None:
-            at = first.start()
-            rest = data[at:]
-            if any(text.startswith(rest) for text in self._texts):
-                return len(rest)
-            at += 1
-        return 0

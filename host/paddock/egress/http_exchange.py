@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from enum import Enum
 from typing import Final, Protocol
@@ -23,6 +23,8 @@ from paddock.egress.request_head import BadRequestError, RequestHead
 from paddock.egress.stream import Stream
 
 _MAX_RESPONSE_HEAD_BYTES: Final = 32 * 1024  # cookies and policies make for large ones
+# Of an answer, after which nobody waits longer for the rest of a key that may be in it; words of models come faster.
+_PAUSE_SECONDS: Final = 0.5
 _EVENTS_IN_A_TURN: Final = 64  # of one body in tiny pieces, before others have theirs
 
 # About one connection, not about the message; `te` and `trailer` are for trailers, which are not passed on.
@@ -211,7 +213,7 @@ class HttpExchange:
             event = self._next_event()
             if event is h11.NEED_DATA:
                 await self._flush()
-                self._answer_side.receive_data(await self._received())
+                self._answer_side.receive_data(await self._received_or_released())
             elif isinstance(event, h11.InformationalResponse):
                 self._pass_down_news(event)
                 if event.status_code == 101:
@@ -238,6 +240,15 @@ class HttpExchange:
             raise self._unanswered(
                 "the destination ended in the middle of an answer" if ended else "the answer is malformed"
             ) from None
+
+    async def _received_or_released(self) -> bytes:
+        """Return what comes next of the answer; in a pause of it, what was held back is passed on meanwhile."""
+
+        async def release(held: bytes) -> None:
+            self._pass_down(held)
+            await self._flush()
+
+        return await _after_pause(self._received, self._filter, release)
 
     async def _received(self) -> bytes:
         try:
@@ -329,10 +340,28 @@ async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter
         out = through.feed(data) if through is not None else data
         if out:
             await sink.send(out)
-        data = await source.receive()
+        data = await _after_pause(source.receive, through, sink.send)
     if through is not None and (rest := through.end()):
         await sink.send(rest)
     await sink.finish()
+
+
+async def _after_pause(
+    receive: Callable[[], Awaitable[bytes]],
+    through: EchoFilter | None,
+    release: Callable[[bytes], Awaitable[None]],
+) -> bytes:
+    """Return what comes next; if nothing does for a moment, release what was held back, whatever that is."""
+    if through is None or not through.is_holding:
+        return await receive()
+    receiving = asyncio.ensure_future(receive())
+    try:
+        done, _ = await asyncio.wait((receiving,), timeout=_PAUSE_SECONDS)
+        if not done:
+            await release(through.end())
+        return await receiving
+    finally:
+        receiving.cancel()
 
 
 def _end_to_end(headers: RawHeaders, named: set[bytes]) -> Headers:

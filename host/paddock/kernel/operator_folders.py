@@ -1,5 +1,6 @@
-"""The folders in which Paddock keeps what its operator told it, and what it tells its operator: no module writes there.
+"""The folders that decide what Paddock does the next time, and that no module writes to.
 
+What its operator told it, what it tells its operator, and the packages that the user's interpreters load by themselves.
 They are made before anything starts: what is not there yet could otherwise be put there by a module that may write
 around it, and would be believed the next time.
 """
@@ -7,6 +8,7 @@ around it, and would be believed the next time.
 from __future__ import annotations
 
 import logging
+import site
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,7 @@ _log = logging.getLogger(__name__)
 def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return these folders, without links; one that cannot be made is logged and left out."""
     made: list[Path] = []
-    for make in (partial(_config_folder, environ), partial(state_folder, environ)):
+    for make in (partial(_config_folder, environ), partial(state_folder, environ), _user_packages):
         try:
             made.append(make().resolve())
         except OSError as error:
@@ -31,4 +33,13 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def _config_folder(environ: Mapping[str, str]) -> Path:
     folder = user_config_folder(environ)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _user_packages() -> Path:
+    """Return the folder whose contents this interpreter runs whenever it is started, if it does."""
+    if not site.ENABLE_USER_SITE:
+        raise FileNotFoundError("this interpreter has none")
+    folder = Path(site.getusersitepackages())
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     return folder

@@ -32,8 +32,7 @@ class SecretValues(Mapping[str, str]):
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
-        token = secrets.token_hex(_TOKEN_BYTES)
-        self._placeholders = {name: f"paddock-secret-{name}-{token}" for name in self._values}
+        self._placeholders = {name: f"paddock-secret-{name}-{secrets.token_hex(_TOKEN_BYTES)}" for name in self._values}
         self._spellings = _spellings_of_all(self._values)
         self._pattern = _pattern(self._spellings)
 

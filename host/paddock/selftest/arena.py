@@ -21,9 +21,10 @@ from paddock.kernel.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
 from .attack import Attack
+from .bystanders import Bystanders, Person
 from .outcome import Evidence, Outcome, Verdict, judge
 from .responsiveness import Responsiveness
-from .stage import CONFIDENCE, Stage
+from .stage import CONFIDENCE, KEY, Stage
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
 _GONE_SECONDS: Final = 1.0  # from the end of a module to the end of all that it started
@@ -36,7 +37,7 @@ _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
 class _Entry:
     """An entry of the plan, and the attacks that its process performs."""
 
-    grants: dict[str, list[str]]
+    grants: dict[str, list[Any]]
     limits: dict[str, str | int]
     takes_more: bool
     attacks: list[Attack] = field(default_factory=list)
@@ -63,6 +64,8 @@ class Arena:
         self._stage.renew()
         async with AsyncExitStack() as stack:
             self._session = await self._opened(stack)
+            self._bystanders = Bystanders(self._session)
+            self._stage.network.neighbours_proxy = await self._proxy_of_the_confidant()
             self._stack = stack.pop_all()
         return self
 
@@ -80,6 +83,10 @@ class Arena:
         before = self._status(index)
         if before.problem is not None:
             return Outcome(Verdict.UNCLEAR, before.problem.summary)
+        around = self._bystanders.look()
+        if attack.before:
+            lent = self._session.coordinator.get("providers")["mock"]
+            await self._tool(index).execute({"name": attack.before, "arguments": {"lent": lent}})
         with Responsiveness() as responsiveness:
             answer, error = await self._call(index, attack)
         after = self._status(index)
@@ -88,7 +95,7 @@ class Arena:
             answer,
             error,
             ended[-1] if ended else None,
-            self._stage.marks(),
+            (*self._stage.marks(), *self._bystanders.changes(around)),
             responsiveness.lag,
             after.printed_bytes - before.printed_bytes,
             after.kept_bytes,
@@ -116,6 +123,7 @@ class Arena:
                     self._plan(),
                     working_dir=self._stage.files.workspace,
                     environ={**os.environ, **self._stage.environ, **self._stage.kept_here},
+                    approval=Person(),
                     trust_plan=True,  # it is our own, and levels below the floor are attacked as well
                 )
                 return await stack.enter_async_context(session)
@@ -129,7 +137,10 @@ class Arena:
             place = _TOOLS.match(problem.path)
             if place is None:
                 return False
-            problems.setdefault(int(place["index"]) - _FIRST, problem.message)
+            index = int(place["index"]) - _FIRST
+            if index < 0:
+                return False
+            problems.setdefault(index, problem.message)
         for index in sorted(problems, reverse=True):
             for attack in self._entries.pop(index).attacks:
                 self._refused[attack.name] = problems[index]
@@ -142,17 +153,24 @@ class Arena:
                 "orchestrator": {"module": "loop-basic", **level},
                 "context": {"module": "context-simple", **level},
             },
+            "providers": [{"module": "provider-mock", **level}],
             "tools": [
                 # Before every attacker, one that is told what none of them is to know.
-                self._entry("confidant", {"env": [CONFIDENCE]}),
+                self._entry("confidant", self._confidences()),
                 *(
-                    self._entry(_tool(index), entry.grants, limits=entry.limits)
+                    self._entry(_name_of(index), entry.grants, limits=entry.limits)
                     for index, entry in enumerate(self._entries)
                 ),
             ],
         }
 
-    def _entry(self, name: str, grants: Mapping[str, list[str]], **more: object) -> dict[str, Any]:
+    def _confidences(self) -> dict[str, list[Any]]:
+        if self._level == "none":
+            return {"env": [CONFIDENCE]}  # there is no network of its own, and nothing to put keys in
+        vault = self._stage.network.vault.authority
+        return {"env": [CONFIDENCE], "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
+
+    def _entry(self, name: str, grants: Mapping[str, list[Any]], **more: object) -> dict[str, Any]:
         return {
             "module": "tool-attacker",
             "source": os.fspath(self._stage.files.module),
@@ -165,12 +183,20 @@ class Arena:
     def _status(self, index: int) -> ModuleStatus:
         return [status for status in self._session.modules if status.kind == "tool"][index + _FIRST]
 
+    def _tool(self, index: int) -> Any:
+        return self._session.coordinator.get("tools")[_name_of(index)]
+
+    async def _proxy_of_the_confidant(self) -> str:
+        """Return where its proxy is, with all that one has to know to use it; empty if it has none."""
+        confidant = self._session.coordinator.get("tools")["confidant"]
+        told = (await confidant.execute({"name": "tell_its_proxy"})).output
+        return str(told["how"]).removeprefix("proxy: ") if told["succeeded"] else ""
+
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return what the attacker answered, or what the host said in its place."""
         order = {"name": attack.act, "arguments": dict(attack.arguments(self._stage))}
-        tool = self._session.coordinator.get("tools")[_tool(index)]
         try:
-            result = await tool.execute(order)
+            result = await self._tool(index).execute(order)
         except PaddockError as error:
             return None, error.summary
         if result.success:
@@ -194,5 +220,5 @@ async def perform_to_the_end(attack: Attack, level: IsolationLevel, stage: Stage
     return judge(attack, level, replace(outcome.evidence, lives_on=lives_on))
 
 
-def _tool(index: int) -> str:
+def _name_of(index: int) -> str:
     return f"attack_{index}"

@@ -17,9 +17,21 @@ from paddock_sandbox.profile import IsolationLevel
 from .excuses import CONFINED, Excuse
 from .stage import Stage
 
-Family = Literal["files", "processes", "kernel", "programs", "network", "resources", "endings", "messages"]
+Family = Literal[
+    "files",
+    "processes",
+    "kernel",
+    "programs",
+    "network",
+    "way out",
+    "keys",
+    "resources",
+    "endings",
+    "messages",
+    "identity",
+]
 Arguments = Callable[[Stage], Mapping[str, Any]]
-Grants = Callable[[Stage], Mapping[str, list[str]]]
+Grants = Callable[[Stage], Mapping[str, list[Any]]]
 
 REFUSALS: Final = frozenset(("EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSYS", "EXDEV", "EAFNOSUPPORT"))
 """How a kernel says no: forbidden, not to be written to, not there at all. Other words mean that it was listened to."""
@@ -48,7 +60,7 @@ def _nothing(stage: Stage) -> Mapping[str, Any]:
     return {}
 
 
-def _no_grants(stage: Stage) -> Mapping[str, list[str]]:
+def _no_grants(stage: Stage) -> Mapping[str, list[Any]]:
     return {}
 
 
@@ -61,6 +73,7 @@ class Attack:
     words that count as a refusal, `ends` the reasons for which the module may be ended instead. `known` names the
     levels that do not refuse it, each with the reason that is documented for that; `only_at` those at which it means
     anything, where not all do. `marks`: outside, the stage must bear a mark of it, so that one is known to be noticed.
+    `before` is a function that is performed in a call of its own before, which comes with a provider to call.
     """
 
     name: str
@@ -79,6 +92,7 @@ class Attack:
     known: Mapping[IsolationLevel, str] = field(default_factory=dict)
     only_at: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
     marks: bool = False
+    before: str = ""
 
     @property
     def act(self) -> str:

@@ -38,7 +38,7 @@ class _Seen:
 class Canaries:
     """What is planted below one folder."""
 
-    def __init__(self, folder: Path, secret: str, module: Path) -> None:
+    def __init__(self, folder: Path, secret: str, key: str, module: Path) -> None:
         self.home = folder / "home"
         self.key = self.home / ".ssh" / "id_ed25519"
         self.outside = folder / "outside"
@@ -52,6 +52,7 @@ class Canaries:
             self.key: f"-----BEGIN OPENSSH PRIVATE KEY-----\n{secret}\n-----END OPENSSH PRIVATE KEY-----\n",
             self.home / ".aws" / "credentials": f"[default]\naws_secret_access_key = {secret}\n",
             self.home / ".config" / "app" / "token": f"{secret}\n",
+            self.home / ".config" / "app" / "key": f"{key}\n",
             self.notes: f"not granted: {secret}\n",
             self.document: "may be read\n",
             self.workspace / "notes.txt": "may be read and written\n",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .attack import Attack, Outside
+from .bystanders import GATES
 from .stage import Stage
 
 _CODE: Final = (
@@ -147,7 +148,12 @@ def _attacker(attack: Attack, stage: Stage) -> Iterator[subprocess.Popen[str]]:
         reader = threading.Thread(target=_drain, args=(own,))
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module)],
-            env={**os.environ, **stage.environ, "TMPDIR": os.fspath(stage.scratch)},
+            env={
+                **os.environ,
+                **stage.environ,
+                "TMPDIR": os.fspath(stage.scratch),
+                "HTTP_PROXY": stage.network.proxy.url,
+            },
             pass_fds=(*stage.descriptors, others.fileno()),
             cwd=stage.files.workspace,
             stdin=subprocess.PIPE,
@@ -178,4 +184,12 @@ def _drain(connection: socket.socket) -> None:
 
 def _order(attack: Attack, stage: Stage, *, and_end: bool = False) -> str:
     arguments = (attack.outside_arguments or attack.arguments)(stage)
-    return json.dumps({"name": attack.act, "arguments": dict(arguments), "and_end": and_end}) + "\n"
+    order = {
+        "name": attack.act,
+        "arguments": dict(arguments),
+        "before": attack.before,
+        "and_end": and_end,
+        "paths": sys.path,  # for those on a session, which the module contract's own code stands for
+        "gates": list(GATES),
+    }
+    return json.dumps(order) + "\n"

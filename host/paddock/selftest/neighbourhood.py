@@ -24,6 +24,23 @@ from .service import Secrecy, Service, Services
 LOOPBACK: Final = "127.0.0.1"
 BESIDE: Final = "127.0.0.2"  # the machine's own as well, and another address to everybody who compares them
 
+METADATA: Final = (
+    "169.254.169.254",
+    "2852039166",
+    "0xa9fea9fe",
+    "[::ffff:169.254.169.254]",
+    "metadata.google.internal",
+    "METADATA.google.internal.",
+    "169.254.170.2",
+    "100.100.100.200",
+    "168.63.129.16",
+    "[fd00:ec2::254]",
+    "[64:ff9b::169.254.169.254]",
+    "[2002:a9fe:a9fe::]",
+)
+"""Where clouds hand out credentials to whoever asks, in some of the ways to write that."""
+
+_CLOUDS: Final = dict.fromkeys((host.strip("[]").rstrip(".").lower() for host in METADATA), BESIDE)
 _TRIES: Final = 20
 
 
@@ -64,7 +81,9 @@ class Neighbourhood:
         self._services = Services(portal, services)
         self._stack.callback(self._services.close)
         ports = frozenset(service.address[1] for service in services)
-        self.proxy = OpenProxy(self._listener(LOOPBACK), ports, {self.suffix: BESIDE, ".localhost": LOOPBACK})
+        self.proxy = OpenProxy(
+            self._listener(LOOPBACK), ports, {self.suffix: BESIDE, ".localhost": LOOPBACK, **_CLOUDS}
+        )
         portal.call(self.proxy.open)
         self._stack.callback(portal.call, self.proxy.close)
 

@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 _MAX_PORT: Final = 1 << 16
+_BACKLOG: Final = 512
 _CHUNK: Final = 1 << 16
 _TARGET: Final = re.compile(rb"^(?:[a-z]+://)?(?P<authority>[^/]*)", re.IGNORECASE)
 _BEHIND: Final = re.compile(r"[#?/\0].*", re.DOTALL)
@@ -39,7 +40,7 @@ class OpenProxy:
 
     async def open(self) -> None:
         """Begin to serve."""
-        self._server = await asyncio.start_server(self._serve, sock=self._listener)
+        self._server = await asyncio.start_server(self._serve, sock=self._listener, backlog=_BACKLOG)
 
     async def close(self) -> None:
         """End it, and all that it carries."""

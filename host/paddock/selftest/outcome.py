@@ -120,6 +120,9 @@ def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> Outcome:
 
 
 def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[Attempt]) -> Outcome:
+    broken = [f"{attempt.way}: {attempt.how}" for attempt in attempts if attempt.outcome == "broken"]
+    if broken:
+        return Outcome(Verdict.UNCLEAR, f"failed, and not by being refused: {'; '.join(broken)}", evidence)
     match attack.sign:
         case Sign.MARKS:
             return Outcome(Verdict.REFUSED, "nothing was reached", evidence)

@@ -62,7 +62,7 @@ class Stage:
         short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        self.files = Canaries(self.folder, self.secret, ATTACKER)
+        self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
         # What is kept of a session, which nobody wants to find where that of real ones is.
         self.kept_here = {name: str(self.folder / "kept") for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         self.scratch = self.folder / "scratch"

@@ -311,15 +311,11 @@ async def test_an_echo_in_the_head_is_hidden(authority: TestAuthority, place: st
 
 @pytest.mark.parametrize("cut", range(1, len(VALUE)))
 async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: TestAuthority, cut: int) -> None:
-    heard_first = asyncio.Event()
-
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for piece in (f"data: {VALUE[:cut]}", f"{VALUE[cut:]}\n\n"):
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece.encode()))
             await writer.drain()
-            if piece.startswith("data"):
-                await heard_first.wait()
         writer.write(b"0\r\n\r\n")
         return True
 
@@ -327,12 +323,28 @@ async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: Tes
         line = await connected(ground)
         await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
         await line.hear_until(b"\r\n\r\n")
-        first = await line.hear_until(b"data: ")  # passed on at once, without what may be a key
-        heard_first.set()
-        heard = first + await line.hear_until(b"0\r\n\r\n")
+        heard = await line.hear_until(b"0\r\n\r\n")
         await line.close()
     text = b"".join(heard.split(b"\r\n")[1::2])
     assert text == f"data: {STARS}\n\n".encode()
+
+
+async def test_in_a_pause_of_an_answer_all_of_it_so_far_is_passed_on(authority: TestAuthority) -> None:
+    is_heard = asyncio.Event()
+
+    async def events(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n")
+        await is_heard.wait()
+        writer.write(b"0\r\n\r\n")
+        return True
+
+    async with injected(authority, events) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        await line.hear_until(b"data: 1\n\n")
+        is_heard.set()
+        await line.hear_until(b"0\r\n\r\n")
+        await line.close()
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "x-unknown", "gzip, identity"])
@@ -466,14 +478,18 @@ def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_
     assert all(mine in (theirs, ord("*")) for mine, theirs in zip(out, text, strict=True))
 
 
-def test_only_what_may_begin_a_hidden_text_is_held_back() -> None:
+@pytest.mark.parametrize("guess", [b"!secre", b"!secrX", b"!XXXXX"])
+def test_how_much_is_held_back_tells_nothing_of_what_is_hidden(guess: bytes) -> None:
     hiding = EchoFilter([b"secret-key"])
-    assert hiding.feed(b"data: 1\n\n") == b"data: 1\n\n"
-    assert hiding.feed(b"a sec") == b"a "
-    assert hiding.feed(b"ond") == b"second"
-    assert hiding.feed(b"secret-ke") == b""
+    assert [len(hiding.feed(piece)) for piece in (guess, b"and more of it", b"")] == [0, 11, 0]
+    assert hiding.end() == b"ore of it"
+
+
+def test_a_hidden_text_that_is_whole_is_replaced_at_once_and_counted() -> None:
+    hiding = EchoFilter([b"secret-key"])
+    assert hiding.feed(b"a secret-ke") == b"a "
     assert hiding.feed(b"ys") == b"**********"
-    assert hiding.end() == b"s"
+    assert (hiding.end(), hiding.found) == (b"s", 1)
 
 
 def test_the_authority_signs_for_the_hosts_with_keys_and_could_not_for_others() -> None:

@@ -7,12 +7,15 @@ from typing import Final
 from ..attack import Attack
 from .endings import ENDINGS
 from .files import FILES
+from .identity import IDENTITY
 from .kernel import KERNEL
+from .keys import KEYS
 from .messages import MESSAGES
 from .network import NETWORK
 from .processes import PROCESSES
 from .programs import PROGRAMS
 from .resources import RESOURCES
+from .way_out import WAY_OUT
 
 __all__ = ["CATALOGUE"]
 
@@ -22,8 +25,11 @@ CATALOGUE: Final[tuple[Attack, ...]] = (
     *KERNEL,
     *PROGRAMS,
     *NETWORK,
+    *WAY_OUT,
+    *KEYS,
     *RESOURCES,
     *ENDINGS,
     *MESSAGES,
+    *IDENTITY,
 )
 """All of them, in the order in which people are told of them."""

@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from ..stage import Stage
+from ..stage import KEY, Stage
 
 
-def workspace(stage: Stage) -> Mapping[str, list[str]]:
+def workspace(stage: Stage) -> Mapping[str, list[Any]]:
     """Grant one folder to read and another to write to."""
     return {"read": [str(stage.files.reading)], "write": [str(stage.files.workspace)]}
+
+
+def one_service(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant one harmless service of the machine."""
+    return {"net": [stage.network.service.authority]}
+
+
+def a_named_service(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant a service by its name, and by its address, without which a name leads to no private address."""
+    network = stage.network
+    if not network.name:
+        return {}
+    return {"net": [f"{network.name}:{network.named.address[1]}", network.named.authority]}
+
+
+def a_name_alone(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant a service by its name only, which leads to the machine itself."""
+    network = stage.network
+    return {"net": [f"{network.name}:{network.hidden.address[1]}"]} if network.name else {}
+
+
+def a_service_with_a_key(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant two services, and a key that the host puts in at one of them."""
+    network = stage.network
+    return {
+        "net": [network.vault.authority, network.service.authority],
+        "secrets": [{"name": KEY, "inject": network.vault.authority}],
+        "env": [f"{KEY}=${{{KEY}}}"],
+    }

@@ -17,4 +17,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     """Mount the tool under the name in the setting `name`, `attack` by default."""
     from .tool import Attack  # here, since what the attacks share must not need `amplifier_core`
 
-    await coordinator.mount("tools", Attack(str((config or {}).get("name", "attack"))))
+    await coordinator.mount("tools", Attack(str((config or {}).get("name", "attack")), coordinator))

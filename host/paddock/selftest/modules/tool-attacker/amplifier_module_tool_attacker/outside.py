@@ -6,11 +6,14 @@ where the attack's own output does not go.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
+from typing import Any
 
-from .performance import perform
+from .bare_session import bare_session
+from .performance import IN_A_SESSION, perform, perform_in_session
 
 __all__ = ["main"]
 
@@ -22,7 +25,18 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    told = json.dumps(perform(order["name"], order["arguments"])) + "\n"
+    if order["name"] in IN_A_SESSION:
+        sys.path += order["paths"]
+        told = json.dumps(asyncio.run(_in_session(order))) + "\n"
+    else:
+        told = json.dumps(perform(order["name"], order["arguments"])) + "\n"
     os.write(answer, told.encode())
     if not order["and_end"]:
         os._exit(0)
+
+
+async def _in_session(order: dict[str, Any]) -> dict[str, Any]:
+    session = await bare_session(order["gates"])
+    if order["before"]:
+        await perform_in_session(order["before"], session, {"lent": session.get("providers", "mock")})
+    return await perform_in_session(order["name"], session, order["arguments"])

@@ -7,13 +7,13 @@ from typing import Any
 
 from amplifier_core.models import ToolResult
 
-from .performance import perform
+from .performance import IN_A_SESSION, perform, perform_in_session
 
 __all__ = ["Attack"]
 
 
 class Attack:
-    """Performs attacks where it stands; nothing else in the process runs meanwhile."""
+    """Performs attacks where it stands; nothing else in the process runs meanwhile, but for those on the session."""
 
     description = "Try to break out, and say how far it went."
     input_schema: Mapping[str, Any] = {
@@ -22,9 +22,13 @@ class Attack:
         "required": ["name"],
     }
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, coordinator: Any) -> None:
         self.name = name
+        self._coordinator = coordinator
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return what came of the attack `name`; not every attack leaves anybody to return it."""
-        return ToolResult(output=perform(input["name"], input.get("arguments", {})))
+        name, arguments = input["name"], input.get("arguments", {})
+        if name in IN_A_SESSION:
+            return ToolResult(output=await perform_in_session(name, self._coordinator, arguments))
+        return ToolResult(output=perform(name, arguments))

@@ -52,7 +52,7 @@ _FAST_OPEN = 0x20000000
 _BIND_TO_DEVICE = 25
 _BIND_ADDRESS_NO_PORT = 24
 _HIGHEST_DESCRIPTOR = 256
-_TIDE = 0.3  # seconds for an answer that does not come
+_TIDE = 0.15  # seconds for an answer that does not come
 
 
 def _asking(place: _Place) -> bytes:
@@ -148,8 +148,9 @@ def borrow_anothers_proxy(authority: str, proxy: str) -> Iterator[Way]:
     """Use the proxy of another module, which has told how: `authority` is what that one may reach."""
     yield "a tunnel", lambda: ask_proxy(authority, by_tunnel=True, url=proxy)
     yield "a page", lambda: ask_proxy(authority, by_tunnel=False, url=proxy)
-    yield "its credentials at the own one", lambda: ask_proxy(
-        authority, by_tunnel=True, credentials=proxy_credentials(proxy)
+    yield (
+        "its credentials at the own one",
+        lambda: ask_proxy(authority, by_tunnel=True, credentials=proxy_credentials(proxy)),
     )
 
 
@@ -227,8 +228,7 @@ def _fetched(url: str, proxies: urllib.request.ProxyHandler) -> str:
 
 
 def _opened_by_sending(host: str, port: int, *, by_message: bool = False) -> socket.socket:
-    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    line.settimeout(SECONDS)
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)  # one that waits: others are told to come again
     try:
         words = _asking((host, port))
         if by_message:
