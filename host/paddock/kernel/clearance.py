@@ -6,9 +6,7 @@ really used are fetched, once all else is decided. Nothing is decided by what a 
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -29,11 +27,10 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate, grants_of
 from paddock.policy.accepted_plans import AcceptedPlan
-from paddock.policy.granted_path import GrantedPath
 from paddock.policy.grants_file import GrantsFile
 from paddock.policy.secret_sources import SecretSources
 from paddock.policy.secret_values import SecretValues
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import Acceptance, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 
@@ -128,7 +125,7 @@ class Clerk:
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
         given = _given_by_flags(plan, grants)
-        plan = replace(plan, digest=await anyio.to_thread.run_sync(self._digest_of, plan))
+        plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
         acceptance = await anyio.to_thread.run_sync(
             partial(Acceptance.of, plan, self._grants_file, trust_plan=trust_plan)
         )
@@ -159,24 +156,6 @@ class Clerk:
         if accepted.problem is not None:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
-
-    def _digest_of(self, plan: MountPlan) -> str:
-        """Return the digest of a plan together with where its paths lead, as far as that is outside.
-
-        What is accepted is what they lead to now: a link that is changed later makes another plan of it.
-        """
-        told = hashlib.sha256(plan.digest.encode())
-        for entry in plan.entries():
-            granted = grants_of(entry.permissions)
-            for family, written in (("read", granted.read), ("write", granted.write)):
-                for path in written:
-                    try:
-                        leads_to = GrantedPath.resolve(path, self._working_dir, self._owner).path
-                    except NotAcceptedError:
-                        continue  # refused, whatever is accepted
-                    if not leads_to.is_relative_to(self._working_dir):
-                        told.update(f"\0{entry.path}\0{family}\0{path}\0".encode() + os.fsencode(leads_to))
-        return f"sha256:{told.hexdigest()}"
 
     def _situation(self, trust: Trust, positions: Positions | None) -> Situation:
         return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions)

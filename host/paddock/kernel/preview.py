@@ -25,7 +25,7 @@ from paddock.policy.grants import Grants
 from paddock.policy.grants_file import GrantsFile
 from paddock.policy.policy import Policy
 from paddock.policy.rule import BUILT_IN, Rule
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import Acceptance, with_places
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError
@@ -72,7 +72,8 @@ class Preview:
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
         self._policy = Policy.load(environ)
-        self._acceptance = Acceptance.of(self.plan, GrantsFile.of_user(environ))
+        accepted = with_places(self.plan, self._working_dir, self._owner)
+        self._acceptance = Acceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime = runtime
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
         self._resolver = Resolver(environ, base=base)

@@ -6,17 +6,23 @@ is. What was given to a module is given to the code it had then, from its source
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.plan.problems import NotAcceptedError
 
 from .accepted_plans import AcceptedGrant, AcceptedPlan
 from .asked_grant import Given
 from .decision import Trust
+from .granted_path import GrantedPath
 from .grants_file import GrantsFile, GrantsNotKeptError
+from .owner import Owner
+from .presets import grants_of
 from .rule import Place, Rule
 
 _FLAG: Final = Rule(Place("the command line"), "--trust-plan")
@@ -81,3 +87,28 @@ class Acceptance:
 def plan_name(plan: MountPlan) -> str:
     """Return the name that a plan is accepted under: its file, or nothing for one that is in none."""
     return "" if plan.origin is None else os.fsencode(plan.origin).decode("utf-8", "backslashreplace")
+
+
+def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
+    """Return the plan by a digest that also depends on where its paths lead, as far as that is outside.
+
+    What is accepted is what they lead to now: a link that is changed later, or another working directory, makes another
+    plan of it.
+    """
+    places = [place for entry in plan.entries() for place in _outside(entry, working_dir, owner)]
+    if not places:
+        return plan
+    told = hashlib.sha256(b"\0".join([plan.digest.encode(), *places]))
+    return replace(plan, digest=f"sha256:{told.hexdigest()}")
+
+
+def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
+    granted = grants_of(entry.permissions)
+    for family, written in (("read", granted.read), ("write", granted.write)):
+        for path in written:
+            try:
+                leads_to = GrantedPath.resolve(path, working_dir, owner).path
+            except NotAcceptedError:
+                continue  # refused, whatever is accepted
+            if not leads_to.is_relative_to(working_dir):
+                yield b"\0".join([f"{entry.path}.{family}".encode(), os.fsencode(path), os.fsencode(leads_to)])

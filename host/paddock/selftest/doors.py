@@ -99,11 +99,14 @@ def _addresses() -> dict[str, str]:
 
 
 def _was_reached(one: socket.socket) -> bool:
-    try:
-        if one.type == socket.SOCK_STREAM:
-            one.accept()[0].close()
-        else:
-            one.recv(100)
-    except BlockingIOError:
-        return False
-    return True
+    """Say whether somebody came, and have nobody wait any more."""
+    reached = False
+    while True:
+        try:
+            if one.type == socket.SOCK_STREAM:
+                one.accept()[0].close()
+            else:
+                one.recv(100)
+        except BlockingIOError:
+            return reached
+        reached = True
