@@ -80,6 +80,11 @@ def test_what_the_attacker_says_counts_for_nothing_where_only_others_can_tell() 
     assert judge(attack, "ns", Evidence(_answer(("worked", "")), marks=["x"])).verdict is Verdict.SUCCEEDED
 
 
+def test_an_attacker_that_never_came_to_its_attack_shows_nothing_also_where_others_can_tell() -> None:
+    attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
+    assert judge(attack, "ns", Evidence(_answer(("worked", ""), ("broken", "")))).verdict is Verdict.UNCLEAR
+
+
 # -- what is shown outside -------------------------------------------------------------------
 
 

@@ -31,6 +31,8 @@ _ROUNDS: Final = 8  # of a loop, in which it accepts, reads and answers what has
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]+)", re.IGNORECASE | re.MULTILINE)
 _CREDENTIALS: Final = re.compile(rb"^authorization[ \t]*:[ \t]*bearer[ \t]+([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_RANGE: Final = re.compile(rb"^range[ \t]*:[ \t]*bytes=([0-9]+)-([0-9]+)", re.IGNORECASE | re.MULTILINE)
+_SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _TOLD: Final = "/told/"
 _ELSEWHERE: Final = "/elsewhere"
 
@@ -159,38 +161,60 @@ def _answer(head: bytes, service: Service) -> bytes:
         return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
     if path.startswith(_TOLD):
         found = _CREDENTIALS.search(head)
-        return _retold(found[1].strip() if found is not None else b"", path.removeprefix(_TOLD))
+        told = found[1].strip().decode("latin-1") if found is not None else ""
+        return _retold(told, path.removeprefix(_TOLD).partition("?")[0], head)
     return _whole(f"{GREETING} at {service.authority}\n".encode())
 
 
-def _retold(told: bytes, how: str) -> bytes:
-    """Return an answer that holds what it was told."""
-    text = told.decode("latin-1")
+def _retold(told: str, how: str, head: bytes) -> bytes:
+    """Return an answer that holds what the service was told."""
     if how in _SPELLINGS:
-        return _whole(_SPELLINGS[how](text))
+        return _whole(_SPELLINGS[how](told).encode())
     match how:
         case "header":
-            return _whole(b"", headers=[f"X-Told: {text}"])
+            return _whole(b"", headers=[f"X-Told: {told}"])
         case "reason":
-            return _whole(b"", status=f"200 {text}")
+            return _whole(b"", status=f"200 {told}")
+        case "target":
+            return _whole(head.partition(b"\n")[0])
         case "chunks":
-            pieces = [told[at : at + 3] for at in range(0, len(told), 3)]
-            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (*pieces, b""))
-            return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
+            return _chunked(*(told[at : at + 3] for at in range(0, len(told), 3)))
+        case "trailer":
+            return _chunked("and", end=f"X-Told: {told}\r\n")
+        case "news":
+            return f"HTTP/1.1 103 Early Hints\r\nLink: </{told}>; rel=preload\r\n\r\n".encode() + _whole(b"")
+        case "parts":
+            part = _RANGE.search(head)
+            begin, end = (int(part[1]), int(part[2]) + 1) if part is not None else (0, len(told))
+            return _whole(told[begin:end].encode(), status="206 Partial Content" if part is not None else "200 OK")
         case "gzip":
-            return _whole(gzip.compress(told), headers=["Content-Encoding: gzip"])
+            return _whole(gzip.compress(told.encode()), headers=["Content-Encoding: gzip"])
+        case "websocket":
+            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + _frame(
+                told
+            )
     return _whole(b"?\n", status="404 Not Found")
 
 
-_SPELLINGS: Final[Mapping[str, Callable[[str], bytes]]] = {
-    "body": lambda text: f'{{"error": "Incorrect key provided: {text}."}}'.encode(),
-    "json": lambda text: json.dumps({"key": text}).replace("/", r"\/").encode(),
-    "url": lambda text: quote(text, safe="").encode(),
-    "base64": lambda text: base64.b64encode(f"user:{text}".encode()),
-    "upper": lambda text: text.upper().encode(),
-    "backwards": lambda text: text[::-1].encode(),
-    "hex": lambda text: text.encode().hex().encode(),
-    "spaced": lambda text: " ".join(text).encode(),
+def _chunked(*pieces: str, end: str = "") -> bytes:
+    body = "".join(f"{len(piece):x}\r\n{piece}\r\n" for piece in pieces)
+    return f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n{end}\r\n".encode()
+
+
+def _frame(text: str) -> bytes:
+    """Return a short text as a websocket's frame."""
+    return bytes([0x81, len(text)]) + text.encode()
+
+
+_SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {
+    "body": lambda told: f'{{"error": "Incorrect key provided: {told}."}}',
+    "json": lambda told: json.dumps({"key": told}).replace("/", r"\/"),
+    "url": lambda told: quote(told, safe=""),
+    "base64": lambda told: base64.b64encode(f"user:{told}".encode()).decode(),
+    "upper": str.upper,
+    "backwards": lambda told: told[::-1],
+    "hex": lambda told: told.encode().hex(),
+    "spaced": " ".join,
 }
 
 

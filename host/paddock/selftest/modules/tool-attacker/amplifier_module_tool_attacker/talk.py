@@ -145,7 +145,9 @@ def _is_whole(answer: bytes) -> bool:
     head, end, body = answer.partition(b"\r\n\r\n")
     if not end:
         return False
+    if head.startswith(b"HTTP/1.1 1"):
+        return bool(body) if b"websocket" in head else _is_whole(body)
     length = _LENGTH.search(head)
     if length is not None:
         return len(body) >= int(length[1])
-    return b"chunked" not in head.lower() or body.endswith(b"0\r\n\r\n")
+    return b"chunked" not in head.lower() or (b"0\r\n" in body and body.endswith(b"\r\n\r\n"))

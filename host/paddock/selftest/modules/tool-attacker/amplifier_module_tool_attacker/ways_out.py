@@ -51,7 +51,7 @@ _Place = Sequence[object]  # a host and a port
 _FAST_OPEN = 0x20000000
 _BIND_TO_DEVICE = 25
 _BIND_ADDRESS_NO_PORT = 24
-_HIGHEST_DESCRIPTOR = 256
+_HIGHEST_DESCRIPTOR = 1024
 _TIDE = 0.15  # seconds for an answer that does not come
 
 
