@@ -21,8 +21,9 @@ from integration.command_line import (
 )
 from integration.conftest import WriteModule
 from paddock.plan.loading import load_plan
+from paddock.policy import Owner
 from paddock.policy.grants_file import GrantsFile
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import Acceptance, with_places
 
 _TRICKY = """
     import asyncio, os, signal, sys
@@ -751,11 +752,17 @@ def test_what_needs_nobodys_leave_is_had_from_a_plan_that_nobody_accepted(projec
     assert done.returncode == 0, done.stderr
 
 
+def _accept(plan: Path, project: Path) -> GrantsFile:
+    """Have a plan accepted as it is, for a folder to work in, and return where that is kept."""
+    grants = GrantsFile.of_user(os.environ)
+    Acceptance.accepting(with_places(load_plan(plan, environ={}), project, Owner.current(os.environ)), grants)
+    return grants
+
+
 def test_a_plan_that_was_edited_since_it_was_accepted_is_not_the_one_that_was(project: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(_SAYING.format(said="permissions: {read: [../other]}"), encoding="utf-8")
-    grants = GrantsFile.of_user(os.environ)
-    Acceptance.accepting(load_plan(plan, environ={}), grants)
+    grants = _accept(plan, project)
     run = ["run", str(plan), "hello", "-C", str(project), "--json"]
     assert paddock(*run).returncode == 0
     plan.write_text(_SAYING.format(said="permissions: {read: [../other, /usr/share]}"), encoding="utf-8")
@@ -768,6 +775,22 @@ def test_a_plan_that_was_edited_since_it_was_accepted_is_not_the_one_that_was(pr
         assert rule["file"] == str(grants.path) and rule["line"] and rule["text"].endswith(", and edited since")
         assert f"by {grants.path}:{rule['line']}: {rule['text']}" in refused.stderr
     assert paddock(*run, "--trust-plan").returncode == 0
+
+
+def test_a_plan_whose_paths_lead_elsewhere_by_now_is_not_the_one_that_was_accepted(
+    project: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(_SAYING.format(said="permissions: {read: [link]}"), encoding="utf-8")
+    _accept(plan, project)
+    run = ["run", str(plan), "hello", "-C", str(project), "--json"]
+    assert paddock(*run).returncode == 0
+    (tmp_path / "third").mkdir()
+    (project / "link").unlink()
+    (project / "link").symlink_to("../third")
+    refused = paddock(*run)
+    assert refused.returncode == 4
+    assert [one["path"] for one in _told(refused)["error"]["problems"]] == ["tools[0].permissions.read[0]"]
 
 
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock", "none"])

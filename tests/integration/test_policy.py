@@ -22,8 +22,9 @@ from integration.command_line import nothing_outlives_its_command, paddock
 from integration.conftest import WriteModule
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine, why_not
 from paddock.plan.loading import load_plan
+from paddock.policy import Owner
 from paddock.policy.grants_file import GrantsFile
-from paddock.policy.trust import Acceptance
+from paddock.policy.trust import Acceptance, with_places
 
 _SYSTEM_FILE = f"{SYSTEM_FOLDER}/policy.toml"
 _COMMAND = (sys.executable, "-c", "from paddock.cli import main; main()")
@@ -125,7 +126,8 @@ class Ground:
 
     def accept(self) -> None:
         """Have the user accept the plan as it is."""
-        Acceptance.accepting(load_plan(self.plan, environ={}), GrantsFile.of_user(self.environ))
+        plan = with_places(load_plan(self.plan, environ={}), self.work, Owner.current(os.environ))
+        Acceptance.accepting(plan, GrantsFile.of_user(self.environ))
 
     def paddock(self, *args: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in the project, on a machine with the operator's policy if there is one to be had here."""
