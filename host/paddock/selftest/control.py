@@ -142,9 +142,13 @@ def _live_on(attack: Attack, stage: Stage) -> Control:
 
 @contextlib.contextmanager
 def _attacker(attack: Attack, stage: Stage) -> Iterator[subprocess.Popen[str]]:
-    """Start one with what a careless host would leave it: its environment, its descriptors, and a connection."""
+    """Start one with what a careless host would leave it: its environment, its descriptors, and a connection.
+
+    On which it has said what it should not.
+    """
     own, others = socket.socketpair()
     with own, others:
+        own.sendall(stage.key.encode())
         reader = threading.Thread(target=_drain, args=(own,))
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module)],

@@ -144,7 +144,10 @@ class _Visit(asyncio.Protocol):
                 return
             self._look_at(head, bytes(self._unanswered[end.end() : ends_at]))
             del self._unanswered[:ends_at]
-            self._transport.write(_answer(head, self._service))
+            answer = _answer(head, self._service)
+            self._transport.write(answer)
+            if answer.startswith(_SWITCHING):
+                self._transport.close()  # there is nothing else to say
 
     def _look_at(self, head: bytes, body: bytes) -> None:
         target, _, _ = head.partition(b"\n")

@@ -34,7 +34,7 @@ _NOT_CARRIED: Final = frozenset(
 )
 _NO_NAME: Final = may_lack("name of its own that leads to it", "ENODATA")
 _LOOPBACK: Final = ("localhost", "LOCALHOST", "0.0.0.0", "127.1")  # noqa: S104 - connected to, and not listened at
-_FLOOD_SECONDS: Final = 1.0
+_FLOOD_SECONDS: Final = 0.6
 _SCTP: Final = 132
 _MPTCP: Final = 262
 _SMC: Final = 43

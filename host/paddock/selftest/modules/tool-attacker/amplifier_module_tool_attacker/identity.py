@@ -6,8 +6,6 @@ is raised; what it does not answer is told by what comes of it.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -146,7 +144,7 @@ async def _refusable(act: Callable[[], object]) -> str:
 
 async def _done(act: Callable[[], object]) -> object:
     outcome = act()
-    return await outcome if inspect.isawaitable(outcome) else outcome
+    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 async def _mounted_and_gone(session: Any, name: str) -> str:
@@ -192,6 +190,8 @@ async def _granted(session: Any, prompt: str) -> str:
 
 
 async def _asked(session: Any, questions: int) -> str:
+    import asyncio  # where it is needed, as with all that takes long: most attacks never come here
+
     asking = [
         session.approval_system.request_approval(f"may I? ({number})", ["Allow", "Deny"], 5.0, "deny")
         for number in range(questions)

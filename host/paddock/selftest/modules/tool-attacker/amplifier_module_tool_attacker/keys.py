@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
 import itertools
 import os
+import socket
 import stat
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
 
 from .memory import SHIFT, found, guessed, mapped
+from .messages import connection
 from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedError, Way
 
@@ -41,6 +43,7 @@ def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, varia
     yield "in its environment", lambda: found(_environment(), wanted)
     yield "in its memory, as it is mapped", lambda: found(mapped(), wanted)
     yield "in its memory, around what it knows", lambda: found(guessed(), wanted)
+    yield "on its connection", lambda: found(_unread(), wanted)
     yield "in files", lambda: found(_files([*folders, *_own_folders()]), wanted)
 
 
@@ -75,6 +78,12 @@ def _environment() -> Iterator[bytes]:
     yield from (value.encode(errors="surrogateescape") for value in os.environ.values())
     with contextlib.suppress(OSError):
         yield Path("/proc/self/environ").read_bytes()
+
+
+def _unread() -> Iterator[bytes]:
+    """Yield what somebody has said to the module's runtime that it has not come to yet."""
+    with connection() as line, contextlib.suppress(BlockingIOError):
+        yield line.recv(_MAX_FILE, socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 
 def _own_folders() -> Iterator[str]:
@@ -162,7 +171,7 @@ def _joined(answer: bytes) -> bytes:
 
 _READERS: Mapping[str, Callable[[bytes], bytes]] = {
     "chunks": _joined,
-    "gzip": lambda answer: gzip.decompress(_body(answer)),
+    "gzip": lambda answer: zlib.decompress(_body(answer), wbits=31),
     "json": lambda answer: answer.replace(b"\\/", b"/"),
     "url": unquote_to_bytes,
     "target": unquote_to_bytes,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from .way import RefusedError, Way
 
-__all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_reading"]
+__all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_reading"]  # the attacks
 
 _HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
 _REQUEST, _RESPONSE, _NOTIFY, _MIRROR = 3, 4, 6, 10
@@ -83,7 +83,7 @@ def stop_reading(requests: int, patience: float) -> Iterator[Way]:
 
 
 def _sent(patience: float, *frames: bytes) -> str:
-    line = _connection()
+    line = connection()
     for frame in frames:
         _send(line, frame)
     deadline = time.monotonic() + patience
@@ -95,7 +95,7 @@ def _sent(patience: float, *frames: bytes) -> str:
 
 
 def _dawdled(data: bytes, seconds: float) -> str:
-    line = _connection()
+    line = connection()
     deadline = time.monotonic() + seconds
     for number in range(len(data)):
         _send(line, data[number : number + 1])
@@ -105,7 +105,7 @@ def _dawdled(data: bytes, seconds: float) -> str:
     return "waits for the rest"
 
 
-def _connection() -> socket.socket:
+def connection() -> socket.socket:
     """Return the socket whose other end is another process's; an event loop has pairs whose ends are both its own."""
     for number in range(3, _HIGHEST_DESCRIPTOR):
         try:

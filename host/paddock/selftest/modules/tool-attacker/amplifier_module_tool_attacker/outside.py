@@ -6,7 +6,6 @@ where the attack's own output does not go.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -26,6 +25,8 @@ def main() -> None:
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     if order["name"] in IN_A_SESSION:
+        import asyncio  # the one family that needs it, and it takes as long as everything else here
+
         sys.path += order["paths"]
         told = json.dumps(asyncio.run(_in_session(order))) + "\n"
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from .talk import SECONDS, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
@@ -57,6 +56,8 @@ def smuggle_requests_in_odd_spaces(granted: Sequence[object], stranger: str) -> 
 
 def _together(acts: Mapping[str, Callable[[], str]]) -> Iterator[Way]:
     """Do it all, several things at a time: most of it is waiting."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         for name, done in [(name, pool.submit(act)) for name, act in acts.items()]:
             yield name, done.result

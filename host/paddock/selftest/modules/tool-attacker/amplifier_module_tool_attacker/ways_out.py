@@ -7,11 +7,8 @@ import errno
 import os
 import select
 import socket
-import ssl
 import stat
 import struct
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from urllib.parse import urlsplit
@@ -52,7 +49,7 @@ _FAST_OPEN = 0x20000000
 _BIND_TO_DEVICE = 25
 _BIND_ADDRESS_NO_PORT = 24
 _HIGHEST_DESCRIPTOR = 1024
-_TIDE = 0.15  # seconds for an answer that does not come
+_TIDE = 0.1  # seconds for an answer that does not come
 
 
 def _asking(place: _Place) -> bytes:
@@ -83,8 +80,8 @@ def follow_where_it_is_sent(granted: _Place) -> Iterator[Way]:
     """Ask the granted service for something, which says that it is elsewhere."""
     must_reach(*_of(granted))
     url = "http://{}:{}/elsewhere".format(*granted)
-    yield "by the proxy", lambda: _fetched(url, urllib.request.ProxyHandler())
-    yield "straight", lambda: _fetched(url, urllib.request.ProxyHandler({}))
+    yield "by the proxy", lambda: _fetched(url)
+    yield "straight", lambda: _fetched(url, {})
 
 
 def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
@@ -210,8 +207,12 @@ def _said(line_of: Callable[[], socket.socket], words: bytes) -> str:
     raise RefusedError("ECONNRESET", "the connection was closed for it")
 
 
-def _fetched(url: str, proxies: urllib.request.ProxyHandler) -> str:
-    opener = urllib.request.build_opener(proxies)
+def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
+    """Fetch a page as usual clients do, by the proxies that they are told of unless there are others."""
+    import urllib.error
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     try:
         with opener.open(url, timeout=SECONDS) as answer:
             return str(answer.read().decode())
@@ -374,6 +375,8 @@ def _looked_up(name: str, host: str, port: int) -> str:
 
 def _hello(name: str) -> bytes:
     """Return how a client begins that wants to talk to a server of some name."""
+    import ssl
+
     context = ssl.create_default_context()
     context.check_hostname = False
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
