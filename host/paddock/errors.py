@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
-from paddock_sources.errors import Attempt, SourceError, UnresolvedError
+from paddock_sources.errors import Attempt, SourceError, UnresolvedError, without_credentials
 
 # The end of a traceback says what failed; a module may raise through any depth and with any text.
 _MAX_TRACEBACK_LINES = 60
@@ -223,7 +223,8 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         self.tried = tuple(tried)
         super().__init__(
             module_id,
-            f"no code was found for module `{module_id}`" + (f" from source `{source}`" if source else ""),
+            f"no code was found for module `{module_id}`"
+            + (f" from source `{without_credentials(source)}`" if source else ""),
             detail=[attempt.describe() for attempt in self.tried],
             hints=hints,
         )

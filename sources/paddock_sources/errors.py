@@ -7,13 +7,22 @@ visible, so that a folder name cannot draw on a terminal. Nothing here knows who
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_CREDENTIALS = re.compile(r"(\w+://)[^/\s`]*@")
+
+
+def without_credentials(text: str) -> str:
+    """Return a text as people may be shown it: of each address in it, no user and nothing that may be a password."""
+    return _CREDENTIALS.sub(r"\1", text)
+
 
 def _shown(text: object) -> str:
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(text))
+    told = without_credentials(str(text))
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     if isinstance(outcome.error, (PlanError, PolicyRefusedError)):
         plan_options.retell(outcome.error)
         result = failed_result(outcome.error)
+    if outcome.error is not None:  # the same facts as of a run
+        result = result.model_copy(update={"error": {**failure.as_dict(outcome.error), **(result.error or {})}})
     if outcome.level:
         screen.note(f"isolation: {outcome.level}")
     if outcome.error is not None:

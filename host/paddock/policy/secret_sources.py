@@ -45,6 +45,10 @@ class SecretError(PaddockError):
             hints=dict.fromkeys(problem.hint for problem in self.problems if problem.hint),
         )
 
+    def facts(self) -> dict[str, object]:
+        """Return which cannot be had, for scripts."""
+        return {"problems": [{**problem.as_dict(), "file": self.origin} for problem in self.problems]}
+
 
 class _NotHadError(Exception):
     """Raised where a secret was looked for and is not to be had."""
