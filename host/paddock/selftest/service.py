@@ -28,6 +28,7 @@ GREETING: Final = "at your service"
 _MAX_REMEMBERED: Final = 64 * 1024  # bytes of a connection
 _BACKLOG: Final = 512
 _ROUNDS: Final = 8  # of a loop, in which it accepts, reads and answers what has arrived
+_TLS: Final = b"\x16\x03"
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]+)", re.IGNORECASE | re.MULTILINE)
 _CREDENTIALS: Final = re.compile(rb"^authorization[ \t]*:[ \t]*bearer[ \t]+([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
@@ -135,6 +136,8 @@ class _Visit(asyncio.Protocol):
         for name, secrecy in self._service.unwanted.items():
             if not secrecy.is_for_heads and secrecy.text in self._seen:
                 self._service.notice(f"{self._service.name} was told {name}")
+        if self._seen.startswith(_TLS):
+            return  # which is not spoken here; what looks like a request in it is none
         self._unanswered += data[: _MAX_REMEMBERED - len(self._unanswered)]
         while (end := _END_OF_HEAD.search(self._unanswered)) is not None:
             head = bytes(self._unanswered[: end.start()])
