@@ -13,6 +13,9 @@ class Resolution:
     `source` is the source it came from, as text that policies can match; `layer` names the rule that chose it.
     `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`.
     `kind` is what the module declares or, failing that, what its id suggests; `declared_kind` only the former.
+    `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere; `own_versions` names
+    the packages of them that a worker's runtime has in another version. `commit` and `tree` say what exactly it is,
+    where that is known; a live folder is the one of the user's, which may change at any time.
     """
 
     module_id: str
@@ -26,3 +29,8 @@ class Resolution:
     version: str | None = None
     attribute: str = "mount"
     layer: str = ""
+    libraries: tuple[Path, ...] = ()
+    own_versions: tuple[str, ...] = ()
+    commit: str = ""
+    tree: str = ""
+    is_live: bool = False

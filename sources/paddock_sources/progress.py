@@ -1,0 +1,41 @@
+"""What is told of work that takes its time, while it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Phase = Literal["looking up", "fetching", "unpacking", "resolving dependencies", "installing", "building"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far something has got: `done` of `total` in `unit` (objects, files, packages), 0 where that is not known."""
+
+    subject: str
+    phase: Phase
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+
+
+class Progress(Protocol):
+    """Told of each step, from any thread; returns at once and never raises."""
+
+    def step(self, step: Step) -> None:
+        """Take note that something has got that far."""
+        ...
+
+    def finished(self, subject: str) -> None:
+        """Take note that nothing more is done about a subject."""
+        ...
+
+
+class SilentProgress:
+    """Tells nobody."""
+
+    def step(self, step: Step) -> None:
+        pass
+
+    def finished(self, subject: str) -> None:
+        pass
