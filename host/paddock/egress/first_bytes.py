@@ -15,9 +15,12 @@ MAX_LINE_BYTES: Final = 8192  # the longest request line that servers commonly t
 
 _TLS: Final = b"\x16\x03"
 
-_BLANK: Final = b" \t\r\n"
+# What lenient servers take for space between words counts: vertical tab, form feed, the separators, and in Latin-1 the
+# next line and the space that does not break.
+_ODD: Final = b"\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0"
+_BLANK: Final = b" \t\r\n" + _ODD
 _WORD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110: a token, which a method is
-_TEXT: Final = re.compile(rb"[\t\r -~]*")
+_TEXT: Final = re.compile(rb"[\t\r -~" + re.escape(_ODD) + rb"]*")
 _METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"))
 _VERSION: Final = re.compile(rb"HTTP/", re.IGNORECASE)
 

@@ -59,6 +59,9 @@ from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
 
+_MOUNT_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
+_MOUNT_NAME_TOLD: Final = "1 to 128 letters, digits and signs of ASCII, with no space around them"
+_SHOWN_NAME: Final = 40  # characters of a name that is none
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
@@ -395,8 +398,8 @@ class HostedModule:
             raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
         if point in ("orchestrator", "context") and point != self.kind:
             raise ValueError(f"the {point} of a session is mounted by its {point} module, not by a {self.kind}")
-        if point in MULTI_POINTS and not isinstance(name, str):
-            raise ValueError(f"what is mounted at {point} needs a name")
+        if point in MULTI_POINTS:
+            self._check_name(coordinator, point, name)
         present = coordinator.get(point, name)
         if present is None:
             return
@@ -409,6 +412,18 @@ class HostedModule:
             f"`{place}` is mounted by {f'module `{whose}`' if whose else 'the application'}; to take its place, the "
             f"entry of `{self.name}` has to say `replaces: {place}`"
         )
+
+    def _check_name(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
+        """Refuse a name that people or models could take for another's."""
+        if not isinstance(name, str):
+            raise ValueError(f"what is mounted at {point} needs a name")
+        if not _MOUNT_NAME.fullmatch(name):
+            raise ValueError(f"{name[:_SHOWN_NAME]!a} is no name to mount at {point}: it takes {_MOUNT_NAME_TOLD}")
+        for other in coordinator.get(point) or ():
+            if other != name and str(other).casefold() == name.casefold():
+                owner = self._router.values.handle_of(coordinator.get(point, other))
+                if not (isinstance(owner, Handle) and owner.owner is self.peer):
+                    raise ValueError(f"`{name}` differs from `{other}`, which is mounted, by case alone")
 
     def _may_replace(self, point: str, name: str, owner: str) -> bool:
         # Each instance of a provider mounts under the module's own name first, and is renamed by the session then.

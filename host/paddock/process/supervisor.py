@@ -14,6 +14,7 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 import anyio
+import anyio.lowlevel
 
 from paddock.errors import LaunchError, QuarantinedError
 from paddock.process.clock import Clock, SystemClock
@@ -137,6 +138,8 @@ class Supervisor:
         if process is self._process:
             self.end(ExitReason.PROTOCOL)
             await process.stop(0)
+        if process not in self._report_of:  # it was gone before its end was asked for: that is told in the next turn
+            await anyio.lowlevel.checkpoint()
         return self._report_of[process]
 
     async def stop(self, goodbye: Callable[[], Awaitable[None]] | None = None) -> None:

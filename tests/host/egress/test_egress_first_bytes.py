@@ -29,6 +29,10 @@ OPENINGS = [
     (b"FROB /" + b"a" * MAX_LINE_BYTES, Opening.HTTP),
     (b"A" * MAX_LINE_BYTES, Opening.HTTP),
     (b"\r\n" * (MAX_LINE_BYTES // 2), Opening.HTTP),
+    (b"\x0bGET / HTTP/1.1\r\n", Opening.HTTP),
+    (b"\x85\xa0FROB / HTTP/1.1\r\n", Opening.HTTP),
+    (b"GET\x1c/ HTTP/1.1\r\n", Opening.HTTP),
+    (b"GET\xa0/ HTTP/1.1\r\n", Opening.HTTP),
     (b"SSH-2.0-OpenSSH_9.2\r\n", Opening.OTHER),
     (b"SSH-2.0-client a comment\r\n", Opening.OTHER),
     (b"\x00\x00\x00\x08\x04\xd2\x16\x2f", Opening.OTHER),  # PostgreSQL

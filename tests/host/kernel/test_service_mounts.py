@@ -52,6 +52,23 @@ async def test_a_mount_at_no_place_for_it_is_refused(
     assert module.handle_at(point) is None
 
 
+@pytest.mark.parametrize(
+    "name", ["ECHO", "ech\u043e", "echo\u200b", "echo ", " echo", "\uff45cho", "e\x1b[0mcho", "", "e" * 129]
+)
+async def test_no_name_that_could_be_taken_for_anothers_is_mounted(name: str, hosted: Hosted) -> None:
+    await hosted.start("tool", "tool-owner", tool("echo"))
+    _, worker = await hosted.start("tool", "tool-x")
+    with pytest.raises(ValueError, match=r"alone|no name"):
+        await worker.ask(0, HostMethod.MOUNT, ["tools", name, worker.own(5, {"execute": ASYNC})])
+    assert list(hosted.coordinator.get("tools")) == ["echo"]
+
+
+async def test_a_module_may_have_names_of_its_own_that_differ_by_case(hosted: Hosted) -> None:
+    _, worker = await hosted.start("tool", "tool-x", tool("echo"))
+    await worker.ask(0, HostMethod.MOUNT, ["tools", "Echo", worker.own(6, {"execute": ASYNC})])
+    assert set(hosted.coordinator.get("tools")) == {"echo", "Echo"}
+
+
 async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner", tool("theirs"))
     _, worker = await hosted.start("tool", "tool-x")

@@ -35,9 +35,6 @@ IDENTITY: Final = (
         "mounts tools under names that people and models take for another's",
         arguments=lambda stage: {"names": list(_ALIKE)},
         refusals=_REFUSED,
-        known=dict.fromkeys(
-            ("ns", "bwrap", "landlock"), "a tool may have any name that no other has; it is shown escaped, as it is"
-        ),
     ),
     Attack(
         "take_anothers_things_away",

@@ -230,10 +230,6 @@ WAY_OUT: Final = (
         grants=one_service,
         sign=Sign.MARKS,
         marks=True,
-        known=dict.fromkeys(
-            ("ns", "bwrap", "landlock"),
-            "what only a lenient server takes for a request is carried as it is, to the granted address and port",
-        ),
     ),
     Attack(
         "borrow_anothers_proxy",
