@@ -194,12 +194,12 @@ class Hosting:
             name=name,
             working_dir=shelter.confinement.folder,
             environ=shelter.environ,
-            runtime=self.confinements.runtime,
+            runtime=self.confinements.runtime.without(resolution.own_versions),
             profile=shelter.confinement.profile,
             ration=shelter.ration,
             on_line=self._pump(name),
         )
-        launcher = self._launcher_at(shelter.level, entry.spawn)
+        launcher = self._launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
         gate = self._networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)

@@ -247,6 +247,7 @@ class HostedModule:
         values = self._router.values
         request = {
             "import_root": str(self.resolution.import_root),
+            "libraries": [str(folder) for folder in self.resolution.libraries],
             "package": self.resolution.package,
             "attribute": self.resolution.attribute,
             "config": self._config,

@@ -121,7 +121,8 @@ def confine(
         table.grant(path.path, writable=path in grants.writes)
     for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
         table.fix(folder)
-    table.fix(fixed.codes[0].root, mappable=True)
+    for folder in (fixed.codes[0].root, *resolution.libraries):
+        table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():
         table.fix(source, target)
     if by_mounts:

@@ -11,8 +11,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paddock_sandbox.profile import Mount
@@ -71,6 +71,10 @@ class WorkerRuntime:
         # Only workers may see the stand-in; the host's own environment can hold the real package of that name.
         found.append(("amplifier_core", dict(found)["paddock_sdk"] / "paddock_sdk" / "stand_in"))
         return cls(interpreter=base_interpreter(), packages=tuple(found))
+
+    def without(self, packages: Collection[str]) -> WorkerRuntime:
+        """Return the same runtime but for some packages, which its workers have to find elsewhere."""
+        return replace(self, packages=tuple(one for one in self.packages if one[0] not in packages))
 
     def spawn(
         self, settings: Mapping[str, object], fds: Sequence[int], stderr: int, *, through: Sequence[str] = ()

@@ -45,7 +45,7 @@ class HostMethod(IntEnum):
 class WorkerMethod(IntEnum):
     """What a host asks of its worker."""
 
-    MOUNT = 1  # {module, package, import_root, attribute, config} -> outcome
+    MOUNT = 1  # {package, import_root, libraries, attribute, config} -> outcome
     SESSION_READY = 2  # [] -> None
 
 

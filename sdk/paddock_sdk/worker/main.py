@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from typing import Any
 
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -86,11 +87,13 @@ class Worker:
         match method, value:
             case WorkerMethod.MOUNT, {
                 "import_root": str() as import_root,
+                "libraries": list() as libraries,
                 "package": str() as package,
                 "attribute": str() as attribute,
                 "config": dict() as config,
             }:
-                self._attempts.install([import_root])
+                self._attempts.install([import_root, *libraries])
+                sys.path.extend(libraries)
                 outcome = await mount_module(self._coordinator, import_root, package, attribute, config)
                 if isinstance(outcome, Mounted):
                     self._ready = outcome.on_session_ready
