@@ -1,24 +1,38 @@
 """Decide where a module's code comes from: the first layer that has an answer wins.
 
-The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of whoever runs the host, the source that the
-plan names, the reference modules by bare id. A layer whose answer turns out wrong ends the search: going on would run
-other code than was asked for. Every failure is one `UnresolvedError` that lists each layer tried and what it said.
+The layers, in order: the environment variable `AMPLIFIER_MODULE_<ID>` of whoever runs the host, the application's own
+resolver, the user's workspace and settings, the source that the plan names, the reference modules by bare id, installed
+packages. A layer whose answer turns out wrong ends the search: going on would run other code than was asked for. Every
+failure is one `UnresolvedError` that lists each layer tried and what it said.
+
+Choosing and providing are apart, so that what was chosen can be judged before anything of it is fetched: choosing reads
+names and settings, but for what an application's resolver does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
+from .application import ApplicationResolver
 from .builtin import BuiltinSource
 from .errors import Attempt, SourceError, SourceUnavailableError, UnresolvedError
 from .file import FileSource
+from .layer import NoAnswer
 from .module_id import checked_module_id, environment_variable_of_id
 from .resolution import Resolution
+from .settings import SourceSettings
 from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
+from .workspace import Workspace
+
+Provide = Callable[[SourceUri, str], Resolution]
+"""Returns the code of the module with an id from a source, ready to run; raises a `SourceError` where it cannot."""
+
+FindInstalled = Callable[[str], str | None]
+"""Returns the name of the installed distribution that a module with an id is in."""
 
 
 class Source(Protocol):
@@ -34,55 +48,100 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Proposal:
-    """What a layer answered: the text of a source, or why it has none."""
+class Chosen:
+    """The source that a layer named for a module; a folder in it is absolute. Nothing was fetched or read of it.
 
-    layer: str
+    `attempts` are the layers that were asked before and had no answer, `source` is what the plan says.
+    """
+
+    module_id: str
     source: str | None
-    reason: str = ""
+    layer: str
+    uri: SourceUri
+    attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer, and how it is asked."""
+
+    name: str
+    ask: Callable[[], SourceUri | NoAnswer]
 
 
 class Resolver:
-    """Resolves module ids with the variables in `environ`; relative folders start at `base`, or the current one."""
+    """Resolves module ids with the variables in `environ`; a plan's relative folders start at `base`.
+
+    Without one they start at the current folder, as those of variables do. Of an `application`, `settings` and
+    `installed` packages there are layers where they are given. `provide` gets what was chosen; by default only what
+    is on this machine already can be had.
+    """
 
     def __init__(
-        self, environ: Mapping[str, str], *, base: Path | None = None, builtin: BuiltinSource | None = None
+        self,
+        environ: Mapping[str, str],
+        *,
+        base: Path | None = None,
+        builtin: BuiltinSource | None = None,
+        application: ApplicationResolver | None = None,
+        settings: SourceSettings | None = None,
+        installed: FindInstalled | None = None,
+        provide: Provide | None = None,
     ) -> None:
         self._environ = environ
         self._base = base
         self._builtin = builtin if builtin is not None else BuiltinSource()
+        self._application = application
+        self._settings = settings
+        self._installed = installed
+        self._provide = provide if provide is not None else self._find_here
 
-    def resolve(self, module_id: str, source: str | None = None) -> Resolution:
+    def resolve(self, module_id: str, source: object | None = None) -> Resolution:
         """Return where the code of `module_id` is, given the source that its plan entry names, if any.
 
         Raises:
             ModuleIdError: `module_id` cannot be an id.
             UnresolvedError: no layer had an answer, or the first that had one was wrong.
         """
-        module_id = checked_module_id(module_id)
-        attempts: list[Attempt] = []
-        for proposal in self._proposals(module_id, source):
-            if proposal.source is None:
-                attempts.append(Attempt(proposal.layer, "", proposal.reason))
-                continue
-            try:
-                uri = SourceUri.parse(proposal.source).anchored(self._base or Path.cwd())
-                return replace(self.open(uri).resolve(module_id), layer=proposal.layer)
-            except SourceError as error:
-                answer = "; ".join([error.summary, *error.detail])
-                attempts.append(Attempt(proposal.layer, proposal.source, answer))
-                raise UnresolvedError(module_id, source, attempts, hints=error.hints) from error
-        hints = [f"name its source: `- module: {module_id}` with `source: ./folder`"]
-        close = get_close_matches(module_id, self._builtin.list(), n=1)
-        if close:
-            hints.insert(0, f"did you mean `{close[0]}`?")
-        raise UnresolvedError(module_id, source, attempts, hints=hints)
+        return self.provide(self.choose(module_id, source))
 
-    def open(self, uri: SourceUri) -> Source:
-        """Return the source that an address stands for.
+    def choose(self, module_id: str, source: object | None = None) -> Chosen:
+        """Return which source the code of `module_id` is to come from.
 
         Raises:
-            SourceUnavailableError: this version cannot fetch from such an address.
+            ModuleIdError: `module_id` cannot be an id.
+            UnresolvedError: no layer had an answer, or that of the first is no source.
+        """
+        module_id = checked_module_id(module_id)
+        written = None if source is None else str(source)
+        attempts: list[Attempt] = []
+        for layer in self._layers(module_id, source):
+            try:
+                answer = layer.ask()
+            except SourceError as error:
+                raise _wrong(module_id, written, attempts, Attempt(layer.name, "", _told(error)), error) from error
+            if isinstance(answer, SourceUri):
+                return Chosen(module_id, written, layer.name, answer, tuple(attempts))
+            attempts.append(Attempt(layer.name, "", answer.reason))
+        raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
+
+    def provide(self, chosen: Chosen) -> Resolution:
+        """Return the code of what was chosen.
+
+        Raises:
+            UnresolvedError: it cannot be had.
+        """
+        try:
+            return replace(self._provide(chosen.uri, chosen.module_id), layer=chosen.layer)
+        except SourceError as error:
+            attempt = Attempt(chosen.layer, chosen.uri.text, _told(error))
+            raise _wrong(chosen.module_id, chosen.source, chosen.attempts, attempt, error) from error
+
+    def open(self, uri: SourceUri) -> Source:
+        """Return the source that an address of something on this machine stands for.
+
+        Raises:
+            SourceUnavailableError: it has to be fetched from elsewhere.
         """
         match uri:
             case BuiltinUri():
@@ -100,16 +159,75 @@ class Resolver:
         """Return the ids of the reference modules, sorted."""
         return self._builtin.list()
 
-    def _proposals(self, module_id: str, source: str | None) -> Iterator[_Proposal]:
+    def _find_here(self, uri: SourceUri, module_id: str) -> Resolution:
+        return self.open(uri).resolve(module_id)
+
+    # -- the layers ------------------------------------------------------------------------
+
+    def _layers(self, module_id: str, source: object | None) -> Iterator[_Layer]:
         variable = environment_variable_of_id(module_id)
-        override = self._environ.get(variable)
-        yield _Proposal(f"environment variable {variable}", override or None, "not set")
-        yield _Proposal("source of the plan entry", source, "none given")
-        if module_id in self._builtin.list():
-            yield _Proposal("builtin modules", f"builtin:{module_id}")
-        else:
-            shipped = ", ".join(self._builtin.list()) or "none"
-            yield _Proposal("builtin modules", None, f"no module of that id (there are: {shipped})")
+        yield _Layer(f"environment variable {variable}", lambda: self._of_variable(variable))
+        application = self._application
+        if application is not None:
+            yield _Layer("the application's resolver", lambda: application.find(module_id, source))
+        settings = self._settings
+        if settings is not None:
+            yield _Layer("workspace", lambda: _of_workspace(settings, module_id))
+            yield _Layer("settings", lambda: _of_settings(settings, module_id))
+        yield _Layer("source of the plan entry", lambda: self._of_plan(source))
+        yield _Layer("builtin modules", lambda: self._of_builtin(module_id))
+        installed = self._installed
+        if installed is not None:
+            yield _Layer("installed packages", lambda: _of_installed(installed, module_id))
+
+    def _of_variable(self, variable: str) -> SourceUri | NoAnswer:
+        written = self._environ.get(variable)
+        # From the current folder, as whatever else is written in a shell.
+        return SourceUri.parse(written).anchored(Path.cwd()) if written else NoAnswer("not set")
+
+    def _of_plan(self, source: object | None) -> SourceUri | NoAnswer:
+        if source is None:
+            return NoAnswer("none given")
+        return SourceUri.parse(source).anchored(self._base or Path.cwd())
+
+    def _of_builtin(self, module_id: str) -> SourceUri | NoAnswer:
+        shipped = self._builtin.list()
+        if module_id in shipped:
+            return SourceUri.parse(f"builtin:{module_id}")
+        return NoAnswer(f"no module of that id (there are: {', '.join(shipped) or 'none'})")
+
+    def _hints(self, module_id: str) -> tuple[str, ...]:
+        known = [*self._builtin.list(), *(self._settings.modules if self._settings is not None else ())]
+        close = get_close_matches(module_id, known, n=1)
+        return (
+            *(f"did you mean `{one}`?" for one in close),
+            f"name its source: `- module: {module_id}` with `source: ./folder`",
+        )
+
+
+def _of_workspace(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
+    if settings.workspace is None:
+        return NoAnswer(f"no folder is named (`workspace` in {settings.origin})")
+    return Workspace(settings.workspace).find(module_id)
+
+
+def _of_settings(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
+    return settings.modules.get(module_id) or NoAnswer(f"`{module_id}` is not in [modules] of {settings.origin}")
+
+
+def _of_installed(find: FindInstalled, module_id: str) -> SourceUri | NoAnswer:
+    name = find(module_id)
+    return SourceUri.parse(name) if name is not None else NoAnswer(f"none of them has a module `{module_id}`")
+
+
+def _told(error: SourceError) -> str:
+    return "; ".join([error.summary, *error.detail])
+
+
+def _wrong(
+    module_id: str, source: str | None, attempts: list[Attempt] | tuple[Attempt, ...], last: Attempt, error: SourceError
+) -> UnresolvedError:
+    return UnresolvedError(module_id, source, (*attempts, last), hints=error.hints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,239 @@
+"""What a user says of where modules come from: the values of `sources.toml`.
+
+```toml
+workspace = "/home/me/modules"                  # a folder of folders, each called as the id of its module
+
+[modules]
+"tool-x" = "git+https://github.com/org/tool-x@v1"
+"tool-y" = { type = "git", url = "https://github.com/org/many", subdirectory = "tool-y" }
+
+[index]
+url = "https://pypi.example.org/simple"
+hosts = ["files.example.org:443"]               # that serve its files, besides its own
+```
+
+Everything in it is known, or it is refused with all that is wrong. Who may have written the file, and on which line
+something stands, is for whoever reads it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Self, TypeVar
+from urllib.parse import urlsplit
+
+from .errors import ModuleIdError, SourceError, SourceUriError
+from .module_id import checked_module_id
+from .uri import FolderUri, SourceUri
+
+_Value = TypeVar("_Value")
+
+_MAX_LENGTH: Final = 4096  # PATH_MAX, and more than any address of an index
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+_MAX_PORT: Final = 65535
+_HOST_NAME: Final = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
+)
+_HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingProblem:
+    """One thing wrong with the settings: the keys that lead to it, what it is, and what to do."""
+
+    path: tuple[str | int, ...]
+    message: str
+    hint: str = ""
+
+
+class SettingsError(SourceError):
+    """Raised for settings that are not understood; `problems` is everything wrong with them."""
+
+    def __init__(self, problems: Iterable[SettingProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(
+            "the settings of sources are not understood",
+            detail=[f"{'.'.join(map(str, one.path))}: {one.message}" for one in self.problems],
+            hints=dict.fromkeys(one.hint for one in self.problems if one.hint),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Where packages come from: the address of an index, empty for the usual one; `hosts` (`host:port`) serve files."""
+
+    url: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """All of the settings; those of nothing are the default. `origin` is the file that they are told of by."""
+
+    workspace: Path | None = None
+    modules: Mapping[str, SourceUri] = field(default_factory=lambda: MappingProxyType({}))
+    index: IndexSettings = field(default_factory=IndexSettings)
+    origin: str = "sources.toml"
+
+    @classmethod
+    def of(cls, written: Mapping[str, object], *, origin: str = "sources.toml") -> Self:
+        """Return the settings that a file's content is.
+
+        Raises:
+            SettingsError: with everything in it that is not understood.
+        """
+        reading = _Reading()
+        reading.check_keys(written, ("workspace", "modules", "index"), ())
+        index = reading.table(written, "index")
+        reading.check_keys(index, ("url", "hosts"), ("index",))
+        settings = cls(
+            reading.value(written, ("workspace",), _workspace),
+            MappingProxyType(dict(reading.modules(reading.table(written, "modules")))),
+            IndexSettings(
+                reading.value(index, ("index", "url"), _index_url) or "", tuple(reading.hosts(index.get("hosts", [])))
+            ),
+            origin,
+        )
+        if reading.problems:
+            raise SettingsError(reading.problems)
+        return settings
+
+
+class _NotAcceptedError(Exception):
+    """Raised by what reads a single value."""
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        self.problem = problem
+        self.hint = hint
+        super().__init__(problem)
+
+
+class _Reading:
+    """One reading of one file's content: what was found wrong."""
+
+    def __init__(self) -> None:
+        self.problems: list[SettingProblem] = []
+
+    def check_keys(self, table: Mapping[str, object], known: tuple[str, ...], path: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                close = get_close_matches(key.lower(), known, n=1)
+                hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+                self.problems.append(SettingProblem((*path, key), f"unknown key `{key}`", hint))
+
+    def table(self, written: Mapping[str, object], key: str) -> Mapping[str, object]:
+        value = written.get(key, {})
+        if isinstance(value, Mapping):
+            return value
+        self.problems.append(SettingProblem((key,), f"must be a table, is {_type(value)}", f"write `[{key}]`"))
+        return {}
+
+    def value(
+        self, table: Mapping[str, object], path: tuple[str, ...], accepted: Callable[[str], _Value]
+    ) -> _Value | None:
+        return self._accepted(table[path[-1]], path, accepted) if path[-1] in table else None
+
+    def modules(self, table: Mapping[str, object]) -> Iterable[tuple[str, SourceUri]]:
+        for module_id, written in table.items():
+            try:
+                yield checked_module_id(module_id), _source(written)
+            except ModuleIdError as error:
+                self._refuse(("modules", module_id), error.problem, error.hints)
+            except SourceUriError as error:
+                self._refuse(("modules", module_id), error.summary, error.hints)
+            except _NotAcceptedError as error:
+                self._refuse(("modules", module_id), error.problem, (error.hint,))
+
+    def hosts(self, written: object) -> Iterable[str]:
+        if not isinstance(written, list):
+            self._refuse(("index", "hosts"), f"must be a list, is {_type(written)}", ('write `["host:443"]`',))
+            return
+        for number, one in enumerate(written):
+            host = self._accepted(one, ("index", "hosts", number), _host)
+            if host is not None:
+                yield host
+
+    def _accepted(self, value: object, path: tuple[str | int, ...], accepted: Callable[[str], _Value]) -> _Value | None:
+        try:
+            return accepted(_text(value))
+        except _NotAcceptedError as error:
+            self._refuse(path, error.problem, (error.hint,))
+            return None
+
+    def _refuse(self, path: tuple[str | int, ...], problem: str, hints: Iterable[str]) -> None:
+        self.problems.append(SettingProblem(path, problem, "; ".join(filter(None, hints))))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _NotAcceptedError(f"must be text, is {_type(value)}")
+    if not value or len(value) > _MAX_LENGTH or "\0" in value:
+        raise _NotAcceptedError("is empty, has a NUL character, or is longer than any address")
+    return value
+
+
+def _workspace(written: str) -> Path:
+    if not os.path.isabs(written):
+        raise _NotAcceptedError(f"`{written}` is not an absolute folder", "write the whole path, from `/`")
+    return Path(os.path.normpath(written))
+
+
+def _source(written: object) -> SourceUri:
+    uri = SourceUri.parse(written)
+    if isinstance(uri, FolderUri) and not uri.path.is_absolute():
+        # Relative to nothing in particular: the file is not beside anybody's modules.
+        raise _NotAcceptedError(f"`{uri.text}` is not an absolute folder", "write the whole path, from `/`")
+    return uri
+
+
+def _index_url(written: str) -> str:
+    try:
+        parts = urlsplit(written)
+        port = parts.port
+    except ValueError as error:
+        raise _NotAcceptedError(f"is not an address: {error}") from error
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or port == 0:
+        raise _NotAcceptedError("is not the address of an index", "as in `https://pypi.org/simple`")
+    if "@" in parts.netloc:  # not shown: a password may be in it
+        raise _NotAcceptedError("has a user or a password in it, which nobody keeps secret there", "leave them out")
+    if parts.query or parts.fragment or not written.isprintable() or any(char.isspace() for char in written):
+        raise _NotAcceptedError("has a query, a fragment or a space in it, which no index has")
+    _host(parts.netloc)
+    return written
+
+
+def _host(written: str) -> str:
+    hint = "hosts are `name:port`, as in `files.example.org:443`"
+    match = _HOST_AND_PORT.fullmatch(written.lower())
+    if match is None or not _is_host(match[1]):
+        raise _NotAcceptedError(f"`{written}` is not a host", hint)
+    port = int(match[2] or _DEFAULT_PORTS["https"])
+    if not 0 < port <= _MAX_PORT:
+        raise _NotAcceptedError(f"`{written}` has no such port", hint)
+    return f"{match[1]}:{port}"
+
+
+def _is_host(name: str) -> bool:
+    if not name.startswith("["):
+        return _HOST_NAME.fullmatch(name) is not None
+    try:
+        return ipaddress.ip_address(name[1:-1]).version == 6 and "%" not in name
+    except ValueError:
+        return False
+
+
+def _type(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return {"list": "a list", "str": "text"}.get(type(value).__name__, f"a {type(value).__name__}")

@@ -1,0 +1,73 @@
+"""A folder of a user's that holds the modules being worked on, each in a folder called as its id.
+
+A folder counts once there is Python in it: one that is empty, as a submodule is before it is checked out, is as good as
+none. Nothing but names is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from .errors import ManifestError
+from .layer import NoAnswer
+from .uri import FolderUri
+
+_MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is at the top, or below `src`
+_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and whatever starts with a dot
+
+
+class Workspace:
+    """The modules in the folder `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, module_id: str) -> FolderUri | NoAnswer:
+        """Return the folder of a module, or why there is none.
+
+        Raises:
+            ManifestError: it cannot be looked into.
+        """
+        folder = self.folder / module_id
+        try:
+            names = os.listdir(folder)
+            if _has_python(folder):
+                real = folder.resolve()
+                return FolderUri(str(real), real)
+        except FileNotFoundError:
+            missing = folder if self.folder.is_dir() else self.folder
+            return NoAnswer(f"there is no `{missing}`")
+        except NotADirectoryError:
+            return NoAnswer(f"`{folder}` is not a folder")
+        except OSError as error:
+            raise ManifestError(folder, (error.strerror or str(error)).lower()) from error
+        if not names or names == [".git"]:
+            return NoAnswer(f"`{folder}` is empty (a submodule that is not checked out: `git submodule update --init`)")
+        return NoAnswer(f"there is no Python in `{folder}`")
+
+
+def _has_python(folder: Path) -> bool:
+    looked_at = 0
+    for entry in _entries(folder):
+        looked_at += 1
+        if entry.name.endswith(".py") and entry.is_file():
+            return True
+        if looked_at == _MAX_ENTRIES:
+            break
+    return False
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder and below, what is nearest first; links to folders are not followed."""
+    waiting = deque([os.fspath(folder)])
+    while waiting:
+        with os.scandir(waiting.popleft()) as entries:
+            for entry in entries:
+                if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    yield entry
