@@ -1,22 +1,30 @@
 """What may stand after `source:`, parsed into a value per family.
 
 Parsing touches no file and no network. It accepts `builtin:<id>`, folders (`/abs`, `./rel`, `../rel`, `file:///abs`),
-git addresses and package names; the last two are values that a resolver may refuse. All other text raises
-`SourceUriError`.
+git addresses (`git+https://…@ref#subdirectory=…`, also `git+ssh`, `git+file`, and `git+http` to this machine), packages
+(`name`, `name==version`), and the tables that say the same (`{type: git, url, ref, subdirectory}`). All else raises
+`SourceUriError`. A value is one that rules can name; whether git may be given its address is `git.remote`'s to say.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from .errors import ModuleIdError, SourceUriError
+from .git.ref_name import problem_of_ref
 from .module_id import checked_module_id
+from .uri_mapping import text_of_mapping
 
 _MAX_LENGTH = 4096  # PATH_MAX: nothing longer can name a folder
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_VERSION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
+_SCHEMES = ("https", "ssh", "file", "http")
+_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
+_LIKE_SSH = re.compile(r"(?:[^\s/@:]+(?::[^\s/@]*)?@)?(?P<host>[A-Za-z0-9.-]+\.[A-Za-z0-9-]+):(?P<path>[^\s:]+)")
 _ACCEPTED = (
     "a source is `builtin:<id>`, a folder (`/abs`, `./rel`, `../rel`, `file:///abs`), "
     "`git+https://…@ref` or a package name"
@@ -31,11 +39,13 @@ class SourceUri:
 
     @staticmethod
     def parse(text: object) -> SourceUri:
-        """Return the value of its family that `text` stands for.
+        """Return the value of its family that `text` stands for: text, or a table, whose text the value then has.
 
         Raises:
             SourceUriError: the text belongs to no family, or is malformed in its own.
         """
+        if isinstance(text, Mapping):
+            text = text_of_mapping(text)
         if not isinstance(text, str):
             raise SourceUriError(text, f"it is {type(text).__name__}, not text", hints=[_ACCEPTED])
         if len(text) > _MAX_LENGTH:
@@ -52,12 +62,21 @@ class SourceUri:
             return FolderUri(text, Path(text))
         if text.startswith("git+"):
             return _parse_git(text)
-        if text.startswith(("zip+", "http://", "https://")):
-            raise SourceUriError(text, "archives are not available in this version", hints=[_ACCEPTED])
+        if text.startswith(("zip+", "http://", "https://", "ssh://", "git://")):
+            hints = [f"a git repository is written `git+{text}`"] if text.startswith(("https:", "ssh:")) else []
+            raise SourceUriError(text, "archives are not available in this version", hints=[*hints, _ACCEPTED])
         if text.startswith("~"):
             raise SourceUriError(text, "`~` is not expanded", hints=["write the whole path, from `/`"])
-        if _PACKAGE.fullmatch(text):
-            return PackageUri(text, text)
+        if like_ssh := _LIKE_SSH.fullmatch(text):
+            address = f"git+ssh://git@{like_ssh['host']}/{like_ssh['path']}"
+            raise SourceUriError(
+                f"{like_ssh['host']}:…", "it is of no known form", hints=[f"write `{address}`", _ACCEPTED]
+            )
+        name, equals, version = text.partition("==")
+        if _PACKAGE.fullmatch(name) and (_VERSION.fullmatch(version) or not equals):
+            return PackageUri(text, name, version)
+        if re.search(r"[=<>!~]=|[<>]", text):
+            raise SourceUriError(text, "a version is pinned exactly", hints=["write `name==1.2.3`, or the name alone"])
         hints = [f"a folder beside the plan is written `./{text}`"] if "/" in text and ":" not in text else []
         raise SourceUriError(text, "it is of no known form", hints=[*hints, _ACCEPTED])
 
@@ -104,9 +123,10 @@ class GitUri(SourceUri):
 
 @dataclass(frozen=True, slots=True)
 class PackageUri(SourceUri):
-    """An installed distribution, by name."""
+    """A distribution: with a version that one of an index, without the one that is installed."""
 
     name: str
+    version: str = ""
 
 
 def _parse_builtin(text: str) -> BuiltinUri:
@@ -136,24 +156,61 @@ def _parse_file_url(text: str) -> FolderUri:
 def _parse_git(text: str) -> GitUri:
     try:
         parts = urlsplit(text.removeprefix("git+"))
+        port = parts.port
     except ValueError as error:
         raise SourceUriError(text, str(error)) from error
-    if parts.scheme not in ("https", "http", "ssh", "git", "file") or not (parts.netloc or parts.scheme == "file"):
-        raise SourceUriError(text, "a git source is `git+https://host/path@ref`")
+    if parts.scheme not in _SCHEMES or not text.removeprefix("git+")[len(parts.scheme) :].startswith("://"):
+        hints = ["`git://` has neither encryption nor proof of who answers"] if parts.scheme == "git" else []
+        raise SourceUriError(text, "a git source is `git+https://host/path@ref`", hints=hints)
+    _check_authority(text, parts, port)
     # The ref follows the last `@` of the path; one in the host part introduces a user name.
-    path, _, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+    path, at, ref = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
+    if "@" in path:
+        hints = ["an `@` that is part of a name is written `%40`"]
+        raise SourceUriError(text, "it has more than one `@` after the host", hints=hints)
     if not path.strip("/"):
         raise SourceUriError(text, "a git source names a repository after the host")
+    if at:
+        ref = _decoded(text, ref)
+        if problem := problem_of_ref(ref):
+            raise SourceUriError(text, f"what follows the `@` is no branch, tag or commit: {problem}")
     return GitUri(text, f"{parts.scheme}://{parts.netloc}{path}", ref, _subdirectory(text, parts.fragment))
+
+
+def _check_authority(text: str, parts: SplitResult, port: int | None) -> None:
+    if "\\" in text:
+        raise SourceUriError(text, "it has a backslash, which some take for a slash")
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise SourceUriError(text, "it is a folder of another machine", hints=["write `git+file:///abs`"])
+        return
+    user, at, host = parts.netloc.rpartition("@")
+    if port == 0:
+        raise SourceUriError(text, "nobody listens at port 0")
+    if not _HOST.fullmatch(host):
+        raise SourceUriError(text, "it names no host, or one with a character that no host's name has")
+    if "@" in user or user.startswith("-") or (at and not user):
+        raise SourceUriError(text, "what stands before its host is no user")
+
+
+def _decoded(text: str, encoded: str) -> str:
+    """Return what is meant by a part of an address, which may have been encoded once."""
+    try:
+        return unquote(encoded, errors="strict")
+    except UnicodeDecodeError as error:
+        raise SourceUriError(text, "what it has encoded with `%` is no text") from error
 
 
 def _subdirectory(text: str, fragment: str) -> str:
     if not fragment:
         return ""
     name, _, value = fragment.partition("=")
-    folder = PurePosixPath(unquote(value))
-    if name != "subdirectory" or not value:
+    if name != "subdirectory" or not value or "&" in value:
         raise SourceUriError(text, "only `#subdirectory=<folder>` may follow")
-    if folder.is_absolute() or ".." in folder.parts or "\0" in str(folder):
+    decoded = _decoded(text, value)
+    folder = PurePosixPath(decoded)
+    if folder.is_absolute() or ".." in folder.parts or "\\" in decoded:
         raise SourceUriError(text, "the subdirectory must lie inside the source")
-    return str(folder)
+    if not decoded.isprintable():
+        raise SourceUriError(text, "the subdirectory has an unprintable character")
+    return str(folder) if folder.parts else ""

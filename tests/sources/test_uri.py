@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,19 @@ from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
             GitUri("git+https://host/o/r@v1#subdirectory=modules/a", "https://host/o/r", "v1", "modules/a"),
         ),
         ("some-package", PackageUri("some-package", "some-package")),
+        ("some-package==1.2.3", PackageUri("some-package==1.2.3", "some-package", "1.2.3")),
+        ("a==1!2.0rc1+local.1", PackageUri("a==1!2.0rc1+local.1", "a", "1!2.0rc1+local.1")),
+        ("git+https://h/o/r@a%40b", GitUri("git+https://h/o/r@a%40b", "https://h/o/r", "a@b")),
+        ("git+https://h/%40o/r@v1", GitUri("git+https://h/%40o/r@v1", "https://h/%40o/r", "v1")),
+        ("git+https://h:8443/o/r@v1", GitUri("git+https://h:8443/o/r@v1", "https://h:8443/o/r", "v1")),
+        ("git+https://[::1]:8443/r", GitUri("git+https://[::1]:8443/r", "https://[::1]:8443/r")),
+        ("git+https://h/r@refs/tags/v1", GitUri("git+https://h/r@refs/tags/v1", "https://h/r", "refs/tags/v1")),
+        (
+            "git+file:///r@main#subdirectory=./a//b/",
+            GitUri("git+file:///r@main#subdirectory=./a//b/", "file:///r", "main", "a/b"),
+        ),
+        ("git+https://h/r#subdirectory=a%20b", GitUri("git+https://h/r#subdirectory=a%20b", "https://h/r", "", "a b")),
+        ("git+https://h/r#subdirectory=.", GitUri("git+https://h/r#subdirectory=.", "https://h/r")),
     ],
 )
 def test_a_source_is_parsed_into_its_family(text: str, uri: SourceUri) -> None:
@@ -75,6 +89,58 @@ def test_a_source_is_parsed_into_its_family(text: str, uri: SourceUri) -> None:
         "C:\\modules",
         "-package",
         "x" * 5000,
+        "ext::sh -c touch% x",
+        "git+ext::sh",
+        "git+ext://sh/x",
+        "git+git://host/o/r",
+        "git@host.example:o/r",
+        "host.example:o/r",
+        "--upload-pack=touch",
+        "git+--upload-pack=x",
+        "git+https://-oProxyCommand=x/r",
+        "git+ssh://-oProxyCommand=x/r",
+        "git+ssh://-oProxyCommand=x@host/r",
+        "git+ssh://@host/r",
+        "git+https:///r",
+        "git+https:host/r",
+        "git+file:/r",
+        "git+file:r",
+        "git+file://host/r",
+        "git+file://host@/r",
+        "git+https://a@b@host/r",
+        "git+https://ho%73t/r",
+        "git+https://ho st/r",
+        "git+https://h\u0131st/r",
+        "git+https://host\\@other/r",
+        "git+https://host/o\\r",
+        "git+https://host:/r",
+        "git+https://host:0/r",
+        "git+https://host:65536/r",
+        "git+https://host:1x/r",
+        "git+https://host:-1/r",
+        "git+https://host:\u0661/r",
+        "git+https://[::1/r",
+        "git+https://host/r\n@v1",
+        "git+https://host/o@v1/r@v2",
+        "git+https://host/r@",
+        "git+https://host/r@%ff",
+        "git+https://host/r#egg=x",
+        "git+https://host/r#subdirectory=a&egg=b",
+        "git+https://host/r#subdirectory=%2e%2e/x",
+        "git+https://host/r#subdirectory=%2fx",
+        "git+https://host/r#subdirectory=a%5c..%5cb",
+        "git+https://host/r#subdirectory=a%0ab",
+        "git+https://host/r#subdirectory=%ff",
+        "name==",
+        "name==1.*",
+        "name==-1",
+        "name===1",
+        "name>=1",
+        "name~=1",
+        "name[extra]==1",
+        "name==1 ",
+        "name==" + "1" * 200,
+        "==1",
     ],
     ids=lambda text: ascii(text)[:30],
 )
@@ -85,10 +151,112 @@ def test_what_is_no_source_is_refused(text: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("value", [None, 5, b"./x", {"type": "git"}])
-def test_only_text_is_a_source(value: object) -> None:
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "-x", "--upload-pack=x", "..", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.", "a.lock", "a.lock/b", "@",
+        "a@{1}", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a\x00", "a\n", "a\x7f", "a\u202eb", "x" * 256,
+        "\u00e9" * 128,
+    ],
+    ids=lambda ref: ascii(ref)[:20],
+)  # fmt: skip
+def test_a_ref_that_git_would_not_have_or_would_misread_is_refused_however_it_is_written(ref: str) -> None:
+    with pytest.raises(SourceUriError):
+        SourceUri.parse("git+https://host/r@" + quote(ref, safe=""))
+    with pytest.raises(SourceUriError):
+        SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
+
+
+@pytest.mark.parametrize(
+    "ref", ["v1", "a/b", "a.b", "a-b", "@a", "a@b", "a%b", "#1", "lock", "\u00e9", "a+b", "x" * 255]
+)
+def test_other_refs_are_taken_as_they_are(ref: str) -> None:
+    uri = SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
+    assert isinstance(uri, GitUri)
+    assert (uri.url, uri.ref) == ("https://host/r", ref)
+    assert SourceUri.parse(uri.text) == uri
+
+
+@pytest.mark.parametrize("value", [None, 5, b"./x", ["git"]])
+def test_only_text_or_a_table_is_a_source(value: object) -> None:
     with pytest.raises(SourceUriError, match="not text"):
         SourceUri.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({"type": "git", "url": "https://h/o/r"}, "git+https://h/o/r"),
+        ({"type": "git", "url": "git+https://h/o/r", "ref": "v1"}, "git+https://h/o/r@v1"),
+        ({"type": "git", "url": "https://h/o/r", "ref": "v1", "subdirectory": "a b"}, "git+https://h/o/r@v1#subdirectory=a%20b"),
+        ({"type": "git", "url": "https://h/o/r", "ref": None, "subdirectory": ""}, "git+https://h/o/r"),
+        ({"type": "git", "url": "ssh://git@h/o/r", "ref": "@s/p@1"}, "git+ssh://git@h/o/r@%40s/p%401"),
+        ({"type": "git", "url": "https://h/@s/r"}, "git+https://h/%40s/r"),
+        ({"type": "git", "url": "file:///srv/r", "ref": "a#b?c".replace("?", "")}, "git+file:///srv/r@a%23bc"),
+        ({"type": "file", "path": "/abs"}, "/abs"),
+        ({"type": "file", "path": "./a"}, "./a"),
+        ({"type": "file", "path": "a"}, "./a"),
+        ({"type": "file", "path": "../a", "subdirectory": "b"}, "../a/b"),
+        ({"type": "package", "name": "a"}, "a"),
+        ({"type": "package", "name": "a", "version": "1.0"}, "a==1.0"),
+    ],
+)  # fmt: skip
+def test_a_table_is_the_text_that_says_the_same(table: dict[str, object], text: str) -> None:
+    uri = SourceUri.parse(table)
+    assert uri.text == text
+    assert uri == SourceUri.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({}, "its `type` is none of"),
+        ({"type": "svn", "url": "x"}, "its `type` is none of"),
+        ({"type": ["git"]}, "its `type` is none of"),
+        ({"type": "git"}, "it has no `url`"),
+        ({"type": "git", "url": 5}, "is int, not text"),
+        ({"type": "git", "url": " https://h/r"}, "surrounding space"),
+        ({"type": "git", "url": "https://h/r\n"}, "surrounding space"),
+        ({"type": "git", "url": "https://h/r", "branch": "x"}, "has no `branch`"),
+        ({"type": "git", "url": "https://h/r", 5: "x"}, "has no `5`"),
+        ({"type": "git", "url": "https://h/r@v1"}, "ends with an `@"),
+        ({"type": "git", "url": "https://h/r#subdirectory=x"}, "a query or a fragment"),
+        ({"type": "git", "url": "https://h/r?x"}, "a query or a fragment"),
+        ({"type": "git", "url": "git@h:o/r"}, "has no scheme"),
+        ({"type": "git", "url": "ext::sh"}, "has no scheme"),
+        ({"type": "git", "url": "https://[h/r"}, "malformed"),
+        ({"type": "git", "url": "--upload-pack=x://h/r"}, "is not a module source"),
+        ({"type": "git", "url": "https://h/r", "subdirectory": "../x"}, "inside the source"),
+        ({"type": "git", "url": "https://h/r", "ref": 1.0}, "is float, not text"),
+        ({"type": "file", "path": "~/x"}, "not plain"),
+        ({"type": "file", "path": "file:///x"}, "not plain"),
+        ({"type": "file", "path": "/x", "subdirectory": "../y"}, "inside the source"),
+        ({"type": "package", "name": "a", "version": ">=1"}, "is not a module source"),
+        ({"type": "package", "name": "a==1"}, "names no package"),
+        ({"type": "package", "name": "./a"}, "names no package"),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_a_table_with_anything_else_in_it_is_refused(table: dict[object, object], problem: str) -> None:
+    with pytest.raises(SourceUriError) as caught:
+        SourceUri.parse(table)
+    assert problem in str(caught.value)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "git+https://user:hunter2@host/r@..",
+        "git+https://hunter2@host:0/r",
+        "user:hunter2@host.example:o/r",
+        {"type": "git", "url": "https://user:hunter2@host/r", "rev": "x"},
+    ],
+)
+def test_a_password_is_not_repeated_by_what_refuses_it(source: object) -> None:
+    with pytest.raises(SourceUriError) as caught:
+        SourceUri.parse(source)
+    assert "hunter2" not in str(caught.value) + "".join(caught.value.hints)
 
 
 def test_a_path_without_its_dot_is_told_about_the_dot() -> None:
