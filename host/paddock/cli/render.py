@@ -19,7 +19,8 @@ from typing import Final, Literal, TextIO
 
 from rich import box
 from rich.console import Console, ConsoleDimensions, RenderableType
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -39,6 +40,7 @@ _MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no m
 _MAX_QUOTE_LINES: Final = 40
 _MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
+_MIN_LABEL: Final = 16  # cells that say what a bar is of, however narrow the terminal
 
 _GOES_ON: Final = "  "  # before each further row of one line
 _MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
@@ -54,7 +56,8 @@ class Screen:
         self._console = _Console(
             file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal
         )
-        self._status: Status | None = None
+        self._moving: tuple[Live, Spinner] | None = None
+        self._bars: tuple[tuple[str, str], ...] = ()
         self._backlog: Backlog | None = None  # of what waits while a question stands
         self._lock = threading.RLock()  # what is logged in another thread is drawn there
 
@@ -178,21 +181,65 @@ class Screen:
     # -- what moves ------------------------------------------------------------------------
 
     def show_status(self, text: str) -> None:
-        """Show what is being waited for, until something else is written or `hide_status`."""
-        if not self.is_terminal or self._backlog is not None:
-            return
-        shown = Text(clip(self._shown(text), max(1, self._width() - _ANSWER_CELLS)))
-        if self._status is None:
-            self._status = Status(shown, console=self._console)
-            self._status.start()
-        else:
-            self._status.update(shown)
+        """Show what is being waited for, until something else is written or `hide_status`; bars go before it."""
+        with self._lock:
+            if not self._bars:
+                self._move([self._shown(text)])
 
     def hide_status(self) -> None:
         """Take away what `show_status` showed."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        with self._lock:
+            if not self._bars:
+                self._stand_still()
+
+    def show_bars(self, bars: Sequence[tuple[str, str]]) -> None:
+        """Show how far several things have got, each what it is and how far, until there are none.
+
+        They stay below what is written meanwhile, and come back after a question.
+        """
+        with self._lock:
+            self._bars = tuple(bars)
+            self._show_bars()
+            if not self._bars:
+                self._stand_still()
+
+    def _show_bars(self) -> None:
+        if not self._bars:
+            return
+        shown = [(self._shown(label), self._shown(measure)) for label, measure in self._bars]
+        wide = max(cells(measure) for _, measure in shown)
+        room = self._width() - _ANSWER_CELLS - wide - 1
+        if room < _MIN_LABEL:
+            self._move([label for label, _ in shown])
+            return
+        labels = [clip(label, room) for label, _ in shown]
+        column = max(map(cells, labels))
+        pairs = zip(labels, shown, strict=True)
+        self._move([label + " " * (column - cells(label) + 1) + measure for label, (_, measure) in pairs])
+
+    def _move(self, rows: Sequence[str]) -> None:
+        """Draw rows that are escaped already, and go on drawing them."""
+        if not self.is_terminal or self._backlog is not None:
+            return
+        width = max(1, self._width() - _ANSWER_CELLS)
+        shown = Text("\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)]))
+        with contextlib.suppress(OSError, ValueError):
+            if self._moving is None:
+                spinner = Spinner("dots", text=shown, style="status.spinner")
+                # Nothing is redirected: data for stdout would otherwise be drawn here while something moves.
+                live = Live(
+                    spinner, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
+                )
+                self._moving = live, spinner
+                live.start()
+            else:
+                self._moving[1].update(text=shown)
+
+    def _stand_still(self) -> None:
+        moving, self._moving = self._moving, None
+        if moving is not None:
+            with contextlib.suppress(OSError, ValueError):
+                moving[0].stop()
 
     # -- questions -------------------------------------------------------------------------
 
@@ -200,7 +247,7 @@ class Screen:
     def question(self) -> Iterator[Drawing]:
         """Give the screen to one question; all else that is drawn meanwhile is drawn when it is left."""
         with self._lock:
-            self.hide_status()
+            self._stand_still()
             self._backlog = backlog = Backlog()
         drawing = Drawing(self._show_rows, self._lay_out)
         try:
@@ -211,6 +258,7 @@ class Screen:
                     self._print(Text(""))  # the row in which nothing was typed ends here
                 self._backlog = None
                 backlog.release(self._draw, self.note)
+                self._show_bars()
 
     def _lay_out(self, question: Question) -> Layout:
         masked = replace(
@@ -235,9 +283,10 @@ class Screen:
             if self._backlog is not None:
                 self._backlog.add(draw, size, is_ours=is_ours)
                 return
-            self.hide_status()
+            self._stand_still()
             with contextlib.suppress(OSError, ValueError):
                 draw()
+            self._show_bars()
 
     def _print(self, shown: RenderableType, *, soft_wrap: bool = True, end: str = "\n") -> None:
         with contextlib.suppress(OSError, ValueError):
