@@ -12,12 +12,14 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
+from paddock.errors import PaddockError
 from paddock.kernel.clearance import Clearance
 from paddock.kernel.confinements import Confinements
 from paddock.kernel.session_record import ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.models import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.policy import Owner
+from paddock_sources import Resolution
 
 
 class Chronicle:
@@ -57,8 +59,16 @@ class Chronicle:
             plan=None if origin is None else str(origin),
             digest=digest,
             accepted=None if rule is None or not clearance.trust.accepted else rule.describe(),
-            modules={one.name: {"source": one.source, "level": one.level, "grants": _grants(one)} for one in modules},
+            modules={
+                one.name: {**_code(module.resolution), "level": one.level, "grants": _grants(one)}
+                for one, module in zip(modules, clearance.modules, strict=True)
+            },
         )
+
+    def refuse(self, plan: MountPlan, error: PaddockError) -> None:
+        """Note that nothing of a plan is started, and why."""
+        origin = None if plan.origin is None else str(plan.origin)
+        self._audit.record("plan.refused", plan=origin, digest=plan.digest, why=[error.summary, *error.detail])
 
     async def end(self) -> None:
         """Note that it is over; of a session that did not begin there is nothing to note."""
@@ -67,6 +77,11 @@ class Chronicle:
         self._audit.record("session.ended")
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._records.keep, self._record.end())
+
+
+def _code(resolution: Resolution) -> Mapping[str, object]:
+    told = {"source": resolution.source, "commit": resolution.commit, "tree": resolution.tree}
+    return {**{name: value for name, value in told.items() if value}, **({"live": True} if resolution.is_live else {})}
 
 
 def _grants(module: ModuleRecord) -> Mapping[str, object]:

@@ -192,6 +192,7 @@ class HostedModule:
                 raise
             self._registrations.end_beginning()
             self._was_mounted = True
+            self.audit.record("module.started", module=self.name, level=self._level, again=is_restart)
 
     async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool) -> None:
         # The context answers nobody before it knows what its predecessor knew.

@@ -130,7 +130,11 @@ class Hosted:
         place = EntryPlace(kind, f"{kind}s[0]", Path("/"))  # type: ignore[arg-type]
         read = ModuleEntry.read({"module": module, **entry}, place)
         resolution = SimpleNamespace(
-            import_root=Path("/nowhere"), package="nothing", attribute="mount", package_dir=Path("/nowhere/nothing")
+            import_root=Path("/nowhere"),
+            libraries=(),
+            package="nothing",
+            attribute="mount",
+            package_dir=Path("/nowhere/nothing"),
         )
         supervisor = ScriptedSupervisor(self._stack)
         hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {}, ResourceLimits.of(read))  # type: ignore[arg-type]
