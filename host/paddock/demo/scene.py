@@ -34,7 +34,7 @@ class Scene:
         key = around / "home" / ".ssh" / "id_ed25519"
         key.parent.mkdir(parents=True)
         key.write_text(self._key, encoding="utf-8")
-        self.environ = {name: str(around) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+        self.environ = {name: str(around) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
         self._signals = 0

@@ -1,20 +1,21 @@
 """The folders that decide what Paddock does the next time, and that no module writes to.
 
-What its operator told it, what it tells its operator, and the packages that the user's interpreters load by themselves.
-They are made before anything starts: what is not there yet could otherwise be put there by a module that may write
-around it, and would be believed the next time.
+What its operator told it, what it tells its operator, the code that was fetched for modules, and the packages that the
+user's interpreters load by themselves. They are made before anything starts: what is not there yet could otherwise be
+put there by a module that may write around it, and would be believed the next time.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import site
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from paddock.audit import state_folder
-from paddock.policy import user_config_folder
+from paddock.policy import Owner, user_config_folder
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +23,12 @@ _log = logging.getLogger(__name__)
 def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return these folders, without links; one that cannot be made is logged and left out."""
     made: list[Path] = []
-    for make in (partial(_config_folder, environ), partial(state_folder, environ), _user_packages):
+    for make in (
+        partial(_config_folder, environ),
+        partial(state_folder, environ),
+        partial(_cache_folder, environ),
+        _user_packages,
+    ):
         try:
             made.append(make().resolve())
         except OSError as error:
@@ -32,6 +38,20 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 def _config_folder(environ: Mapping[str, str]) -> Path:
     folder = user_config_folder(environ)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what was fetched, which is run again without being looked at."""
+    named = environ.get("PADDOCK_CACHE_DIR", "")
+    base = environ.get("XDG_CACHE_HOME", "")
+    if named:
+        folder = Path(named).absolute()
+    elif os.path.isabs(base):
+        folder = Path(base) / "paddock"
+    else:
+        folder = Owner.current(environ).home / ".cache" / "paddock"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

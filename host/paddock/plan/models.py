@@ -66,13 +66,15 @@ def _known_module(module_id: str) -> str:
     return module_id
 
 
-def _anchored_source(source: str | None, info: ValidationInfo) -> str | None:
-    if source is None:
-        return None
+def _anchored_source(source: object, info: ValidationInfo) -> object:
+    """Return the text of a source, which may be written as a table; what is neither is for others to refuse."""
+    if not isinstance(source, (str, Mapping)):
+        return source
     try:
         return SourceUri.parse(source).anchored(cast(EntryPlace, info.context).base).text
     except SourceUriError as error:
-        raise NotAcceptedError(f"`{source}` is not a module source: {error.problem}", "; ".join(error.hints)) from error
+        problem = f"`{error.text}` is not a module source: {error.problem}"
+        raise NotAcceptedError(problem, "; ".join(error.hints)) from error
 
 
 def _filled(text: str | None) -> str | None:
@@ -97,7 +99,7 @@ class ModuleEntry(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     module: Annotated[str, AfterValidator(_known_module)]
-    source: Annotated[str | None, AfterValidator(_anchored_source)] = None
+    source: Annotated[str | None, BeforeValidator(_anchored_source)] = None
     config: Annotated[dict[str, Any], BeforeValidator(_empty_for_none)] = Field(default_factory=dict)
     instance_id: Annotated[str | None, AfterValidator(_filled)] = None
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)] = Field(default_factory=Permissions)

@@ -64,7 +64,9 @@ class Stage:
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
         # What is kept of a session, which nobody wants to find where that of real ones is.
-        self.kept_here = {name: str(self.folder / "kept") for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+        self.kept_here = {
+            name: str(self.folder / "kept") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+        }
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
         self.lock = self.files.workspace / "lock"

@@ -167,6 +167,44 @@ def test_a_relative_source_starts_at_the_plan_file(tmp_path: Path, name: str, te
     assert loaded.origin == (tmp_path / name).resolve()
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ({"type": "file", "path": "./modules/tool-a"}, "{folder}/modules/tool-a"),
+        (
+            {"type": "git", "url": "https://host/org/many", "ref": "v1", "subdirectory": "tool-a"},
+            "git+https://host/org/many@v1#subdirectory=tool-a",
+        ),
+        ({"type": "package", "name": "some-package"}, "some-package"),
+    ],
+)
+def test_a_source_that_is_a_table_is_the_text_that_says_the_same(
+    tmp_path: Path, source: dict[str, str], text: str
+) -> None:
+    file = tmp_path / "plan.json"
+    written = plan(tools=[{"module": "tool-a", "source": source}])
+    written["session"]["context_source"] = source
+    file.write_text(json.dumps(written))
+    loaded = load(file)
+    expected = text.format(folder=tmp_path.resolve())
+    assert (loaded.tools[0].source, loaded.context.source) == (expected, expected)
+    assert loaded.raw["tools"][0]["source"] == loaded.raw["session"]["context_source"] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"type": "svn"}, "`{type: svn}` is not a module source"),
+        ({"type": "git"}, "it has no `url`"),
+        (7, "must be text, is a number"),
+        ([], "must be text, is a list"),
+    ],
+)
+def test_a_source_that_is_neither_text_nor_such_a_table_is_refused_at_its_place(source: object, said: str) -> None:
+    problem = problem_of(plan(tools=[{"module": "tool-a", "source": source}]))
+    assert problem.path == "tools[0].source" and said in problem.message
+
+
 def test_a_source_above_the_plan_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "plans").mkdir()
     path = tmp_path / "plans" / "plan.json"
