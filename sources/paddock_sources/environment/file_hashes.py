@@ -1,0 +1,91 @@
+"""Print which files an index has of some projects, with their hashes.
+
+A program of its own, run where an installer is: what an index sends is taken apart there, and only names and hashes
+come back. It needs nothing but the standard library. Standard input is JSON: `url`, `ca_file`, `names`. Standard output
+is JSON: a list of `[filename, hash]` for each name; the hash is empty where the index tells none.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import sys
+from html.parser import HTMLParser
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import unquote, urldefrag, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+_MAX_PAGE_BYTES = 64 << 20  # the largest on PyPI are below 10 MiB
+_TIMEOUT = 30.0  # seconds without a byte
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    context = ssl.create_default_context(cafile=order["ca_file"] or None)
+    opener = build_opener(HTTPSHandler(context=context), _SameHost())
+    found = {name: _files(opener, order["url"], name) for name in order["names"]}
+    json.dump(found, sys.stdout)
+
+
+def _files(opener: Any, url: str, name: str) -> list[tuple[str, str]]:
+    parts = urlsplit(url)
+    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + f"/{name}/", "", ""))
+    request = Request(bare, headers={"Accept": _ACCEPT})  # noqa: S310 - the scheme was checked
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+    try:
+        with opener.open(request, timeout=_TIMEOUT) as answer:
+            content = answer.read(_MAX_PAGE_BYTES + 1)
+            is_json = "json" in answer.headers.get("Content-Type", "")
+    except HTTPError as error:
+        if error.code == 404:
+            return []
+        raise
+    if len(content) > _MAX_PAGE_BYTES:
+        raise SystemExit(f"the index has more to say of {name} than is read")
+    return _from_json(content) if is_json else _from_html(content)
+
+
+class _SameHost(HTTPRedirectHandler):
+    """Follows an index only to itself."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            return None
+        redirected = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if redirected is not None and req.has_header("Authorization"):
+            redirected.add_unredirected_header("Authorization", req.get_header("Authorization"))
+        return redirected
+
+
+def _from_json(content: bytes) -> list[tuple[str, str]]:
+    return [
+        (str(file["filename"]), str(file.get("hashes", {}).get("sha256", ""))) for file in json.loads(content)["files"]
+    ]
+
+
+def _from_html(content: bytes) -> list[tuple[str, str]]:
+    page = _Page()
+    page.feed(content.decode("utf-8", "replace"))
+    return page.files
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href") if tag == "a" else None
+        if href:
+            path, fragment = urldefrag(href)
+            kind, _, digest = fragment.partition("=")
+            self.files.append((unquote(urlsplit(path).path.rpartition("/")[2]), digest if kind == "sha256" else ""))
+
+
+if __name__ == "__main__":
+    main()

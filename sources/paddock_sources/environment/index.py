@@ -1,0 +1,117 @@
+"""The one index that packages come from, as its operator chose it.
+
+Only one: where several are mixed, whoever publishes the higher version on any of them is believed. What an address has
+of a user and a password is never shown.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from ..errors import without_credentials
+from .errors import IndexUrlError
+
+if TYPE_CHECKING:
+    from ..settings import IndexSettings
+
+_DEFAULT_URL = "https://pypi.org/simple"
+_FILE_HOSTS = {"pypi.org": "files.pythonhosted.org:443", "test.pypi.org": "test-files.pythonhosted.org:443"}
+_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+_PORTS = {"https": 443, "http": 80}
+_MAX_LENGTH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`url` is the address of its simple API, with a password if it has one; `shown` is the same without.
+
+    `hosts` (`host:port`) are all that serve it and its files. `ca_file` has the authorities that are trusted instead of
+    the installer's own.
+    """
+
+    url: str = field(repr=False)
+    hosts: tuple[str, ...]
+    ca_file: Path | None = None
+
+    @staticmethod
+    def of(environ: Mapping[str, str], settings: IndexSettings | None = None) -> Index:
+        """Return the index that the settings name, else the one that pip and uv are told of by `environ`, else PyPI.
+
+        Raises:
+            IndexUrlError: what is named cannot be used.
+        """
+        origin, url = "the default", _DEFAULT_URL
+        for name in reversed(_VARIABLES):
+            if environ.get(name):
+                origin, url = f"the environment variable {name}", _without_name(environ[name])
+        if settings is not None and settings.url:
+            origin, url = "`url` under `[index]`", settings.url
+        host = _checked_host(origin, url)
+        files = _FILE_HOSTS.get(host.rpartition(":")[0], "")
+        more = settings.hosts if settings is not None else ()
+        ca_file = environ.get("SSL_CERT_FILE", "")
+        return Index(
+            url=url.rstrip("/"),
+            hosts=tuple(dict.fromkeys(filter(None, (host, files, *more)))),
+            ca_file=_absolute(ca_file) if ca_file else None,
+        )
+
+    @property
+    def shown(self) -> str:
+        """The address as people may see it."""
+        return without_credentials(self.url)
+
+    @property
+    def bare_url(self) -> str:
+        """The address without the credentials."""
+        parts = urlsplit(self.url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    def without_secrets(self, text: str) -> str:
+        """Return what a program said with nothing in it that may be a password of ours."""
+        parts = urlsplit(self.url)
+        secrets = {secret for secret in (parts.password, unquote(parts.password or "")) if secret}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "****")
+        return without_credentials(text)
+
+
+def _checked_host(origin: str, url: str) -> str:
+    if len(url) > _MAX_LENGTH or not url.isprintable() or any(char.isspace() for char in url):
+        raise IndexUrlError(origin, "it has a space or an unprintable character, or is too long")
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError as error:
+        raise IndexUrlError(origin, "its host or port is malformed") from error
+    if parts.scheme not in _PORTS or not parts.hostname or port is None:
+        raise IndexUrlError(origin, f"`{without_credentials(url)}` is no web address")
+    if parts.query or parts.fragment:
+        raise IndexUrlError(origin, f"`{without_credentials(url)}` has a query or a fragment, which no index has")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise IndexUrlError(origin, f"`{without_credentials(url)}` is not encrypted: anybody on the way could answer")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _without_name(value: str) -> str:
+    """Return the address of `name=address`, which is how uv lets an index be named."""
+    name, separator, url = value.partition("=")
+    return url if separator and "/" not in name and ":" not in name else value
+
+
+def _absolute(path: str) -> Path | None:
+    file = Path(path)
+    return file.resolve() if file.is_absolute() and file.is_file() else None

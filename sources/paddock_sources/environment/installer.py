@@ -1,0 +1,212 @@
+"""The seam to the programs that choose versions and install them: uv where it is there, else pip.
+
+An installer runs in a `CommandSession` that reaches the index and nothing else. It takes wheels only, so that nothing
+of a package is ever executed, reads nobody's configuration, and installs only what it is given hashes for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ..command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from ..progress import Phase, Progress, Step
+from .errors import HashMismatchError, IndexAccessError, InstallerError
+from .index import Index
+from .interpreter import Interpreter
+from .locked import LockedDistribution
+
+RESOLVE_SECONDS = 300.0
+INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
+_REPORT_LINES = 12
+_LINE_LENGTH = 400
+_REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"failed to fetch|error sending request|client error|dns error|connection refused|timed out|max retries|"
+    r"newconnectionerror|connection broken|proxyerror|sslerror|certificate|could not connect|"
+    r"http error 5\d\d|status code 5\d\d|server error",
+    re.IGNORECASE,
+)
+_CERTIFICATE = re.compile(r"certificate|sslerror|UnknownIssuer", re.IGNORECASE)
+_HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|none of the hashes", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to choose versions for: lines of requirements, versions to keep to, and what nobody needs to install."""
+
+    requirements: tuple[str, ...]
+    constraints: Mapping[str, str] = field(default_factory=dict)
+    provided: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Where and for whom an installer works: `folder` is its scratch, `downloads` is kept from one time to the next."""
+
+    attempted: str
+    phase: Phase
+    subject: str
+    index: Index
+    python: Interpreter
+    folder: Path
+    downloads: Path
+    session: CommandSession
+    progress: Progress
+
+    def write(self, name: str, lines: Iterable[str]) -> Path:
+        """Write a file of lines into the scratch folder."""
+        path = self.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        total: int = 0,
+        counts: Callable[[str], bool] = lambda line: False,
+    ) -> Finished:
+        """Run one command of the installer, telling progress of each line that `counts`."""
+        done = 0
+
+        def on_stderr(line: str) -> None:
+            nonlocal done
+            if counts(line):
+                done += 1
+                self.progress.step(
+                    Step(self.subject, self.phase, min(done, total) if total else done, total, "packages")
+                )
+
+        self.progress.step(Step(self.subject, self.phase, 0, total, "packages"))
+        return self.session.run(argv, stdin=stdin, on_stderr=on_stderr, timeout=timeout)
+
+    def report(self, finished: Finished) -> tuple[str, ...]:
+        """Return the end of what a command complained of, fit to be shown."""
+        told = self.index.without_secrets(finished.stderr.decode("utf-8", "replace"))
+        lines = [line.rstrip()[:_LINE_LENGTH] for line in told.splitlines()]
+        return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
+
+    def failure(self, installer: str, finished: Finished) -> InstallerError:
+        """Return the error for a command that failed in a way that every installer may."""
+        report = self.report(finished)
+        told = finished.stderr.decode("utf-8", "replace")
+        if _HASHES.search(told):
+            return HashMismatchError(
+                installer,
+                self.attempted,
+                "the index serves other files than those that were locked",
+                report=report,
+                hints=["find out what changed at the index before locking the module again"],
+            )
+        if finished.refused:
+            hosts = ", ".join(f'"{host}"' for host in finished.refused)
+            return IndexAccessError(
+                installer,
+                self.attempted,
+                f"the index at {self.index.shown} sent it to {', '.join(finished.refused)}, which is not one of its hosts",
+                report=report,
+                hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
+            )
+        if _REFUSED.search(told):
+            return IndexAccessError(
+                installer,
+                self.attempted,
+                f"the index at {self.index.shown} did not let us in",
+                report=report,
+                hints=[
+                    "an index with a password is named by the variable UV_DEFAULT_INDEX: `https://user:word@host/…`"
+                ],
+            )
+        if _UNREACHABLE.search(told):
+            hints = ["check the connection, and the address of the index; what is in the cache works with `--offline`"]
+            if _CERTIFICATE.search(told):
+                hints.insert(0, "authorities of your own are named by the variable SSL_CERT_FILE")
+            return IndexAccessError(
+                installer,
+                self.attempted,
+                f"the index at {self.index.shown} could not be reached",
+                report=report,
+                hints=hints,
+            )
+        ended = f"{installer} ended with {finished.code}" if finished.code >= 0 else f"{installer} was killed"
+        return InstallerError(installer, self.attempted, ended, report=report)
+
+
+class Installer(Protocol):
+    """A program that chooses versions and installs wheels."""
+
+    @property
+    def name(self) -> str:
+        """What it is called; also the name of its folder of downloads."""
+        ...
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        """The files and folders that it consists of."""
+        ...
+
+    def environ(self, index: Index) -> Mapping[str, str]:
+        """Return the variables that it is to see."""
+        ...
+
+    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+        """Return the versions that satisfy what is wanted, with the hashes of all files that the index has of them.
+
+        Raises:
+            InstallerError: there are none, or the index does not answer.
+        """
+        ...
+
+    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+        """Install exactly these into the empty folder `site`.
+
+        Raises:
+            InstallerError: a file is gone or changed, or the index does not answer.
+        """
+        ...
+
+
+def find_installer(environ: Mapping[str, str]) -> Installer:
+    """Return the installer of this machine; `environ` has the PATH that is searched.
+
+    Raises:
+        NoInstallerError: there is none.
+    """
+    from .errors import NoInstallerError
+    from .pip import Pip
+    from .uv import Uv
+
+    found: Installer | None = Uv.find(environ) or Pip.find()
+    if found is None:
+        raise NoInstallerError
+    return found
+
+
+@contextmanager
+def opened(
+    installer: Installer,
+    runner: CommandRunner,
+    index: Index,
+    python: Interpreter,
+    *,
+    scratch: Path,
+    downloads: Path,
+    site: Path | None = None,
+) -> Iterator[CommandSession]:
+    """Open a session for an installer; when it is left, nothing writes to any of these folders any more."""
+    reach = CommandReach(
+        name=installer.name,
+        reads=(*installer.programs, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
+        writes=(scratch, downloads, *((site,) if site is not None else ())),
+        hosts=index.hosts,
+        environ={**installer.environ(index), "TMPDIR": str(scratch)},
+    )
+    with runner.open(reach) as session:
+        yield session

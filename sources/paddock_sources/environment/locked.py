@@ -1,0 +1,67 @@
+"""A package at a version, with the hashes its files may have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .errors import LockedDistributionError
+from .interpreter import Interpreter
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]{0,127}")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_MAX_HASHES = 10_000
+_LAYOUT = "1"  # of an environment's folder; another number makes all of them anew
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LockedDistribution:
+    """`name` is normalised; `hashes` are `sha256:<hex>`, of each file that the index has of the version.
+
+    Raises:
+        LockedDistributionError: a value is not of these forms; no other text gets near an installer.
+    """
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        told = f"{self.name}=={self.version}"
+        if not _NAME.fullmatch(self.name) or "--" in self.name:
+            raise LockedDistributionError(told, "its name is not a normalised one")
+        if not _VERSION.fullmatch(self.version):
+            raise LockedDistributionError(told, "its version is none")
+        if not 0 < len(self.hashes) <= _MAX_HASHES or not all(map(_HASH.fullmatch, self.hashes)):
+            raise LockedDistributionError(told, "it needs hashes, of the form `sha256:<64 digits>`")
+
+    @property
+    def requirement(self) -> str:
+        """The line that makes an installer take exactly this."""
+        return " ".join((f"{self.name}=={self.version}", *(f"--hash={one}" for one in self.hashes)))
+
+
+def environment_digest(locked: Iterable[LockedDistribution], python: Interpreter) -> str:
+    """Return what the environment is known by that holds these, for that interpreter."""
+    return _digest("index", python, sorted((one.name, one.version, *sorted(one.hashes)) for one in locked))
+
+
+def copied_digest(files: Mapping[str, str], python: Interpreter) -> str:
+    """Return what the environment is known by that holds these files, given the hash of each."""
+    return _digest("installed", python, sorted(files.items()))
+
+
+def without_preloaded(
+    locked: Iterable[LockedDistribution], preloaded: Mapping[str, str]
+) -> tuple[LockedDistribution, ...]:
+    """Return those that a runtime which brings `preloaded` (name to version) does not have at the same version."""
+    return tuple(one for one in locked if preloaded.get(one.name) != one.version)
+
+
+def _digest(kind: str, python: Interpreter, content: object) -> str:
+    text = json.dumps([_LAYOUT, kind, python.tag, python.platform, content])
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,204 @@
+"""pip as the installer, run by the interpreter that modules are run by.
+
+It need not be installed for that interpreter: the pip of the host's environment is used, or the one that came with
+Python. It only tells the hash of the file it would take here, so the index is asked for those of the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import file_hashes
+from .errors import InstallerError, NoWheelError, UnsolvableError
+from .index import Index
+from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted
+from .locked import LockedDistribution
+from .requirements import parsed_requirement
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_MISSING = re.compile(r"no matching distribution found for (.+?)(?: \(from .*)?$", re.IGNORECASE | re.MULTILINE)
+_IMPOSSIBLE = re.compile(r"resolutionimpossible|conflicting dependencies", re.IGNORECASE)
+_NOT_REACHED = re.compile(r"retrying \(|could not fetch url|\b40[137] (?:client )?error", re.IGNORECASE)
+_ANY_VERSION = "9999"  # of what is provided in a version that nobody told us: most that ask for one ask for a newer one
+
+
+@dataclass(frozen=True, slots=True)
+class Pip:
+    """The pip at `path`: its package's folder, in an environment or inside a wheel."""
+
+    path: Path
+    name: str = "pip"
+
+    @staticmethod
+    def find() -> Pip | None:
+        """Return the pip of this interpreter's environment, or else the bundled one; None when there is neither."""
+        try:
+            spec = importlib.util.find_spec("pip")
+        except (ImportError, ValueError):
+            spec = None
+        if spec is not None and spec.submodule_search_locations:
+            return Pip(Path(next(iter(spec.submodule_search_locations))).resolve())
+        return Pip.bundled()
+
+    @staticmethod
+    def bundled() -> Pip | None:
+        """Return the pip that came with Python, if its distributor left it in."""
+        spec = importlib.util.find_spec("ensurepip")
+        if spec is None or spec.origin is None:
+            return None
+        wheels = sorted(Path(spec.origin).resolve().parent.glob("_bundled/pip-*.whl"))
+        return Pip(wheels[-1] / "pip") if wheels else None
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        wheel = self.path.parent
+        return (wheel if wheel.is_file() else self.path, Path(file_hashes.__file__).resolve())
+
+    def environ(self, index: Index) -> Mapping[str, str]:
+        # The machine's configuration is read even in isolation, unless there is none.
+        return {"PIP_CONFIG_FILE": "/dev/null"}
+
+    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+        stubs = dict(_stubs(wanted.provided, task.folder / "stubs"))
+        lines = [f"--index-url {task.index.url}", f"--find-links {task.folder / 'stubs'}", *wanted.requirements]
+        constraints = {**wanted.constraints, **stubs}
+        argv = [
+            *(*self._command(task), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
+            *("--only-binary", ":all:"),
+            *(
+                "--constraint",
+                str(task.write("constraints.txt", (f"{n}=={v}" for n, v in sorted(constraints.items())))),
+            ),
+            *("--requirement", str(task.write("requirements.in", lines))),
+        ]
+        finished = task.run(argv, timeout=RESOLVE_SECONDS)
+        if finished.code != 0:
+            told = finished.stderr.decode("utf-8", "replace")
+            missing = _MISSING.search(told)
+            if finished.refused or _NOT_REACHED.search(told) or not (missing or _IMPOSSIBLE.search(told)):
+                raise task.failure(self.name, finished)
+            report = task.report(finished)
+            if missing is not None and (name := self._only_source(missing[1], task)):
+                raise NoWheelError(self.name, task.attempted, name, report=report)
+            raise UnsolvableError(self.name, task.attempted, "no set of versions satisfies it", report=report)
+        chosen = [one for one in self._chosen(finished.stdout, task) if one[0] not in stubs]
+        files = self._files([name for name, _, _ in chosen], task)
+        return tuple(sorted(self._pinned(*one, files) for one in chosen))
+
+    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+        lines = [f"--index-url {task.index.url}", *(one.requirement for one in locked)]
+        argv = [
+            *(*self._command(task), "install", "--no-deps", "--ignore-installed", "--no-compile", "--require-hashes"),
+            *("--only-binary", ":all:", "--no-warn-script-location", "--progress-bar", "off", "--target", str(site)),
+            *("--requirement", str(task.write("locked.txt", lines))),
+        ]
+        finished = task.run(argv, timeout=INSTALL_SECONDS, total=len(locked))
+        if finished.code != 0:
+            raise task.failure(self.name, finished)
+
+    def _command(self, task: Task) -> tuple[str, ...]:
+        certificates = ("--cert", str(task.index.ca_file)) if task.index.ca_file else ()
+        return (
+            *(str(task.python.path), "-I", "-B", str(self.path)),
+            *("--isolated", "--no-input", "--no-color", "--disable-pip-version-check", *certificates),
+            *("--retries", "2", "--timeout", "30", "--cache-dir", str(task.downloads)),
+        )
+
+    def _chosen(self, output: bytes, task: Task) -> Iterator[tuple[str, str, str]]:
+        """Yield name, version and hash of each distribution in pip's report."""
+        from packaging.utils import canonicalize_name
+
+        try:
+            for one in json.loads(output)["install"]:
+                facts, archive = one["metadata"], one["download_info"]["archive_info"]
+                yield canonicalize_name(facts["name"]), facts["version"], "sha256:" + archive["hashes"]["sha256"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InstallerError(self.name, task.attempted, "its report is not understood") from error
+
+    def _pinned(
+        self, name: str, version: str, digest: str, files: Mapping[str, Sequence[tuple[str, str]]]
+    ) -> LockedDistribution:
+        from packaging.version import Version
+
+        wanted = Version(version)
+        others = {f"sha256:{hash}" for file, hash in files.get(name, ()) if hash and _version_of(file) == wanted}
+        return LockedDistribution(name, version, tuple(sorted({digest, *others})))
+
+    def _only_source(self, text: str, task: Task) -> str | None:
+        """Return the name of a requirement that the index could only satisfy with something to be built."""
+        try:
+            requirement = parsed_requirement(text)
+        except ValueError:
+            return None
+        files = self._files([requirement.name], task).get(requirement.name, ())
+        versions = [version for file, _ in files if (version := _version_of(file)) is not None]
+        return (
+            requirement.name if any(requirement.specifier.contains(one, prereleases=True) for one in versions) else None
+        )
+
+    def _files(self, names: Iterable[str], task: Task) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Return file name and hash of all that the index has of some projects."""
+        ca_file = str(task.index.ca_file or "")
+        order = {"url": task.index.url, "ca_file": ca_file, "names": list(names)}
+        program = str(Path(file_hashes.__file__).resolve())
+        finished = task.run(
+            [str(task.python.path), "-I", "-B", program], timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode()
+        )
+        if finished.code != 0:
+            raise task.failure(self.name, finished)
+        try:
+            return _checked_files(json.loads(finished.stdout))
+        except (ValueError, RecursionError) as error:
+            raise InstallerError(self.name, task.attempted, "the index's list of files is not understood") from error
+
+
+def _checked_files(told: Any) -> Mapping[str, Sequence[tuple[str, str]]]:
+    if not isinstance(told, dict):
+        raise ValueError("not an object")
+    for files in told.values():
+        if not isinstance(files, list):
+            raise ValueError("not a list")
+        for one in files:
+            if not (isinstance(one, list) and len(one) == 2 and all(isinstance(part, str) for part in one)):
+                raise ValueError("not a pair of texts")
+    return {name: [(file, digest) for file, digest in files if _is_hash(digest)] for name, files in told.items()}
+
+
+def _is_hash(digest: str) -> bool:
+    return not digest or re.fullmatch("[0-9a-f]{64}", digest) is not None
+
+
+def _version_of(file: str) -> Version | None:
+    from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+    from packaging.version import InvalidVersion
+
+    try:
+        return parse_wheel_filename(file)[1] if file.endswith(".whl") else parse_sdist_filename(file)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion, ValueError):
+        return None
+
+
+def _stubs(provided: Mapping[str, str], folder: Path) -> Iterator[tuple[str, str]]:
+    """Write an empty wheel for each distribution that is provided, and yield its name and version.
+
+    pip cannot be told to leave a dependency out; so it finds one, in a version that no index has.
+    """
+    folder.mkdir()
+    for name, told in provided.items():
+        version = f"{told or _ANY_VERSION}+provided" if "+" not in told else told
+        escaped = name.replace("-", "_")
+        info = f"{escaped}-{version}.dist-info"
+        with zipfile.ZipFile(folder / f"{escaped}-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+        yield name, version

@@ -1,0 +1,268 @@
+"""What a source tree depends on, read from its static `pyproject.toml`.
+
+Only PEP 621's table is read, under caps; `[build-system]` is not even looked at. What a worker brings by itself is left
+out. Dependencies that are git references are returned apart, other addresses are refused.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ManifestError, SourceUriError
+from ..tree import SourceTree
+from ..uri import GitUri, SourceUri
+from .errors import PythonVersionError, RequirementsError
+from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+PROVIDED = ("amplifier-core", "paddock", "paddock-sdk")  # what every worker has, or nobody needs in one
+
+MAX_PYPROJECT_BYTES = 256 * 1024
+_MAX_REQUIREMENTS = 1000
+_MAX_LENGTH = 1024  # characters of one; real ones are below 200, and what judges them is not linear in all cases
+_MAX_EXTRAS = 100
+# What is left of a requirement once markers and addresses are off: nothing in it means anything to an installer.
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._,-]+\])?[A-Za-z0-9.*+!=<>~,_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRequirement:
+    """A dependency on the code of a repository, under the name it is to have."""
+
+    name: str
+    uri: GitUri
+    extras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """`index` are requirements for the index, each one plain line; `direct` are those on repositories."""
+
+    name: str | None
+    version: str | None
+    index: tuple[str, ...] = ()
+    direct: tuple[DirectRequirement, ...] = ()
+
+    @staticmethod
+    def of(
+        tree_root: Path, python: Interpreter, *, extras: Collection[str] = (), may_name_local: bool = False
+    ) -> Requirements:
+        """Return what the tree whose root is `tree_root` depends on, with these of its extras.
+
+        Repositories in folders of this machine, and those that are reached with the user's keys, may only be named by
+        a tree that the user wrote: `may_name_local`.
+
+        Raises:
+            RequirementsError: they cannot be told without running something, or are not taken.
+            PythonVersionError: the code does not run on `python`.
+        """
+        path = tree_root / "pyproject.toml"
+        project = read_project(tree_root)
+        name, version = _text(project, "name", path), _text(project, "version", path)
+        _check_python(project, name, path, python)
+        _check_static(project, path)
+        reading = _Reading(path, project, name, python, may_name_local)
+        return Requirements(name, version, *reading.split(reading.applying(frozenset(map(_normalised, extras)))))
+
+    def joined(self, *others: Requirements) -> Requirements:
+        """Return these together with those of others, as what one environment has to hold."""
+        together = (self, *others)
+        return Requirements(
+            self.name,
+            self.version,
+            tuple(dict.fromkeys(line for one in together for line in one.index)),
+            tuple(dict.fromkeys(direct for one in together for direct in one.direct)),
+        )
+
+
+def read_project(tree_root: Path) -> Mapping[str, Any]:
+    """Return the `project` table of the tree's `pyproject.toml`; an empty one where there is none.
+
+    Raises:
+        RequirementsError: the file cannot be read as data.
+    """
+    path = tree_root / "pyproject.toml"
+    try:
+        content = SourceTree(tree_root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
+        project = tomllib.loads((content or b"").decode("utf-8")).get("project", {})
+    except ManifestError as error:
+        raise RequirementsError(path, error.problem) from error
+    except UnicodeDecodeError as error:
+        raise RequirementsError(path, "it is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise RequirementsError(path, f"it is not TOML: {error}") from error
+    except (RecursionError, ValueError) as error:  # ValueError: a number beyond what Python converts
+        raise RequirementsError(path, "a value is nested too deeply or too long") from error
+    if not isinstance(project, dict):
+        raise RequirementsError(path, "`project` is not a table")
+    return project
+
+
+class _Reading:
+    """One reading of one project's dependencies."""
+
+    def __init__(
+        self, path: Path, project: Mapping[str, Any], name: str | None, python: Interpreter, may_name_local: bool
+    ) -> None:
+        self._path = path
+        self._name = _normalised(name or "")
+        self._python = python
+        self._may_name_local = may_name_local
+        self._dependencies = _texts(project.get("dependencies", []), "project.dependencies", path)
+        optional = project.get("optional-dependencies", {})
+        if not isinstance(optional, dict) or len(optional) > _MAX_EXTRAS:
+            raise RequirementsError(path, "`project.optional-dependencies` is not a table of a reasonable size")
+        self._optional = {_normalised(extra): (extra, texts) for extra, texts in optional.items()}
+
+    def applying(self, extras: frozenset[str]) -> Iterator[Requirement]:
+        """Yield the requirements that apply here; an extra may name further extras of the same project."""
+        wanted, seen = [*sorted(extras)], set(extras)
+        yield from self._that_apply(self._dependencies, extras)
+        while wanted:
+            written, texts = self._optional.get(extra := wanted.pop(), (extra, []))
+            texts = _texts(texts, f"project.optional-dependencies.{written}", self._path)
+            for requirement in self._that_apply(texts, frozenset({extra})):
+                if self._name and _normalised(requirement.name) == self._name:
+                    further = {_normalised(one) for one in requirement.extras} - seen
+                    wanted.extend(sorted(further))
+                    seen |= further
+                else:
+                    yield requirement
+
+    def split(self, requirements: Iterable[Requirement]) -> tuple[tuple[str, ...], tuple[DirectRequirement, ...]]:
+        """Return those for the index, and those on repositories."""
+        index: dict[str, None] = {}
+        direct: dict[DirectRequirement, None] = {}
+        for requirement in requirements:
+            if _normalised(requirement.name) in PROVIDED:
+                continue
+            if requirement.url is None:
+                index[self._plain(requirement)] = None
+            else:
+                direct[self._direct(requirement, requirement.url)] = None
+        return tuple(index), tuple(direct)
+
+    def _that_apply(self, texts: Iterable[str], extras: frozenset[str]) -> Iterator[Requirement]:
+        for text in texts:
+            try:
+                requirement = parsed_requirement(text)
+                if applies(requirement, self._python, extras):
+                    yield requirement
+            except ValueError as error:
+                raise RequirementsError(self._path, f"`{text[:80]}` is no requirement ({error})") from error
+
+    def _plain(self, requirement: Requirement) -> str:
+        extras = ",".join(sorted(map(_normalised, requirement.extras)))
+        line = _normalised(requirement.name) + (f"[{extras}]" if extras else "") + str(requirement.specifier)
+        if not _PLAIN.fullmatch(line):
+            raise RequirementsError(self._path, f"`{line[:80]}` has a character that no version has")
+        return line
+
+    def _direct(self, requirement: Requirement, url: str) -> DirectRequirement:
+        name = _normalised(requirement.name)
+        if not url.startswith("git+"):
+            raise RequirementsError(
+                self._path,
+                f"`{name}` is wanted from an address that is no git repository",
+                hints=["a dependency comes from the package index, or from `git+https://host/path@ref`"],
+            )
+        try:
+            uri = SourceUri.parse(url)
+        except SourceUriError as error:
+            raise RequirementsError(self._path, f"`{name}`: {error.summary}", hints=error.hints) from error
+        assert isinstance(uri, GitUri)  # the prefix says so
+        if not self._may_name_local and not uri.url.startswith("https://"):
+            raise RequirementsError(
+                self._path,
+                f"`{name}` is wanted from `{uri.text}`, which a module from elsewhere may not name: "
+                "it is fetched with your rights, not with its own",
+                hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
+            )
+        return DirectRequirement(name, uri, tuple(sorted(map(_normalised, requirement.extras))))
+
+
+def parsed_requirement(text: str) -> Requirement:
+    """Return a requirement that a stranger wrote.
+
+    Raises:
+        ValueError: it is none, or one that nobody would write.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    if len(text) > _MAX_LENGTH:
+        raise ValueError("it is too long")
+    if not text.isprintable():
+        raise ValueError("it has an unprintable character")
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def applies(requirement: Requirement, python: Interpreter, extras: Collection[str] = ()) -> bool:
+    """Return whether a requirement's marker holds there, with any of these extras.
+
+    Raises:
+        ValueError: the marker compares what cannot be compared.
+    """
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+
+    if requirement.marker is None:
+        return True
+    try:
+        return any(requirement.marker.evaluate({**python.markers, "extra": extra}) for extra in (*extras, ""))
+    except (UndefinedComparison, UndefinedEnvironmentName, RecursionError) as error:
+        raise ValueError("its marker cannot be judged") from error
+
+
+def _check_python(project: Mapping[str, Any], name: str | None, path: Path, python: Interpreter) -> None:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    requires = _text(project, "requires-python", path)
+    if not requires:
+        return
+    try:
+        fits = SpecifierSet(requires).contains(python.version, prereleases=True)
+    except (InvalidSpecifier, ValueError) as error:
+        raise RequirementsError(path, f"`requires-python` is `{requires[:80]}`, which is no set of versions") from error
+    if not fits:
+        raise PythonVersionError(name or str(path.parent), requires, python.version)
+
+
+def _check_static(project: Mapping[str, Any], path: Path) -> None:
+    if "dependencies" in _texts(project.get("dynamic", []), "project.dynamic", path):
+        raise RequirementsError(
+            path,
+            "they are worked out by its build, which is never run",
+            hints=["list them in `project.dependencies`, and take the word out of `project.dynamic`"],
+        )
+
+
+def _text(project: Mapping[str, Any], key: str, path: Path) -> str | None:
+    value = project.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > _MAX_LENGTH or not value.isprintable():
+        raise RequirementsError(path, f"`project.{key}` is not a line of text")
+    return value
+
+
+def _texts(value: object, what: str, path: Path) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise RequirementsError(path, f"`{what}` is not a list of texts")
+    if len(value) > _MAX_REQUIREMENTS:
+        raise RequirementsError(path, f"`{what}` has more than {_MAX_REQUIREMENTS} entries")
+    return value
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

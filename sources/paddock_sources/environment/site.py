@@ -1,0 +1,87 @@
+"""A folder of installed packages, looked at as something a stranger packed.
+
+Read-only code is all that may be in one. What an installer adds for people - scripts, its own lock - is taken out, and
+so is what would be run when an interpreter starts. Everything that is neither file nor folder is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from .errors import UnsafeSiteError
+from .locked import LockedDistribution
+
+MAX_FILES = 100_000
+MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
+_MAX_DEPTH = 64
+_LEFT_OUT = ("bin", "Scripts", ".lock")  # at the top; below that they are a package's own
+_INFO = re.compile(r"(.+?)-([^-]+)\.dist-info")
+
+
+def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
+    """Take out of a fresh site what no worker may or need have.
+
+    Nothing may write to it any more.
+
+    Raises:
+        UnsafeSiteError: it has what no package may hold, or too much.
+    """
+    files, size = 0, 0
+    for path, status in _entries(site):
+        told = path.relative_to(site).as_posix()
+        if not told.isprintable() or "\\" in told:
+            raise UnsafeSiteError(told, "has a character in its name that no file of a package needs")
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafeSiteError(told, "is neither a file nor a folder")
+        if status.st_nlink != 1:
+            raise UnsafeSiteError(told, "is one file with another name elsewhere")
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            raise UnsafeSiteError(told, "would be run with another user's rights")
+        files, size = files + 1, size + status.st_size
+        if files > max_files:
+            raise UnsafeSiteError(told, f"is one file too many: a module may need {max_files}")
+        if size > max_bytes:
+            raise UnsafeSiteError(told, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
+    for entry in list(os.scandir(site)):
+        if entry.name in _LEFT_OUT or entry.name.lower().endswith(".pth"):
+            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> None:
+    """See that a site holds the distributions that were to be installed, and no other.
+
+    Raises:
+        UnsafeSiteError: one is missing, of another version, or more than was asked for.
+    """
+    from packaging.utils import canonicalize_name
+    from packaging.version import InvalidVersion, Version
+
+    wanted = {(one.name, Version(one.version)) for one in locked}
+    for entry in os.scandir(site):
+        match = _INFO.fullmatch(entry.name)
+        if match is None:
+            continue
+        try:
+            wanted.remove((canonicalize_name(match[1]), Version(match[2])))
+        except (KeyError, InvalidVersion):
+            raise UnsafeSiteError(entry.name, "was not asked for") from None
+    if wanted:
+        name, version = min(wanted)
+        raise UnsafeSiteError(f"{name}=={version}", "is missing from it")
+
+
+def _entries(folder: Path, depth: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
+    if depth > _MAX_DEPTH:
+        raise UnsafeSiteError(folder.name, "is too many folders deep")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield Path(entry.path), entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries(Path(entry.path), depth + 1)

@@ -1,0 +1,124 @@
+"""uv as the installer: the first choice, because it is several times faster."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InstallerError, NoWheelError, UnsolvableError
+from .index import Index
+from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted
+from .locked import LockedDistribution
+
+_NEVER = "python_version < '0'"
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)((?:\s+--hash=\S+)*)\s*")
+_NO_WHEEL = (
+    re.compile(r"wheels are required for `([A-Za-z0-9._-]+)`", re.IGNORECASE),
+    re.compile(r"([A-Za-z0-9._-]+?)(?:[=<>!~]=?\S+)? has no (?:usable )?wheels"),
+    re.compile(
+        r"`?([A-Za-z0-9._-]+?)(?:==\S+?)?`? (?:can't be installed|cannot be (?:built|installed)|is not compatible)"
+    ),
+)
+_UNSOLVABLE = re.compile(r"no solution found|unsatisfiable", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Uv:
+    """The program at `path`."""
+
+    path: Path
+    name: str = "uv"
+
+    @staticmethod
+    def find(environ: Mapping[str, str]) -> Uv | None:
+        """Return the uv beside this interpreter, or else on the PATH; None when there is neither."""
+        folders = [os.path.dirname(sys.executable), *environ.get("PATH", "").split(os.pathsep)]
+        for folder in filter(os.path.isabs, folders):
+            path = Path(folder, "uv")
+            if _is_program(path):
+                return Uv(path.resolve())
+        return None
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    def environ(self, index: Index) -> Mapping[str, str]:
+        told = {
+            "UV_DEFAULT_INDEX": index.url,  # not an argument: those can be seen by everybody on the machine
+            "UV_NO_PROGRESS": "1",
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_HTTP_TIMEOUT": "30",
+            "UV_HTTP_RETRIES": "2",
+            "NO_COLOR": "1",
+        }
+        return {**told, "SSL_CERT_FILE": str(index.ca_file)} if index.ca_file else told
+
+    def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+        argv = [
+            *(str(self.path), "pip", "compile", *_common(task), "--generate-hashes", "--no-header", "--no-annotate"),
+            *("--constraints", str(task.write("constraints.txt", _pins(wanted.constraints)))),
+            *("--overrides", str(task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided)))),
+            str(task.write("requirements.in", wanted.requirements)),
+        ]
+        finished = task.run(argv, timeout=RESOLVE_SECONDS)
+        if finished.code != 0:
+            told = finished.stderr.decode("utf-8", "replace")
+            missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(told))), None)
+            if missing is not None:
+                raise NoWheelError(self.name, task.attempted, missing, report=task.report(finished))
+            if _UNSOLVABLE.search(told) and not finished.refused:
+                raise UnsolvableError(
+                    self.name, task.attempted, "no set of versions satisfies it", report=task.report(finished)
+                )
+            raise task.failure(self.name, finished)
+        return tuple(sorted(self._pinned(finished.stdout.decode("utf-8", "replace"), task)))
+
+    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+        argv = [
+            *(str(self.path), "pip", "install", *_common(task), "--no-deps", "--require-hashes"),
+            *("--link-mode", "copy", "--target", str(site)),  # a hard link would be shared with what uv may write
+            *("--requirements", str(task.write("locked.txt", (one.requirement for one in locked)))),
+        ]
+        finished = task.run(
+            argv,
+            timeout=INSTALL_SECONDS,
+            total=len(locked),
+            counts=lambda line: line.lstrip().startswith(("+ ", "Downloaded ")),
+        )
+        if finished.code != 0:
+            raise task.failure(self.name, finished)
+
+    def _pinned(self, output: str, task: Task) -> Iterator[LockedDistribution]:
+        for line in output.replace("\\\n", " ").splitlines():
+            if not line.strip():
+                continue
+            match = _PIN.fullmatch(line)
+            if match is None:
+                raise InstallerError(self.name, task.attempted, f"`{line[:80]}` is no version with hashes")
+            hashes = tuple(sorted(one.removeprefix("--hash=") for one in match[3].split()))
+            yield LockedDistribution(match[1], match[2], tuple(one for one in hashes if one.startswith("sha256:")))
+
+
+def _common(task: Task) -> tuple[str, ...]:
+    return (
+        *("--no-config", "--no-build", "--no-python-downloads", "--no-progress", "--color", "never"),
+        *("--cache-dir", str(task.downloads), "--python", str(task.python.path)),
+    )
+
+
+def _pins(versions: Mapping[str, str]) -> Iterator[str]:
+    return (f"{name}=={version}" for name, version in sorted(versions.items()))
+
+
+def _is_program(path: Path) -> bool:
+    """Return whether it is uv itself: what version managers put in its place only works where they are."""
+    try:
+        with path.open("rb") as file:
+            return os.access(path, os.X_OK) and file.read(2) != b"#!"
+    except OSError:
+        return False
