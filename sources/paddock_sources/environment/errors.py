@@ -108,8 +108,8 @@ class NoWheelError(InstallerError):
             report=report,
             hints=[
                 f"take a version of `{distribution}` that has wheels",
-                f"build it where that is safe (`pip wheel {distribution}`), put the wheel on an index of yours, and "
-                + "name that index in `sources.toml` under `[index]`",
+                f"or build it where that is safe: `pip wheel {distribution}`",
+                "then put the wheel on an index of yours, named in `sources.toml` under `[index]`",
             ],
         )
 

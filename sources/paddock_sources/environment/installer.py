@@ -80,9 +80,7 @@ class Task:
             nonlocal done
             if counts(line):
                 done += 1
-                self.progress.step(
-                    Step(self.subject, self.phase, min(done, total) if total else done, total, "packages")
-                )
+                self.progress.step(Step(self.subject, self.phase, min(done, total or done), total, "packages"))
 
         self.progress.step(Step(self.subject, self.phase, 0, total, "packages"))
         return self.session.run(argv, stdin=stdin, on_stderr=on_stderr, timeout=timeout)
@@ -110,7 +108,7 @@ class Task:
             return IndexAccessError(
                 installer,
                 self.attempted,
-                f"the index at {self.index.shown} sent it to {', '.join(finished.refused)}, which is not one of its hosts",
+                f"the index at {self.index.shown} sent it to {', '.join(finished.refused)}, which is none of its hosts",
                 report=report,
                 hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
             )
@@ -171,6 +169,11 @@ class Installer(Protocol):
             InstallerError: a file is gone or changed, or the index does not answer.
         """
         ...
+
+
+def pins(versions: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that hold an installer to versions, given by name."""
+    return (f"{name}=={version}" for name, version in sorted(versions.items()))
 
 
 def find_installer(environ: Mapping[str, str]) -> Installer:

@@ -132,14 +132,10 @@ def _requirements(project: Mapping[str, Any], path: Path) -> list[str]:
     if not isinstance(written, list) or len(written) > _MAX_REQUIREMENTS:
         raise DistributionMetadataError(path, "`project.dependencies` is not a list of a reasonable size")
     try:
-        lines = [str(parsed_requirement(text if isinstance(text, str) else "")) for text in written]
+        return [str(parsed_requirement(text if isinstance(text, str) else "")) for text in written]
     except ValueError as error:
-        raise DistributionMetadataError(
-            path, f"an entry of `project.dependencies` is no requirement: {error}"
-        ) from error
-    if not all(line.isprintable() for line in lines):
-        raise DistributionMetadataError(path, "an entry of `project.dependencies` has an unprintable character")
-    return lines
+        problem = f"an entry of `project.dependencies` is no requirement: {error}"
+        raise DistributionMetadataError(path, problem) from error
 
 
 def _entry_points(project: Mapping[str, Any], path: Path) -> str:

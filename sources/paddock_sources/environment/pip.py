@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import file_hashes
 from .errors import InstallerError, NoWheelError, UnsolvableError
 from .index import Index
-from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted
+from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
 from .locked import LockedDistribution
 from .requirements import parsed_requirement
 
@@ -69,15 +70,16 @@ class Pip:
 
     def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
         stubs = dict(_stubs(wanted.provided, task.folder / "stubs"))
-        lines = [f"--index-url {task.index.url}", f"--find-links {task.folder / 'stubs'}", *wanted.requirements]
+        lines = [
+            f"--index-url {task.index.url}",
+            f"--find-links {shlex.quote(str(task.folder / 'stubs'))}",
+            *wanted.requirements,
+        ]
         constraints = {**wanted.constraints, **stubs}
         argv = [
             *(*self._command(task), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
             *("--only-binary", ":all:"),
-            *(
-                "--constraint",
-                str(task.write("constraints.txt", (f"{n}=={v}" for n, v in sorted(constraints.items())))),
-            ),
+            *("--constraint", str(task.write("constraints.txt", pins(constraints)))),
             *("--requirement", str(task.write("requirements.in", lines))),
         ]
         finished = task.run(argv, timeout=RESOLVE_SECONDS)
@@ -141,9 +143,8 @@ class Pip:
             return None
         files = self._files([requirement.name], task).get(requirement.name, ())
         versions = [version for file, _ in files if (version := _version_of(file)) is not None]
-        return (
-            requirement.name if any(requirement.specifier.contains(one, prereleases=True) for one in versions) else None
-        )
+        fits = any(requirement.specifier.contains(one, prereleases=True) for one in versions)
+        return requirement.name if fits else None
 
     def _files(self, names: Iterable[str], task: Task) -> Mapping[str, Sequence[tuple[str, str]]]:
         """Return file name and hash of all that the index has of some projects."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .errors import InstallerError, NoWheelError, UnsolvableError
 from .index import Index
-from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted
+from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
 from .locked import LockedDistribution
 
 _NEVER = "python_version < '0'"
@@ -19,9 +19,6 @@ _PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)((?:\s+--hash=\S+)*)\s*")
 _NO_WHEEL = (
     re.compile(r"wheels are required for `([A-Za-z0-9._-]+)`", re.IGNORECASE),
     re.compile(r"([A-Za-z0-9._-]+?)(?:[=<>!~]=?\S+)? has no (?:usable )?wheels"),
-    re.compile(
-        r"`?([A-Za-z0-9._-]+?)(?:==\S+?)?`? (?:can't be installed|cannot be (?:built|installed)|is not compatible)"
-    ),
 )
 _UNSOLVABLE = re.compile(r"no solution found|unsatisfiable", re.IGNORECASE)
 
@@ -61,7 +58,7 @@ class Uv:
     def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
         argv = [
             *(str(self.path), "pip", "compile", *_common(task), "--generate-hashes", "--no-header", "--no-annotate"),
-            *("--constraints", str(task.write("constraints.txt", _pins(wanted.constraints)))),
+            *("--constraints", str(task.write("constraints.txt", pins(wanted.constraints)))),
             *("--overrides", str(task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided)))),
             str(task.write("requirements.in", wanted.requirements)),
         ]
@@ -109,10 +106,6 @@ def _common(task: Task) -> tuple[str, ...]:
         *("--no-config", "--no-build", "--no-python-downloads", "--no-progress", "--color", "never"),
         *("--cache-dir", str(task.downloads), "--python", str(task.python.path)),
     )
-
-
-def _pins(versions: Mapping[str, str]) -> Iterator[str]:
-    return (f"{name}=={version}" for name, version in sorted(versions.items()))
 
 
 def _is_program(path: Path) -> bool:
