@@ -1,0 +1,154 @@
+"""Choose the versions that a module depends on, and make the folder that has them.
+
+Nothing of a package is executed for either. A folder is known by what is in it and for which interpreter, made once,
+read-only from then on, and never seen before it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..command_runner import CommandRunner
+from ..progress import Phase, Progress, SilentProgress
+from .errors import ConstrainedError, NoWheelError, UnsolvableError
+from .index import Index
+from .installer import Installer, Task, Wanted, find_installer, opened
+from .interpreter import Interpreter
+from .locked import LockedDistribution, environment_digest
+from .requirements import PROVIDED, Requirements
+from .site import check_distributions, clean_site
+
+if TYPE_CHECKING:
+    from ..cache import SourceCache
+
+_DOWNLOADS = "downloads-v1"  # kept by installers between runs, a folder for each; what is taken from it has its hash
+
+
+def resolve(
+    requirements: Requirements,
+    *,
+    cache: SourceCache,
+    runner: CommandRunner,
+    index: Index,
+    python: Interpreter,
+    constraints: Mapping[str, str] | None = None,
+    provided: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    installer: Installer | None = None,
+) -> tuple[LockedDistribution, ...]:
+    """Return the versions of all packages that satisfy the requirements for the index, and what these depend on.
+
+    `constraints` are versions, by name, to keep to where the package is needed at all. `provided` are those that the
+    worker has from elsewhere, by name, with the version where that is known: they and what they depend on are left out.
+
+    Raises:
+        ConstrainedError: there is a solution, but none that keeps to the constraints.
+        UnsolvableError: there is none.
+        NoWheelError: a package would have to be built.
+        InstallerError: it could not be found out.
+    """
+    if not requirements.index:
+        return ()
+    installer = installer or find_installer(os.environ)
+    subject = requirements.name or "the module"
+    left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
+    kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
+    wanted = Wanted(requirements.index, kept, left_out)
+    with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
+        try:
+            return installer.resolve(wanted, task)
+        except (UnsolvableError, NoWheelError) as error:
+            if not kept:
+                raise
+            failed = error
+    # Whether it is the constraints can only be known by trying; and whoever asked needs the answer next.
+    with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies") as task:
+        try:
+            locked = installer.resolve(Wanted(requirements.index, {}, left_out), task)
+        except (UnsolvableError, NoWheelError) as error:
+            raise error from failed
+    raise ConstrainedError(failed, locked) from failed
+
+
+def install(
+    locked: Sequence[LockedDistribution],
+    *,
+    cache: SourceCache,
+    runner: CommandRunner,
+    index: Index,
+    python: Interpreter,
+    progress: Progress | None = None,
+    installer: Installer | None = None,
+    subject: str = "",
+) -> Path:
+    """Return the folder for `sys.path` that has exactly these distributions, from the cache where it is there.
+
+    Raises:
+        InstallerError: one of them cannot be had, or is not what was locked.
+        UnsafeSiteError: what they hold is not safe to use.
+        CacheError: the folder cannot be kept.
+    """
+    from ..cache import Bucket
+
+    entries = cache.store(Bucket.ENVIRONMENTS)
+    digest = environment_digest(locked, python)
+    found = installed(locked, cache=cache, python=python)
+    if found is not None:
+        return found
+    by = installer or find_installer(os.environ)
+    named = subject or (locked[0].name if locked else "the module")
+
+    def build(folder: Path) -> None:
+        site = folder / "site"
+        site.mkdir()
+        with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
+            by.install(locked, site, task)
+        clean_site(site)
+        check_distributions(site, locked)
+
+    facts = {"distributions": [f"{one.name}=={one.version}" for one in sorted(locked)], "python": python.tag}
+    return entries.add(digest, build, facts) / "site"
+
+
+def installed(locked: Sequence[LockedDistribution], *, cache: SourceCache, python: Interpreter) -> Path | None:
+    """Return the folder that has exactly these, if the cache has it."""
+    from ..cache import Bucket
+
+    entry = cache.store(Bucket.ENVIRONMENTS).get(environment_digest(locked, python))
+    return entry / "site" if entry is not None else None
+
+
+@contextmanager
+def _at_work(
+    installer: Installer,
+    cache: SourceCache,
+    runner: CommandRunner,
+    index: Index,
+    python: Interpreter,
+    progress: Progress | None,
+    subject: str,
+    phase: Phase,
+    site: Path | None = None,
+) -> Iterator[Task]:
+    """Open a session for one task of an installer, with scratch that is gone afterwards."""
+    progress = progress or SilentProgress()
+    downloads = cache.folder / _DOWNLOADS / installer.name
+    downloads.mkdir(parents=True, exist_ok=True)
+    temporary = cache.folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    attempted = {"installing": "installing what `{}` needs"}.get(phase, "choosing versions of what `{}` needs")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="install-", dir=temporary) as scratch,
+            opened(installer, runner, index, python, scratch=Path(scratch), downloads=downloads, site=site) as session,
+        ):
+            yield Task(
+                attempted.format(subject), phase, subject, index, python, Path(scratch), downloads, session, progress
+            )
+    finally:
+        progress.finished(subject)
