@@ -224,16 +224,11 @@ class _Reading:
         """Refuse a source that is spelled in another way than Paddock does, which nothing would find."""
         if isinstance(uri, BuiltinUri):
             raise self._error("what is shipped is not locked", "source")
-        if isinstance(uri, FolderUri):
-            plain = module.source if module.source == "." else module.source.removeprefix("./")
-            is_normal = module.source.startswith("file:///") or (
-                posixpath.normpath(plain) == plain and not plain.startswith(("..", "//"))
-            )
-            expected = module.source if is_normal else posixpath.normpath(plain)
-        else:
-            expected = normalised_source(uri, Path("/"))
+        expected = _normal_folder(module.source) if isinstance(uri, FolderUri) else normalised_source(uri, Path("/"))
         if module.source != expected:
-            raise self._error("`source` is spelled in another way than Paddock does", "source", f"write `{expected}`")
+            below = "write `./` and the folder's place below this one, or its whole path"
+            hint = below if isinstance(uri, FolderUri) else f"write `{expected}`"
+            raise self._error("`source` is spelled in another way than Paddock does", "source", hint)
         ref, inside = requested(uri)
         if (module.requested_ref, module.subdirectory) != (ref, inside):
             key = "requested_ref" if module.requested_ref != ref else "subdirectory"
@@ -247,6 +242,16 @@ class _Reading:
 
     def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
         return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)
+
+
+def _normal_folder(source: str) -> str:
+    """Return how a folder is spelled, without looking for it; one that is not below the file's own is absolute."""
+    if source.startswith("file:"):
+        return source if source.startswith("file:///") else f"file:///{source.removeprefix('file:').lstrip('/')}"
+    plain = posixpath.normpath(source)
+    if source.startswith("/"):
+        return f"/{plain.lstrip('/')}"
+    return plain if plain == "." else f"./{plain.removeprefix('../')}"
 
 
 def requested(uri: SourceUri) -> tuple[str, str]:

@@ -7,33 +7,36 @@ working directory, at hosts with names, and among programs by name: never a secr
 from __future__ import annotations
 
 import os
-import tomllib
-from typing import Any, Final
+from typing import Final
 
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock_sources import Resolution, SourceError
-from paddock_sources.tree import SourceTree
+from paddock_sources.permission_request import PermissionRequest
 
 from .needs import Circumstances, Needs
 from .presets import grants_of
 from .programs import Program
 from .workspace_needs import folder_text
 
-_MAX_BYTES: Final = 256 * 1024
 _MAX_GRANTS: Final = 8  # of one family: more is read by nobody before a yes
 
 
 def advice_of(resolution: Resolution) -> Permissions | None:
     """Return what a module's manifest asks for; None if it asks for nothing, or in no way that is understood."""
     try:
-        content = SourceTree(resolution.root).read("pyproject.toml", limit_bytes=_MAX_BYTES)
-        table: Any = tomllib.loads((content or b"").decode("utf-8"))
-        for key in ("tool", "paddock", "permissions"):
-            table = table[key]
-        return Permissions.model_validate(Permissions.written(table))
-    except (SourceError, ValueError, KeyError, TypeError, RecursionError):
+        request = PermissionRequest.read(resolution.root)
+        return None if request is None else permissions_asked(request)
+    except SourceError:
+        return None
+
+
+def permissions_asked(request: PermissionRequest) -> Permissions | None:
+    """Return what a plan would grant if it granted a request; None if it asks in no way that is understood."""
+    try:
+        return Permissions.model_validate(Permissions.written(request.written))
+    except ValueError:
         return None
 
 
