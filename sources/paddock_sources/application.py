@@ -58,7 +58,7 @@ class ApplicationResolver:
         try:
             with self._lock:
                 source = self._source(module_id, hint)
-                folder = Path(os.fspath(self._settled(source.resolve())))
+                folder = Path(os.path.realpath(os.fspath(self._settled(source.resolve()))))
         except self._not_found as error:
             return NoAnswer(_said(error) or "it knows no such module")
         except ApplicationResolverError:
@@ -67,9 +67,7 @@ class ApplicationResolver:
             said = _said(error)
             problem = f"it failed with {type(error).__name__}{f': {said}' if said else ''}"
             raise ApplicationResolverError(module_id, problem) from error
-        # What is no such folder is told by whoever reads it.
-        real = Path(os.path.realpath(folder))
-        return FolderUri(str(real), real)
+        return FolderUri(str(folder), folder)  # what is no such folder is told by whoever reads it
 
     def _source(self, module_id: str, hint: object | None) -> Any:
         asynchronous = getattr(self._resolver, "async_resolve", None)

@@ -54,7 +54,8 @@ def read_source_settings(text: str, path: str) -> SourceSettings:
         return SourceSettings.of(written, origin=path)
     except SettingsError as error:
         positions = Positions(path, partial(toml_lines, text))
-        raise PolicyFileError(path, [_located(one, positions) for one in error.problems]) from None
+        problems = [_located(one, positions) for one in error.problems]
+        raise PolicyFileError(path, sorted(problems, key=lambda one: one.line or 0)) from None
 
 
 def _located(problem: SettingProblem, positions: Positions) -> PlanProblem:
