@@ -1,0 +1,126 @@
+"""The one configuration that our git reads, and its whole environment.
+
+Nothing of the system's or the user's configuration, no `GIT_*` variable, no helper, hook, filter, submodule or prompt.
+Of the operator's environment only the certificates to trust are taken, and for ssh what it takes to use the user's
+keys without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .git_limits import GitLimits
+from .remote import Remote
+
+_CONFIG = """\
+# Written by paddock: all that its git is configured by. Changes are overwritten.
+[core]
+	hooksPath = /dev/null
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	fsmonitor = false
+	askPass =
+	pager = cat
+	protectHFS = true
+	protectNTFS = true
+	logAllRefUpdates = false
+[protocol]
+	version = 2
+	allow = never
+[protocol "{scheme}"]
+	allow = always
+[transfer]
+	fsckObjects = true
+	bundleURI = false
+	unpackLimit = 1
+[fetch]
+	fsckObjects = true
+	recurseSubmodules = false
+	writeCommitGraph = false
+	showForcedUpdates = false
+[fetch "fsck"]
+	# What old tools wrote, and nothing can come of. All else is refused.
+	zeroPaddedFilemode = ignore
+	missingSpaceBeforeDate = ignore
+	badTimezone = ignore
+	missingNameBeforeEmail = ignore
+[submodule]
+	recurse = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[credential]
+	helper =
+	interactive = false
+[http]
+	sslVerify = true
+	followRedirects = false
+	saveCookies = false
+	lowSpeedLimit = {slow_bytes}
+	lowSpeedTime = {slow_seconds}
+[safe]
+	# Whose a folder is says nothing where nothing of it is run: no hook, no configuration of it that names a program.
+	directory = *
+[uploadpack]
+	# For `file` addresses, where we are the server too.
+	allowFilter = true
+	allowAnySHA1InWant = true
+[color]
+	ui = false
+"""
+
+_ENVIRON = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "LC_ALL": "C.UTF-8",
+    "LANGUAGE": "",
+}
+_FOR_SSH = ("SSH_AUTH_SOCK", "USER", "LOGNAME", "KRB5CCNAME", "XDG_RUNTIME_DIR")
+_NEVER_ASK = "-o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=2"
+
+
+def config_text(remote: Remote, limits: GitLimits) -> str:
+    """Return the configuration for one repository: only its own kind of address is fetched from."""
+    return _CONFIG.format(
+        scheme=remote.scheme, slow_bytes=limits.slow_bytes_per_second, slow_seconds=limits.slow_seconds
+    )
+
+
+def trusted_certificates(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the operator's environment says about certificates, as git is told it."""
+    file = environ.get("GIT_SSL_CAINFO") or environ.get("SSL_CERT_FILE")
+    folder = environ.get("GIT_SSL_CAPATH") or environ.get("SSL_CERT_DIR")
+    named = {"GIT_SSL_CAINFO": file, "GIT_SSL_CAPATH": folder}
+    return {name: value for name, value in named.items() if value and Path(value).is_absolute()}
+
+
+def git_environ(
+    remote: Remote, config: Path, environ: Mapping[str, str], authorization: str | None = None
+) -> dict[str, str]:
+    """Return all of the environment for the git that fetches from `remote`.
+
+    `authorization` is the value of a header, for this repository's host only; it is in the environment and not among
+    the arguments, which everybody on a machine can read.
+    """
+    own = {**_ENVIRON, "GIT_CONFIG_GLOBAL": str(config)}
+    if remote.scheme in ("https", "http"):
+        own |= trusted_certificates(environ)
+    if remote.is_outside:
+        own |= {name: environ[name] for name in _FOR_SSH if name in environ}
+        # The operator's own command may name a key; options that come later do not undo the ones before.
+        own["GIT_SSH_COMMAND"] = f"{environ.get('GIT_SSH_COMMAND') or 'ssh'} {_NEVER_ASK}"
+    if authorization is not None:
+        own |= {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.{remote.url}.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: {authorization}",
+        }
+    return own

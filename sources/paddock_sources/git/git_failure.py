@@ -1,0 +1,190 @@
+"""What a git that failed has said, as an error that tells people what to do.
+
+git has no exit codes for what went wrong, so its messages are read, in the language that our environment asks for.
+Nothing is decided by them but which error is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
+from .errors import (
+    AuthRequiredError,
+    CertificateError,
+    DamagedRepositoryError,
+    FetchError,
+    GitMissingError,
+    GitTimeoutError,
+    HostRefusedError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    TooLargeError,
+    UnreachableError,
+)
+from .remote import Remote
+
+_MAX_LINES = 6
+_MAX_LINE = 300
+_SIGNAL_OF_SIZE = 25  # SIGXFSZ: a file was to become larger than it may
+_NOISE = re.compile(r"^(?:warning: |From |remote: (?:Enumerating|Counting|Compressing|Total)|(?:Receiving|Resolving) )")
+_NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertised object|no such remote ref")
+
+
+def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given: bool = False) -> FetchError:
+    """Return the error that a git command ended with; `was_given` says that it had credentials."""
+    if finished.refused:
+        return HostRefusedError(remote.shown, finished.refused)
+    said = finished.stderr.decode("utf-8", errors="replace")
+    if finished.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
+        return TooLargeError(remote.shown, "it is larger than a repository of modules may be")
+    for patterns, error in _ERRORS:
+        if any(re.search(pattern, said) for pattern in patterns):
+            return error(_Failure(remote, said, ref, was_given))
+    lines = lines_of(said) or (f"git ended with code {finished.code} and said nothing",)
+    return FetchError(remote.shown, "git could not do it", detail=lines)
+
+
+def of_command(remote: Remote, error: CommandError, doing: str, seconds: float) -> FetchError:
+    """Return the error of a git command that was not run to its end."""
+    match error:
+        case CommandTimeoutError():
+            return GitTimeoutError(remote.shown, doing, seconds)
+        case CommandOutputError():
+            return TooLargeError(remote.shown, f"{doing} printed more than it may")
+        case _ if "cannot be started" in error.problem:
+            return GitMissingError(remote.shown)
+        case _:
+            return FetchError(remote.shown, error.problem, hints=error.hints)
+
+
+def is_not_advertised(finished: Finished) -> bool:
+    """Tell whether a server gives a commit only to those who name its branch or tag, or has no such commit."""
+    return _NOT_ADVERTISED.search(finished.stderr.decode("utf-8", errors="replace")) is not None
+
+
+def lines_of(said: str) -> tuple[str, ...]:
+    """Return the last of what git said that says something."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", said)]
+    return tuple(line[:_MAX_LINE] for line in lines if line and not _NOISE.match(line))[-_MAX_LINES:]
+
+
+class _Failure:
+    def __init__(self, remote: Remote, said: str, ref: str, was_given: bool) -> None:
+        self.remote = remote
+        self.said = lines_of(said)
+        self.ref = ref
+        self.was_given = was_given
+        self.host = remote.host
+
+
+def _unreachable(problem: str) -> Callable[[_Failure], FetchError]:
+    return lambda failure: UnreachableError(
+        failure.remote.shown, problem.format(host=failure.host), detail=failure.said
+    )
+
+
+def _damaged(failure: _Failure) -> FetchError:
+    return DamagedRepositoryError(
+        failure.remote.shown,
+        "what came is damaged, or made to do harm",
+        detail=failure.said,
+        hints=["try again; if it stays so, ask whoever keeps the repository to run `git fsck` on it"],
+    )
+
+
+def _auth(failure: _Failure) -> FetchError:
+    return AuthRequiredError(
+        failure.remote.shown, failure.host, was_given=failure.was_given, by_ssh=failure.remote.is_outside
+    )
+
+
+def _certificate(failure: _Failure) -> FetchError:
+    return CertificateError(failure.remote.shown, failure.host, detail=failure.said, by_ssh=failure.remote.is_outside)
+
+
+def _plain(problem: str, *hints: str) -> Callable[[_Failure], FetchError]:
+    return lambda failure: FetchError(failure.remote.shown, problem, detail=failure.said, hints=hints)
+
+
+# In this order: the first that matches is the cause, and what follows it the consequence.
+_ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = (
+    (
+        ("No space left on device", "Disk quota exceeded"),
+        _plain("the disk is full", "`paddock cache prune` makes room"),
+    ),
+    (("couldn't find remote ref",), lambda failure: RefNotFoundError(failure.remote.shown, failure.ref)),
+    (("Host key verification failed",), _certificate),
+    (
+        (
+            "could not read (?:Username|Password)",
+            "Authentication failed",
+            "terminal prompts disabled",
+            "returned error: 40[13]",
+            r"Permission denied \(",
+        ),
+        _auth,
+    ),
+    (
+        ("returned error: 30[0-9]", "unable to update url base from redirection"),
+        _plain("its address leads to another one", "the repository has moved: name its new address"),
+    ),
+    (
+        (
+            "returned error: 4(?:04|10)",
+            "repository '[^']*' not found",
+            "Repository not found",
+            "does not appear to be a git repository",
+        ),
+        lambda failure: RepositoryNotFoundError(failure.remote.shown, detail=failure.said),
+    ),
+    (("(?i)certificate", "SSL peer", "gnutls_handshake", "SSL_connect", "(?i)tls connect error"), _certificate),
+    (("[Cc]ould not resolve (?:host|proxy)",), _unreachable("there is no host `{host}`, or no way to ask for it")),
+    (("(?i)operation too slow", "(?i)timed? ?out"), _unreachable("`{host}` is too slow, or does not answer")),
+    (
+        (
+            "Failed to connect",
+            "Couldn't connect",
+            "Connection refused",
+            "No route to host",
+            "Network is unreachable",
+            "returned error: (?:5[0-9][0-9]|429)",
+        ),
+        _unreachable("`{host}` does not answer"),
+    ),
+    (
+        ("mismatched algorithms",),
+        _plain("its objects are named in SHA-256, which is not available in this version"),
+    ),
+    (
+        (
+            "early EOF",
+            "hung up unexpectedly",
+            "RPC failed",
+            "Connection reset",
+            "unexpected disconnect",
+            "transfer closed",
+            "Empty reply",
+        ),
+        _unreachable("the connection to it broke off"),
+    ),
+    (
+        (
+            "fsck error",
+            "bad object",
+            "index-pack",
+            "corrupt",
+            "inflate",
+            "SHA1 COLLISION",
+            "did not send all necessary objects",
+            "missing (?:blob|tree|commit)",
+            "unable to read",
+        ),
+        _damaged,
+    ),
+    (
+        (_NOT_ADVERTISED.pattern,),
+        _plain("it does not give out that commit", "name a branch or a tag that leads to it"),
+    ),
+)

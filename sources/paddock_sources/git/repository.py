@@ -1,0 +1,242 @@
+"""A bare repository of ours, in which what is fetched from one remote is kept and shared by all who need it.
+
+Its layout and configuration are written by us, and again before each use: what a git that was taken over left there
+has no effect on the next. Whoever uses it holds the remote's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..command_runner import CommandError
+from . import git_failure
+from .blob_reader import BlobReader, asked, object_name
+from .errors import DamagedRepositoryError, FetchError
+from .git_limits import GitLimits
+from .remote import Remote
+from .remote_refs import ASKED, RemoteRefs, RemoteRefsError, kind_of_fetched
+from .sandboxed_git import GitFailedError, SandboxedGit
+from .tree_listing import TreeLine, TreeListing
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = 1
+	bare = true
+	filemode = true
+"""
+_HEAD = "ref: refs/heads/none\n"
+_FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
+_MAX_FETCHED_BYTES = 16 << 10
+_MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of what it merges
+_COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) commit ([0-9]{1,10})\n")
+_COMMITTER = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
+_ALL_OF_HISTORY = "2147483647"  # git's own number for a depth without end
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that is here; `committed_at` is what it says itself."""
+
+    name: str
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a server has under a name: a commit or a tag's own object. `kind` is None for neither branch nor tag."""
+
+    name: str
+    kind: str | None
+
+
+def lay_out(folder: Path) -> None:
+    """Make `folder` a bare repository if it is none, and put back what decides how git treats it."""
+    for part in ("objects/pack", "objects/info", "refs"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    _put(folder / "HEAD", _HEAD)
+    lay_out_config(folder)
+    for name in ("hooks", "objects/info/alternates", "info/attributes", "info/grafts", "commondir", "config.worktree"):
+        _take_away(folder / name)
+    # Of a git that was killed; nobody else is in here.
+    for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
+        lock.unlink(missing_ok=True)
+    for started in folder.glob("objects/pack/tmp_*"):
+        started.unlink(missing_ok=True)
+
+
+def lay_out_config(folder: Path) -> None:
+    """Put back the configuration of a repository of ours."""
+    _put(folder / "config", _CONFIG)
+
+
+def _put(path: Path, text: str) -> None:
+    if path.is_symlink() or not path.is_file() or path.read_text("utf-8", errors="replace") != text:
+        _take_away(path)
+        path.write_text(text, encoding="utf-8")
+
+
+def _take_away(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+class Repository:
+    """The repository at `git.folder`, of what is fetched from `remote`.
+
+    Every method raises a `FetchError` when git fails, is ended or says what no git says.
+    """
+
+    def __init__(self, remote: Remote, git: SandboxedGit, limits: GitLimits, *, was_given: bool = False) -> None:
+        self._remote = remote
+        self._git = git
+        self._limits = limits
+        self._was_given = was_given
+
+    # -- what the server has
+
+    def refs(self) -> RemoteRefs:
+        """Ask for all branches and tags."""
+        seconds = self._limits.ask_seconds
+        with self._failing("asking for branches and tags", seconds):
+            printed = self._git.text("ls-remote", "--", self._remote.url, *ASKED, kill_after_timeout=seconds)
+        try:
+            return RemoteRefs.parse(printed, self._limits.refs)
+        except RemoteRefsError as error:
+            raise self._damaged(f"its list of branches and tags is malformed: {error}") from error
+
+    def fetch_ref(self, ref: str) -> Fetched:
+        """Fetch what a branch, a tag or, for an empty name, the default branch is at, without its history."""
+        # One name of ours for each: git offers what these lead to, and the server leaves it out of what it sends.
+        key = hashlib.sha256(ref.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self._fetch(f"+{ref or 'HEAD'}:refs/paddock/{key}", ref=ref)
+        return self._last_fetched()
+
+    def fetch_commit(self, commit: str) -> bool:
+        """Fetch one commit without its history; tell whether the server gives it out by its name."""
+        try:
+            self._fetch(f"+{commit}:refs/paddock/{commit}")
+        except FetchError as error:
+            cause = error.__cause__
+            if isinstance(cause, GitFailedError) and git_failure.is_not_advertised(cause.finished):
+                return False
+            raise
+        return True
+
+    def fetch_history(self, *, commits_only: bool) -> None:
+        """Fetch all that branches and tags lead to; only the commits of it, where asked for and the server can."""
+        asked_for = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
+        depth = [] if commits_only else [f"--depth={_ALL_OF_HISTORY}"]
+        objects = "tree:0" if commits_only else f"blob:limit={self._limits.blob_bytes + 1}"
+        self._fetch(*asked_for, options=["--prune", *depth, f"--filter={objects}"])
+
+    # -- what is here
+
+    def commit(self, name: str) -> Commit | None:
+        """Return the commit that an object here is, or is a tag of; None where it is not here or none."""
+        lines = [f"{name}^{{commit}}\n".encode("ascii")]
+        with self._failing("reading a commit", self._limits.read_seconds):
+            printed = self._git.data("cat-file", "--batch", istream=lines)
+        header = _COMMIT.match(printed)
+        if header is None:
+            return None
+        found, content = header[1].decode("ascii"), printed[header.end() : -1]
+        if len(content) > _MAX_COMMIT_BYTES or object_name("commit", content, len(found)) != found:
+            raise self._damaged(f"commit {found} is not what its name says")
+        return Commit(found, _committed_at(content))
+
+    def is_reachable(self, commit: str) -> bool:
+        """Tell whether a branch or tag of the history that is here leads to a commit."""
+        if self.commit(commit) is None:
+            return False
+        with self._failing("looking for a commit in the history", self._limits.read_seconds):
+            printed = self._git.text("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", "refs/tags")
+        return bool(printed.strip())
+
+    def listing(self, commit: str) -> TreeListing:
+        """Return the files of a commit.
+
+        Raises:
+            TreeListingError: there are more than there may be, or of a kind that there may not be.
+        """
+        listing = TreeListing(self._limits.files)
+        with self._failing("listing the files", self._limits.read_seconds):
+            self._git.text("ls-tree", "-r", "-z", "--full-tree", commit, output_stream=listing)
+        listing.finish()
+        return listing
+
+    def read(self, lines: Sequence[TreeLine], take: Callable[[int, bytes], None]) -> None:
+        """Hand on the content of each file, with its index.
+
+        Raises:
+            BlobError: one is missing, too large or not what its name says.
+        """
+        blobs = [line.blob for line in lines]
+        reader = BlobReader(blobs, self._limits.blob_bytes, take)
+        with self._failing("reading the files", self._limits.read_seconds):
+            self._git.text("cat-file", "--batch", "--buffer", istream=asked(blobs), output_stream=reader)
+        reader.finish()
+
+    # -- how
+
+    def _fetch(self, *refspecs: str, options: Sequence[str] | None = None, ref: str = "") -> None:
+        seconds = self._limits.fetch_seconds
+        if options is None:
+            options = ["--depth=1", f"--filter=blob:limit={self._limits.blob_bytes + 1}"]
+        with self._failing("fetching", seconds, ref):
+            self._git.text(
+                "fetch",
+                "--progress",
+                "--no-tags",
+                "--no-recurse-submodules",
+                "--force",
+                *options,
+                "--",
+                self._remote.url,
+                *refspecs,
+                kill_after_timeout=seconds,
+            )
+        # Without the note that more could be had from the server: nothing is, when something here is read.
+        lay_out_config(self._git.folder)
+
+    def _last_fetched(self) -> Fetched:
+        path = self._git.folder / "FETCH_HEAD"
+        try:
+            # A git that was taken over may have put a link there, to have us read something else.
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                written = file.read(_MAX_FETCHED_BYTES).decode("utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise self._damaged("git did not say what it fetched") from error
+        matched = _FETCHED.fullmatch(written)
+        if matched is None:
+            raise self._damaged("git did not say what it fetched")
+        return Fetched(matched[1], kind_of_fetched(matched[2]))
+
+    @contextmanager
+    def _failing(self, doing: str, seconds: float, ref: str = "") -> Iterator[None]:
+        try:
+            yield
+        except GitFailedError as error:
+            raise git_failure.of_finished(self._remote, error.finished, ref=ref, was_given=self._was_given) from error
+        except CommandError as error:
+            raise git_failure.of_command(self._remote, error, doing, seconds) from error
+
+    def _damaged(self, problem: str) -> DamagedRepositoryError:
+        return DamagedRepositoryError(self._remote.shown, problem)
+
+
+def _committed_at(content: bytes) -> datetime | None:
+    matched = _COMMITTER.search(content.partition(b"\n\n")[0])
+    try:
+        return datetime.fromtimestamp(int(matched[1]), UTC) if matched else None
+    except (OverflowError, ValueError, OSError):
+        return None

@@ -1,0 +1,89 @@
+"""GitPython's git, but for who runs it: each command goes to a session of the `CommandRunner`, never to a shell.
+
+This module imports GitPython, which takes a while and runs `git version` once: import it where git is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from git import Git
+from git.exc import GitCommandError
+
+from ..command_runner import CommandSession, Finished
+
+_MAX_STDOUT_BYTES = 32 << 20  # of what is collected; what is passed on is bounded by whom it is passed to
+_UNBOUNDED = 1 << 40
+
+
+class TakesBytes(Protocol):
+    """Where output goes as it comes; what it raises ends the command."""
+
+    def write(self, data: memoryview, /) -> None: ...
+
+
+class GitFailedError(GitCommandError):
+    """Raised when git ended with an error; `finished` is all that it said."""
+
+    def __init__(self, command: Sequence[str], finished: Finished) -> None:
+        super().__init__(list(command), finished.code, finished.stderr, finished.stdout)
+        self.finished = finished
+
+
+class SandboxedGit(Git):
+    """Runs git in `session` on the bare repository at `folder`.
+
+    Each command has `seconds` unless `kill_after_timeout` says otherwise; `listener` gets what git tells meanwhile.
+    """
+
+    def __init__(self, session: CommandSession, folder: Path, *, seconds: float) -> None:
+        super().__init__(None)
+        self.folder = folder
+        self.listener: Callable[[str], None] | None = None
+        self._session = session
+        self._seconds = seconds
+
+    def execute(  # type: ignore[override]  # narrower: no shell, no process to hold, no environment of its own
+        self,
+        command: Sequence[str],
+        istream: bytes | Iterable[bytes] | None = None,
+        with_extended_output: bool = False,
+        with_exceptions: bool = True,
+        output_stream: TakesBytes | None = None,
+        stdout_as_string: bool = True,
+        kill_after_timeout: float | None = None,
+        strip_newline_in_stdout: bool = True,
+    ) -> Any:
+        """Run `git` with the arguments of `command`; see `git.Git.execute`.
+
+        Raises:
+            GitFailedError: it ended with an error.
+            CommandError: it could not be run, or was ended.
+        """
+        argv = ["git", f"--git-dir={self.folder}", *(str(argument) for argument in command[1:])]
+        finished = self._session.run(
+            argv,
+            stdin=b"" if istream is None else istream,
+            on_stdout=output_stream.write if output_stream is not None else None,
+            on_stderr=self.listener,
+            timeout=self._seconds if kill_after_timeout is None else kill_after_timeout,
+            max_stdout_bytes=_MAX_STDOUT_BYTES if output_stream is None else _UNBOUNDED,
+        )
+        if finished.code != 0 and with_exceptions:
+            raise GitFailedError(argv, finished)
+        stdout = finished.stdout.removesuffix(b"\n") if strip_newline_in_stdout else finished.stdout
+        printed = stdout.decode("utf-8", errors="surrogateescape") if stdout_as_string else stdout
+        if with_extended_output:
+            return finished.code, printed, finished.stderr.decode("utf-8", errors="replace")
+        return printed
+
+    def text(self, command: str, *arguments: str, **options: Any) -> str:
+        """Run a command and return what it printed, as text."""
+        return cast(str, self._call_process(command, *arguments, **options))
+
+    def data(self, command: str, *arguments: str, **options: Any) -> bytes:
+        """Run a command and return all that it printed."""
+        options |= {"stdout_as_string": False, "strip_newline_in_stdout": False}
+        return cast(bytes, self._call_process(command, *arguments, **options))
