@@ -20,7 +20,7 @@ from .render import Screen
 
 _PERIOD: Final = 0.1  # seconds between two drawings, unless another phase begins
 _MAX_BARS: Final = 6
-_BAR_CELLS: Final = 20
+_BAR_CELLS: Final = 10
 
 
 @dataclass(slots=True)
@@ -87,28 +87,30 @@ class FetchProgress:
         phases.add(step.phase)
         self._works[step.subject] = _Work(step, self._clock(), phases)
         if not self._screen.is_terminal:
-            self._screen.note(_label(step))
+            self._screen.note(f"{step.phase} {without_credentials(step.subject)}")
         self._draw()
 
     def _end(self, work: _Work) -> None:
         if not self._screen.is_terminal:
-            counted = _count(work.step)
-            seconds = self._clock() - work.since
-            self._screen.note(f"{_label(work.step)} took {seconds:.1f} s{f': {counted}' if counted else ''}")
+            step, counted = work.step, _count(work.step)
+            told = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
+            self._screen.note(f"{told}: {counted}" if counted else told)
 
     def _draw(self) -> None:
         self._drawn_at = self._clock()
         if not self._screen.is_terminal:
             return
         steps = [work.step for work in self._works.values()]
-        bars = [(_label(step), _measure(step)) for step in steps[:_MAX_BARS]]
+        bars = [(f"{step.phase} {_brief(step)}", _measure(step)) for step in steps[:_MAX_BARS]]
         if len(steps) > _MAX_BARS:
             bars.append((f"and {len(steps) - _MAX_BARS} more", ""))
         self._screen.show_bars(bars)
 
 
-def _label(step: Step) -> str:
-    return f"{step.phase} {without_credentials(step.subject)}"
+def _brief(step: Step) -> str:
+    """Return what an address is about without its scheme: a row has few characters, and its end tells most."""
+    shown = without_credentials(step.subject)
+    return shown.partition("://")[2] or shown
 
 
 def _measure(step: Step) -> str:

@@ -40,6 +40,7 @@ _MAX_QUOTE_CHARACTERS: Final = 4000  # of a text in a frame; a person reads no m
 _MAX_QUOTE_LINES: Final = 40
 _MIN_COLUMN: Final = 30  # characters of text beside a label, however narrow the terminal
 _ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
+_DRAWINGS_PER_SECOND: Final = 12.5
 _MIN_LABEL: Final = 16  # cells that say what a bar is of, however narrow the terminal
 
 _GOES_ON: Final = "  "  # before each further row of one line
@@ -206,16 +207,15 @@ class Screen:
     def _show_bars(self) -> None:
         if not self._bars:
             return
-        shown = [(self._shown(label), self._shown(measure)) for label, measure in self._bars]
-        wide = max(cells(measure) for _, measure in shown)
-        room = self._width() - _ANSWER_CELLS - wide - 1
+        bars = [(self._shown(label), self._shown(measure)) for label, measure in self._bars]
+        room = self._width() - _ANSWER_CELLS - max(cells(measure) for _, measure in bars) - 1
         if room < _MIN_LABEL:
-            self._move([label for label, _ in shown])
+            self._move([label for label, _ in bars])
             return
-        labels = [clip(label, room) for label, _ in shown]
-        column = max(map(cells, labels))
-        pairs = zip(labels, shown, strict=True)
-        self._move([label + " " * (column - cells(label) + 1) + measure for label, (_, measure) in pairs])
+        labels = [clip(label, room) if measure else label for label, measure in bars]
+        column = max((cells(label) for label, (_, measure) in zip(labels, bars, strict=True) if measure), default=0)
+        gaps = [" " * (column - cells(label) + 1) for label in labels]
+        self._move([label + gap + one[1] for label, gap, one in zip(labels, gaps, bars, strict=True)])
 
     def _move(self, rows: Sequence[str]) -> None:
         """Draw rows that are escaped already, and go on drawing them."""
@@ -228,7 +228,12 @@ class Screen:
                 spinner = Spinner("dots", text=shown, style="status.spinner")
                 # Nothing is redirected: data for stdout would otherwise be drawn here while something moves.
                 live = Live(
-                    spinner, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
+                    spinner,
+                    console=self._console,
+                    refresh_per_second=_DRAWINGS_PER_SECOND,
+                    transient=True,
+                    redirect_stdout=False,
+                    redirect_stderr=False,
                 )
                 self._moving = live, spinner
                 live.start()
