@@ -12,7 +12,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,7 +28,6 @@ import anyio.to_thread
 from paddock.audit import AuditLog
 from paddock.errors import Denial, LaunchError
 from paddock.kernel.confinements import failure_of
-from paddock.kernel.denials import Denials
 from paddock.kernel.networked_launcher import NetworkedLauncher
 from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.plan.net_rule import NetRule
@@ -74,6 +73,9 @@ _OPEN_FILES_MAX: Final = 4096
 _THREAD_BYTES: Final = 72 << 20  # of addresses: a stack and an arena of the allocator
 _LOCKED_BYTES: Final = 64 << 10
 _GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still waits
+_END_SECONDS: Final = 10.0  # for one worker to end
+_MAX_REFUSED: Final = 100
+_MAX_TARGET_CHARACTERS: Final = 300
 _STOP_SECONDS: Final = 20.0  # for every worker to end; each is killed long before
 _NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
@@ -129,7 +131,8 @@ class SourceCommands:
 
     Args:
         environ: the host's own environment.
-        minimum: the weakest level that will do; below the usual one only if the operator said so.
+        minimum: the weakest level that will do; `none` only if the operator said so.
+        isolation: the one level that will do, where the operator named it.
         means: what to make workers with; by default it makes its own when the first is needed.
         audit: is told of each connection.
     """
@@ -139,11 +142,12 @@ class SourceCommands:
         environ: Mapping[str, str],
         *,
         minimum: IsolationLevel = "landlock",
+        isolation: IsolationLevel | None = None,
         means: CommandMeans | None = None,
         audit: AuditLog | None = None,
     ) -> None:
         self._environ = environ
-        self._levels = ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
+        self._levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         self._lent = means
         self._audit = audit or AuditLog.silent()
         self._means: CommandMeans | None = None
@@ -170,6 +174,8 @@ class SourceCommands:
                 beginning.cancel()
             with anyio.move_on_after(_STOP_SECONDS):
                 await asyncio.gather(*self._beginnings, return_exceptions=True)
+                for session in self._sessions:
+                    session.ended_for = session.ended_for or "its host ended"
                 await asyncio.gather(*(session.end() for session in self._sessions), return_exceptions=True)
             await self._stack.aclose()
 
@@ -179,7 +185,7 @@ class SourceCommands:
         if threading.get_ident() == getattr(self, "_thread", None):
             raise RuntimeError("commands are run in threads, not on the host's loop")
         check = _cancellation()
-        session = self._on_loop(reach.name, self._begin(reach, check), check)
+        session = self._on_loop(reach.name, self._begin(reach), check)
         try:
             yield session
         finally:
@@ -206,23 +212,22 @@ class SourceCommands:
                         raise
                     if self._loop.is_closed():
                         raise CommandError(name, "it cannot be run: its host has ended") from None
-        except asyncio.CancelledError:
-            future.cancel()
-            raise
-        except BaseException as error:
-            if future.cancelled():
-                raise CommandError(name, "it was ended with its host") from error
+        except CancelledError:
+            raise CommandError(name, "it was ended with its host") from None
+        except BaseException:
             future.cancel()
             raise
 
-    async def _begin(self, reach: CommandReach, check: Callable[[], None]) -> _Session:
+    async def _begin(self, reach: CommandReach) -> _Session:
+        if self._is_over:
+            raise CommandError(reach.name, "it cannot be run: its host is ending")
         task = asyncio.current_task()
         assert task is not None
         self._beginnings.add(task)
         try:
             means = await self._get_means()
             level = await self._find_level(reach.name, means)
-            session = _Session(reach, level, check)
+            session = _Session(reach, level)
             self._sessions.add(session)
             session.on_end = self._sessions.discard
             try:
@@ -272,20 +277,19 @@ class SourceCommands:
 class _Session:
     """One worker, and the commands that are run in it; see `CommandSession`."""
 
-    def __init__(self, reach: CommandReach, level: IsolationLevel, check: Callable[[], None]) -> None:
+    def __init__(self, reach: CommandReach, level: IsolationLevel) -> None:
         self.on_end: Callable[[_Session], None] = lambda session: None
+        self.ended_for = ""
         self._reach = reach
         self._level = level
-        self._check = check
         self._loop = asyncio.get_running_loop()
         self._using = threading.Lock()
-        self._denials = Denials()
+        self._refused: dict[str, None] = {}
         self._process: ModuleProcess | None = None
         self._channel: CommandChannel | None = None
         self._gate: EgressGate | None = None
         self._ration: RationedProcess | None = None
         self._folder: Path | None = None
-        self._ended_for = ""
         self._memory_kills = 0
         self._ending: asyncio.Task[None] | None = None
 
@@ -309,30 +313,32 @@ class _Session:
             if self._channel is None:
                 raise CommandError(self._reach.name, "what it was to run in has ended")
             output = CommandOutput(self._reach.name, on_stdout, on_stderr, max_stdout_bytes)
+            channel = self._channel
             try:
-                finished = self._channel.run(argv, stdin, output, timeout)
+                finished = channel.run(argv, stdin, output, timeout, _cancellation())
             except WorkerGoneError as gone:
-                self._channel = None
-                raise self._failure(gone) from gone
-            except BaseException as error:
-                if isinstance(error.__context__, WorkerGoneError):
+                raise CommandError(self._reach.name, f"it was ended: {self._why_gone(gone)}") from gone
+            finally:
+                if channel.is_lost:
                     self._channel = None
-                raise
             self._look_at_memory(finished.code)
-            return replace(finished, refused=self._refused())
+            return replace(finished, refused=tuple(self._refused))
 
-    def _failure(self, gone: WorkerGoneError) -> CommandError:
-        self._loop.call_soon_threadsafe(self._kill)
-        reason = self._ended_for or f"what it ran in was lost: {gone}"
-        return CommandError(self._reach.name, f"it was ended: {reason}")
+    def _why_gone(self, gone: WorkerGoneError) -> str:
+        """Have the worker ended, and return why it was lost."""
+        try:
+            asyncio.run_coroutine_threadsafe(self.end(), self._loop).result(_END_SECONDS)
+        except (RuntimeError, TimeoutError, CancelledError):
+            pass  # the host is ending, and sees to it itself
+        return self.ended_for or f"what it ran in was lost: {gone}"
 
     def _look_at_memory(self, code: int) -> None:
-        """Tell of a command that the kernel killed because there is only so much memory.
+        """Tell of a command of which the kernel killed a part because there is only so much memory.
 
         Raises:
             CommandError: it was.
         """
-        if code >= 0 or self._process is None or self._process.cgroup is None:
+        if code == 0 or self._process is None or self._process.cgroup is None:
             return
         try:
             kills = self._process.cgroup.readings().memory_kills or 0
@@ -342,16 +348,10 @@ class _Session:
             self._memory_kills = kills
             raise CommandError(self._reach.name, f"it needed more than {size_text(_MEMORY_MAX)} of memory")
 
-    def _refused(self) -> tuple[str, ...]:
-        """Return what the gate refused so far; of a name that was only looked up, no port is known."""
-        return tuple(dict.fromkeys(denial.target for denial in self._denials.all))
-
     def _note(self, denial: Denial) -> None:
-        self._denials.note(denial, self._loop.time())
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
+        """Remember a host that was refused; of a name that was only looked up, no port is known."""
+        if len(self._refused) < _MAX_REFUSED:
+            self._refused[denial.target[:_MAX_TARGET_CHARACTERS]] = None
 
     def close(self) -> None:
         """Let go of the stream, in the thread that uses it."""
@@ -394,7 +394,7 @@ class _Session:
         except OSError as error:
             raise CommandError(name, f"what it is to run in could not be made: {error}") from error
         self._process.on_exit(self._on_exit)
-        self._channel = CommandChannel(name, self._process.rpc, self._check)
+        self._channel = CommandChannel(name, self._process.rpc)
 
     async def end(self) -> None:
         """End the worker with all that runs in it, and take away what was made for it; several may ask."""
@@ -422,9 +422,10 @@ class _Session:
             self._overrun(*overrun)
 
     def _overrun(self, reason: ExitReason, hit: LimitHit) -> None:
-        if not self._ended_for:
-            self._ended_for = f"it used more than it may: {hit.name} is {hit.configured}"
-        self._kill()
+        if not self.ended_for:
+            self.ended_for = f"it used more than it may: {hit.name} is {hit.configured}"
+        if self._process is not None:
+            self._process.kill()
 
     def _open_network(self, folder: Path, audit: AuditLog) -> WorkerNetwork | None:
         if not self._reach.hosts or self._level == "none":
@@ -458,6 +459,8 @@ def _environ(reach: CommandReach, scratch: Path, network: WorkerNetwork | None) 
     ours = {"PATH": ":".join(SEARCH_PATH), "HOME": home}
     there = {} if network is None else dict(network.environ)
     proxies = {name: value for name, value in there.items() if name.lower().endswith("_proxy")}
+    if proxies:
+        proxies["GIT_HTTP_PROXY_AUTHMETHOD"] = "basic"  # else it asks first without what it has been told, in vain
     return {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TMPDIR": home, **there, **reach.environ, **proxies, **ours}
 
 

@@ -61,29 +61,32 @@ class WorkerGoneError(Exception):
 class CommandChannel:
     """The stream to one worker; used by one thread at a time.
 
-    Args:
-        name: what its commands are called in messages.
-        rpc: the stream, which does not block.
-        check: called several times a second; what it raises ends the command, and is raised.
+    `name` is what its commands are called in messages, `rpc` the stream, which does not block. Once it `is_lost`, the
+    worker is of no use any more, and to be ended.
     """
 
-    def __init__(self, name: str, rpc: socket.socket, check: Callable[[], None]) -> None:
+    def __init__(self, name: str, rpc: socket.socket) -> None:
+        self.is_lost = False
         self._name = name
         self._rpc = rpc
-        self._check = check
         self._decoder = FrameDecoder(TO_HOST)
         self._unsent: deque[memoryview] = deque()
         self._heard: deque[tuple[FrameKind, memoryview]] = deque()
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
     def run(
-        self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float
+        self,
+        argv: Sequence[str],
+        stdin: bytes | Iterable[bytes],
+        output: CommandOutput,
+        timeout: float,
+        check: Callable[[], None] = lambda: None,
     ) -> Finished:
-        """Run a command to its end.
+        """Run a command to its end; `check` is called several times a second, and what it raises ends the command.
 
         Raises:
             CommandError: it could not be started, or took too long.
-            WorkerGoneError: the worker is of no use any more, and to be ended.
+            WorkerGoneError: the worker was lost under it.
         """
         has_input = not (isinstance(stdin, bytes) and not stdin)
         request = msgpack.packb({"argv": [os.fspath(word) for word in argv], "has_input": has_input})
@@ -94,34 +97,35 @@ class CommandChannel:
         deadline = time.monotonic() + timeout
         try:
             while run.code is None:
-                self._check()
+                check()
                 if (left := deadline - time.monotonic()) <= 0:
                     raise CommandTimeoutError(self._name, f"it was ended because it took more than {timeout:g} s")
                 while not self._unsent and (data := run.next_input()) is not None:
                     self._send(data)
                 self._exchange(run, min(left, _GLANCE_SECONDS))
         except WorkerGoneError:
+            self.is_lost = True
             raise
         except BaseException:
-            if run.code is None:
-                self._stop(run)
+            self._stop(run)
             raise
         output.finish()
         return Finished(run.code, output.stdout, output.stderr)
 
     def _stop(self, run: _Run) -> None:
-        """End the command, and wait until it has; what it still prints is dropped.
-
-        Raises:
-            WorkerGoneError: it does not end.
-        """
+        """End the command, and wait until it has; what it still prints is dropped."""
+        if run.code is not None:
+            return
         run.is_dropped = True
         self._send(frame(FrameKind.STOP, COUNT.pack(int(_GRACE_SECONDS * 1000))))
         deadline = time.monotonic() + _STOP_SECONDS
-        while run.code is None:
-            if (left := deadline - time.monotonic()) <= 0:
-                raise WorkerGoneError("it would not end")
-            self._exchange(run, left)
+        try:
+            while run.code is None:
+                if (left := deadline - time.monotonic()) <= 0:
+                    raise WorkerGoneError("it does not end")
+                self._exchange(run, left)
+        except (WorkerGoneError, CommandError):
+            self.is_lost = True
 
     def _send(self, data: bytes) -> None:
         self._unsent.append(memoryview(data))
