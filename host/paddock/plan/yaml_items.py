@@ -1,0 +1,187 @@
+"""Put an item into a list of a YAML text, or take one out, and leave every other character as it is.
+
+What comes of it is proposed, not promised: where several places could be meant, there are several proposals, the most
+likely one first. Whoever asks reads each again, and takes the first that says what it should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+
+_NEVER_FOLDED: Final = 1_000_000  # characters of a line
+_INDENT: Final = "  "
+_DASH: Final = re.compile(r"( *)- +")
+_COMMENT_OR_BLANK: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")
+_REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\r?\n|$)")
+
+
+def with_item(text: str, section: str, item: Mapping[str, Any]) -> Iterator[str]:
+    """Propose texts in which the list `section` at the top has one item more, at its end."""
+    edit = _Edit.of(text)
+    if edit is None:
+        return
+    found = edit.section(section)
+    if found is None:
+        yield from edit.with_section(section, item)
+    elif not isinstance(found[1], yaml.SequenceNode):
+        return
+    elif not found[1].value:
+        yield from edit.with_first(*found, item)
+    elif found[1].flow_style:
+        yield edit.spliced(found[1].value[-1].end_mark.index, 0, f", {flow_text(item)}")
+    else:
+        yield from edit.with_last(found[1], item)
+
+
+def without_item(text: str, section: str, index: int) -> Iterator[str]:
+    """Propose texts in which the list `section` at the top lacks one of its items."""
+    edit = _Edit.of(text)
+    found = edit.section(section) if edit is not None else None
+    if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+        return
+    if found[1].flow_style:
+        yield edit.without_flow_item(found[1], index)
+    else:
+        yield from edit.without_block_item(*found, index)
+
+
+def item_lines(item: Mapping[str, Any]) -> list[str]:
+    """Return the lines of an item in a list, its dash first."""
+    first, *rest = [f"{flow_text(key)}: {flow_text(value)}" for key, value in item.items()]
+    return [f"- {first}", *(f"  {line}" for line in rest)]
+
+
+def flow_text(value: object) -> str:
+    """Return a value as YAML on one line."""
+    for keeps_letters in (True, False):  # what is no letter is written as an escape, lest it moves or hides others
+        text: str = yaml.safe_dump(
+            value, default_flow_style=True, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
+        )
+        text = text.removesuffix("...\n").rstrip("\n")
+        if text.isprintable():
+            break
+    return text
+
+
+class _Edit:
+    """A text, the tree of its nodes, and how its lines end."""
+
+    def __init__(self, text: str, root: yaml.MappingNode) -> None:
+        self._text = text
+        self._root = root
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+
+    @classmethod
+    def of(cls, text: str) -> _Edit | None:
+        if text and not text.endswith("\n"):
+            text += "\r\n" if "\r\n" in text else "\n"
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        return cls(text, root) if isinstance(root, yaml.MappingNode) else None
+
+    def section(self, name: str) -> tuple[yaml.Node, yaml.Node] | None:
+        """Return the nodes of the key `name` at the top, and of its value."""
+        return next((pair for pair in self._root.value if pair[0].value == name), None)
+
+    def spliced(self, at: int, removed: int, added: str) -> str:
+        return self._text[:at] + added + self._text[at + removed :]
+
+    # -- adding ----------------------------------------------------------------------------
+
+    def with_section(self, section: str, item: Mapping[str, Any]) -> Iterator[str]:
+        if self._root.flow_style:
+            last = self._root.value[-1][1].end_mark.index if self._root.value else self._root.start_mark.index + 1
+            comma = ", " if self._root.value else ""
+            yield self.spliced(last, 0, f"{comma}{section}: [{flow_text(item)}]")
+            return
+        indent = " " * self._root.start_mark.column
+        added = self._lines(["", f"{section}:"], indent) + self._lines(item_lines(item), indent + _INDENT)
+        yield self._text + added
+        yield self.spliced(_line_start(self._root.end_mark), 0, added)
+
+    def with_first(self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any]) -> Iterator[str]:
+        start, end = value.start_mark.index, value.end_mark.index
+        rest = _REST_OF_LINE.match(self._text, end)
+        if rest is not None and not self._root.flow_style:
+            lines = self._lines(item_lines(item), " " * key.start_mark.column + _INDENT).removesuffix(self._newline)
+            before = self._text[:start].rstrip(" ")
+            yield before + rest[0] + self._newline + lines + self._text[rest.end() :]
+        yield self.spliced(start, end - start, f"[{flow_text(item)}]")
+
+    def with_last(self, value: yaml.Node, item: Mapping[str, Any]) -> Iterator[str]:
+        dash = self._dash(value.value[-1])
+        if dash is None:
+            return
+        lines = self._lines(item_lines(item), dash[1])
+        end = _line_start(value.end_mark)
+        yield self.spliced(self._before_comments(end, len(dash[1])), 0, lines)
+        yield self.spliced(end, 0, lines)
+
+    def _lines(self, lines: list[str], indent: str) -> str:
+        return "".join(f"{indent}{line}".rstrip(" ") + self._newline for line in lines)
+
+    # -- taking away -----------------------------------------------------------------------
+
+    def without_flow_item(self, value: yaml.Node, index: int) -> str:
+        items = value.value
+        start, end = items[index].start_mark.index, items[index].end_mark.index
+        if index + 1 < len(items):
+            end = items[index + 1].start_mark.index
+        elif index:
+            start = items[index - 1].end_mark.index
+        return self.spliced(start, end - start, "")
+
+    def without_block_item(self, key: yaml.Node, value: yaml.Node, index: int) -> Iterator[str]:
+        items = value.value
+        dash = self._dash(items[index])
+        if dash is None:
+            return
+        following = self._dash(items[index + 1]) if index + 1 < len(items) else None
+        if index + 1 < len(items) and following is None:
+            return
+        end = self._before_comments(following[0] if following else _line_start(value.end_mark), len(dash[1]))
+        for start in (self._with_comments(dash[0], len(dash[1])), dash[0]):
+            if len(items) > 1:
+                yield self.spliced(start, end - start, "")
+            elif (colon := self._text.find(":", key.end_mark.index)) >= 0:
+                yield self._text[: colon + 1] + " []" + self._text[colon + 1 : start] + self._text[end:]
+
+    # -- lines -----------------------------------------------------------------------------
+
+    def _dash(self, item: yaml.Node) -> tuple[int, str] | None:
+        """Return where the line of an item begins, and what its dash stands behind; None if it is not on its line."""
+        start = _line_start(item.start_mark)
+        match = _DASH.fullmatch(self._text, start, item.start_mark.index)
+        return (start, match[1]) if match is not None else None
+
+    def _before_comments(self, end: int, column: int) -> int:
+        """Return where the blank lines and comments before `end` begin that are no part of an item at `column`."""
+        while end > 0:
+            start = self._text.rfind("\n", 0, end - 1) + 1
+            line = self._text[start:end]
+            if not _COMMENT_OR_BLANK.fullmatch(line) or (line.strip() and _column(line) > column):
+                break
+            end = start
+        return end
+
+    def _with_comments(self, start: int, column: int) -> int:
+        """Return where the comment begins that stands right above an item and is about it."""
+        while start > 0:
+            above = self._text.rfind("\n", 0, start - 1) + 1
+            line = self._text[above:start]
+            told = line.strip().removeprefix("#").lstrip()
+            if not line.strip().startswith("#") or _column(line) != column or told.startswith("-"):
+                break
+            start = above
+        return start
+
+
+def _line_start(mark: yaml.Mark) -> int:
+    return int(mark.index) - int(mark.column)
+
+
+def _column(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
