@@ -202,7 +202,8 @@ def _index_url(written: str) -> str:
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or port == 0:
         raise _NotAcceptedError("is not the address of an index", "as in `https://pypi.org/simple`")
     if "@" in parts.netloc:  # not shown: a password may be in it
-        raise _NotAcceptedError("has a user or a password in it, which nobody keeps secret there", "leave them out")
+        problem = "has a user or a password in it, which is no place for a secret"
+        raise _NotAcceptedError(problem, "name the address with it in the environment: UV_DEFAULT_INDEX")
     if parts.query or parts.fragment or not written.isprintable() or any(char.isspace() for char in written):
         raise _NotAcceptedError("has a query, a fragment or a space in it, which no index has")
     _host(parts.netloc)
