@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from .errors import SourceError
 from .layer import NoAnswer
 from .uri import FolderUri
 
-AwaitCall = Callable[[Callable[[], Awaitable[object]]], object]
+AwaitCall = Callable[[Callable[[], Coroutine[Any, Any, object]]], object]
 """Calls a function where the application's event loop is, and waits for what it returns."""
 
 _HINTS: Final = ("source_hint", "profile_hint")
