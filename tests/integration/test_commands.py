@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,7 +29,7 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from paddock.kernel.source_commands import SourceCommands
+from paddock.kernel.source_commands import CommandMeans, SourceCommands
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.command_runner import (
     CommandError,
@@ -72,6 +73,11 @@ def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
 def level(request: pytest.FixtureRequest, commands: SourceCommands) -> IsolationLevel:
     chosen: IsolationLevel = request.node.callspec.params["commands"]
     return chosen
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return Repository.make(tmp_path_factory.mktemp("served") / "repo.git")
 
 
 @pytest.fixture
@@ -120,24 +126,30 @@ def serving(folder: Path, address: str = "127.0.0.1") -> Iterator[_Served]:
         served.close()
 
 
-def make_repository(folder: Path) -> str:
-    """Make a bare repository that can be fetched as files, and return its commit."""
-    work = folder.parent / f"{folder.name}-work"
-    plain = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+@dataclass(frozen=True)
+class Repository:
+    """A bare repository of a thousand files, which can be fetched as files; nobody changes it."""
 
-    def git(*arguments: str | Path) -> str:
-        found = subprocess.run(["git", *arguments], env=plain, check=True, capture_output=True, text=True)
-        return found.stdout.strip()
+    folder: Path
+    commit: str
 
-    git("init", "-q", "-b", "main", work)
-    for number in range(1000):
-        (work / f"file-{number}").write_text(f"{number}\n" * 10)
-    git("-C", work, "add", ".")
-    git("-C", work, *who, "commit", "-q", "-m", "first")
-    git("clone", "-q", "--bare", work, folder)
-    git("-C", folder, "update-server-info")
-    return git("-C", folder, "rev-parse", "HEAD")
+    @classmethod
+    def make(cls, folder: Path) -> Repository:
+        work = folder.parent / "work"
+        plain = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+        def git(*arguments: str | Path) -> str:
+            found = subprocess.run(["git", *arguments], env=plain, check=True, capture_output=True, text=True)
+            return found.stdout.strip()
+
+        git("init", "-q", "-b", "main", work)
+        for number in range(1000):
+            (work / f"file-{number}").write_text(f"{number}\n" * 10)
+        git("-C", work, "add", ".")
+        git("-C", work, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "first")
+        git("clone", "-q", "--bare", work, folder)
+        git("-C", folder, "update-server-info")
+        return cls(folder, git("-C", folder, "rev-parse", "HEAD"))
 
 
 def make_bare(folder: Path) -> None:
@@ -191,10 +203,9 @@ def test_a_command_writes_where_it_may_and_nowhere_else(
 
 @_GIT
 def test_a_command_connects_to_the_hosts_it_was_given_and_to_no_others(
-    commands: SourceCommands, direct: DirectRunner, tmp_path: Path
+    commands: SourceCommands, direct: DirectRunner, repository: Repository
 ) -> None:
-    make_repository(tmp_path / "repo.git")
-    with serving(tmp_path) as granted, serving(tmp_path) as other:
+    with serving(repository.folder.parent) as granted, serving(repository.folder.parent) as other:
         reach = CommandReach("git", hosts=(f"127.0.0.1:{granted.port}",))
         ask = ["git", "ls-remote", f"{other.url}/repo.git"]
         with direct.open(reach) as session:
@@ -213,7 +224,7 @@ def test_a_command_connects_to_the_hosts_it_was_given_and_to_no_others(
 
 @_GIT
 def test_a_name_that_leads_to_a_private_address_is_not_reached_by_it(
-    commands: SourceCommands, direct: DirectRunner, tmp_path: Path
+    commands: SourceCommands, direct: DirectRunner, repository: Repository
 ) -> None:
     name = socket.gethostname().lower()
     try:
@@ -222,8 +233,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_reached_by_it(
         pytest.skip(f"{name} leads nowhere here")
     if ip_address(address).is_global or not re.fullmatch("[a-z0-9.-]*[a-z][a-z0-9-]*", name):
         pytest.skip(f"{name} is {address}, which is no private address")
-    make_repository(tmp_path / "repo.git")
-    with serving(tmp_path, address) as served:
+    with serving(repository.folder.parent, address) as served:
         reach = CommandReach("git", hosts=(f"{name}:{served.port}",))
         ask = ["git", "ls-remote", f"http://{name}:{served.port}/repo.git"]
         with direct.open(reach) as session:
@@ -419,6 +429,18 @@ def test_a_command_that_needs_too_much_memory_is_told_so(
         session.run(["sh", "-c", "(head -c 300000000 /dev/zero; sleep 0.6) | tail -c 300000000 | wc -c; exit 1"])
 
 
+def test_a_command_that_stops_its_worker_is_ended_all_the_same(
+    commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paddock.process.command_runner._STOP_SECONDS", 0.3)
+    with commands.open(CommandReach("sh")) as session:
+        with pytest.raises(CommandTimeoutError):
+            session.run(["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeout=0.3)
+        assert not sleeping()
+        with pytest.raises(CommandError, match="has ended"):
+            session.run(["true"])
+
+
 def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
     def work(number: int) -> bytes:
         with commands.open(CommandReach("sh")) as session:
@@ -438,17 +460,18 @@ def test_git_says_what_it_is(commands: SourceCommands) -> None:
 
 
 @_GIT
-def test_git_fetches_by_http_and_shows_a_thousand_files(commands: SourceCommands, tmp_path: Path) -> None:
-    commit = make_repository(tmp_path / "repo.git")
+def test_git_fetches_by_http_and_shows_a_thousand_files(
+    commands: SourceCommands, repository: Repository, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     make_bare(cache)
     environ = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_DIR": str(cache)}
-    with serving(tmp_path) as served:
+    with serving(repository.folder.parent) as served:
         reach = CommandReach("git", writes=(cache,), hosts=(f"127.0.0.1:{served.port}",), environ=environ)
         with commands.open(reach) as session:
             fetched = session.run(["git", "fetch", "-q", f"{served.url}/repo.git", "main:refs/heads/main"])
             assert fetched.code == 0, fetched.stderr
-            listed = session.run(["git", "ls-tree", "-r", "-z", commit]).stdout.split(b"\0")
+            listed = session.run(["git", "ls-tree", "-r", "-z", repository.commit]).stdout.split(b"\0")
             names = [line.split()[2] for line in listed if line]
             shown = session.run(["git", "cat-file", "--batch"], stdin=b"".join(name + b"\n" for name in names))
     assert len(names) == 1000
@@ -457,20 +480,21 @@ def test_git_fetches_by_http_and_shows_a_thousand_files(commands: SourceCommands
 
 
 @_GIT
-def test_git_clones_a_folder_that_it_may_read(commands: SourceCommands, level: IsolationLevel, tmp_path: Path) -> None:
-    commit = make_repository(tmp_path / "repo.git")
+def test_git_clones_a_folder_that_it_may_read(
+    commands: SourceCommands, level: IsolationLevel, repository: Repository, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     make_bare(out / "clone")
-    reach = CommandReach("git", reads=(tmp_path / "repo.git",), writes=(out,), environ={"GIT_CONFIG_NOSYSTEM": "1"})
+    reach = CommandReach("git", reads=(repository.folder,), writes=(out,), environ={"GIT_CONFIG_NOSYSTEM": "1"})
     with commands.open(reach) as session:
-        source = f"file://{tmp_path}/repo.git"
+        source = f"file://{repository.folder}"
         if level == "landlock":  # modes cannot be set there, which `git clone` insists on
             ran = session.run(["git", "-C", str(out / "clone"), "fetch", "-q", source, "main:refs/heads/main"])
         else:
             ran = session.run(["git", "clone", "-q", "--bare", source, str(out / "other")])
         assert ran.code == 0, ran.stderr
         there = out / ("clone" if level == "landlock" else "other")
-        assert session.run(["git", "-C", str(there), "cat-file", "-t", commit]).stdout == b"commit\n"
+        assert session.run(["git", "-C", str(there), "cat-file", "-t", repository.commit]).stdout == b"commit\n"
 
 
 # -- the host --------------------------------------------------------------------------------------
@@ -501,6 +525,19 @@ async def test_who_is_cancelled_leaves_no_command(how: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
     assert not sleeping()
+
+
+async def test_workers_come_from_the_template_that_modules_come_from() -> None:
+    def run(runner: SourceCommands) -> None:
+        with runner.open(CommandReach("true")) as session:
+            session.run(["true"])
+
+    before = set(psutil.Process().children())
+    async with CommandMeans.of_ones_own() as means:
+        for _ in range(2):
+            async with SourceCommands(os.environ, means=means) as runner:
+                await anyio.to_thread.run_sync(run, runner)
+        assert len(set(psutil.Process().children()) - before) == 1
 
 
 async def test_a_runner_that_is_over_runs_nothing() -> None:

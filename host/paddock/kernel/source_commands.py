@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
@@ -126,6 +126,14 @@ class CommandMeans:
             yield cls(runtime, paths, folder, launcher_of, Rationing(watchdog), trials.try_levels)
 
 
+def check_cancelled() -> None:
+    """Raise once the task is cancelled that had this thread started; in other threads nothing ever is."""
+    try:
+        anyio.from_thread.check_cancelled()
+    except RuntimeError:
+        pass
+
+
 class SourceCommands:
     """A `CommandRunner` whose commands are shut in. Entered on the host's loop, and used in threads.
 
@@ -184,16 +192,13 @@ class SourceCommands:
         """Return a place where commands can be run; see `CommandRunner.open`."""
         if threading.get_ident() == getattr(self, "_thread", None):
             raise RuntimeError("commands are run in threads, not on the host's loop")
-        check = _cancellation()
-        session = self._on_loop(reach.name, self._begin(reach), check)
+        session = self._on_loop(reach.name, self._begin(reach), check_cancelled)
         try:
             yield session
         finally:
             try:
-                if not self._is_over:
-                    self._on_loop(reach.name, session.end(), lambda: None)
-            except CommandError:
-                pass  # the host is ending, and sees to it itself
+                if not self._is_over:  # else the host sees to it itself
+                    session.end_from_thread()
             finally:
                 session.close()
 
@@ -315,22 +320,28 @@ class _Session:
             output = CommandOutput(self._reach.name, on_stdout, on_stderr, max_stdout_bytes)
             channel = self._channel
             try:
-                finished = channel.run(argv, stdin, output, timeout, _cancellation())
+                finished = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
-                raise CommandError(self._reach.name, f"it was ended: {self._why_gone(gone)}") from gone
+                self.end_from_thread()
+                reason = self.ended_for or f"what it ran in was lost: {gone}"
+                raise CommandError(self._reach.name, f"it was ended: {reason}") from gone
             finally:
                 if channel.is_lost:
                     self._channel = None
+                    self.end_from_thread()
             self._look_at_memory(finished.code)
             return replace(finished, refused=tuple(self._refused))
 
-    def _why_gone(self, gone: WorkerGoneError) -> str:
-        """Have the worker ended, and return why it was lost."""
+    def end_from_thread(self) -> None:
+        """Have the worker ended with all that runs in it, and wait until it has."""
+        ending = self.end()
         try:
-            asyncio.run_coroutine_threadsafe(self.end(), self._loop).result(_END_SECONDS)
-        except (RuntimeError, TimeoutError, CancelledError):
-            pass  # the host is ending, and sees to it itself
-        return self.ended_for or f"what it ran in was lost: {gone}"
+            future = asyncio.run_coroutine_threadsafe(ending, self._loop)
+        except RuntimeError:
+            ending.close()  # the host has ended, and saw to it itself
+            return
+        with suppress(TimeoutError, CancelledError):
+            future.result(_END_SECONDS)
 
     def _look_at_memory(self, code: int) -> None:
         """Tell of a command of which the kernel killed a part because there is only so much memory.
@@ -568,15 +579,6 @@ class _Trials:
             mounts = table.mounts()
         profile = SandboxProfile(level, mounts, scratch=str(scratch))
         return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self._runtime, profile)
-
-
-def _cancellation() -> Callable[[], None]:
-    """Return what raises once the task that had this thread started is cancelled; in other threads, nothing does."""
-    try:
-        anyio.from_thread.check_cancelled()
-    except RuntimeError:
-        return lambda: None
-    return anyio.from_thread.check_cancelled
 
 
 @cache

@@ -89,7 +89,7 @@ class CommandChannel:
             WorkerGoneError: the worker was lost under it.
         """
         has_input = not (isinstance(stdin, bytes) and not stdin)
-        request = msgpack.packb({"argv": [os.fspath(word) for word in argv], "has_input": has_input})
+        request = msgpack.packb({"argv": [os.fsencode(word) for word in argv], "has_input": has_input})
         if len(request) > MAX_RUN_BYTES:
             raise CommandError(self._name, f"its arguments take {len(request)} bytes, {MAX_RUN_BYTES} can be passed on")
         self._send(frame(FrameKind.RUN, request))

@@ -139,7 +139,7 @@ class _Command:
         OSError, ValueError: it cannot be.
     """
 
-    def __init__(self, server: CommandServer, argv: list[str], *, has_input: bool, is_alone: bool) -> None:
+    def __init__(self, server: CommandServer, argv: list[bytes], *, has_input: bool, is_alone: bool) -> None:
         self._server = server
         self._is_alone = is_alone
         self._process = subprocess.Popen(  # noqa: S603 - what to run is the host's to say, who may do anything here
