@@ -1,0 +1,48 @@
+"""Keep what was fetched: content-addressed trees, environments and metadata, and the repositories they came from.
+
+Many hosts use one cache at the same time, and any of them may be killed at any moment. What can be seen in it under its
+digest is complete: it is built elsewhere, marked when it is, and renamed into its place.
+"""
+
+from __future__ import annotations
+
+from .bucket import Bucket
+from .entry_store import Building, EntryStore, TreeEntry
+from .errors import (
+    CacheBusyError,
+    CacheError,
+    CacheFolderError,
+    DigestMismatchError,
+    DiskFullError,
+    ReadOnlyCacheError,
+    UnsafeTreeError,
+)
+from .repositories import Repositories
+from .source_cache import SourceCache
+from .tree_digest import Contents, tree_digest
+from .tree_writer import TreeWriter
+from .upkeep import CacheItem, Damage, Freed, InUse, Upkeep
+
+__all__ = [
+    "Bucket",
+    "Building",
+    "CacheBusyError",
+    "CacheError",
+    "CacheFolderError",
+    "CacheItem",
+    "Contents",
+    "Damage",
+    "DigestMismatchError",
+    "DiskFullError",
+    "EntryStore",
+    "Freed",
+    "InUse",
+    "ReadOnlyCacheError",
+    "Repositories",
+    "SourceCache",
+    "TreeEntry",
+    "TreeWriter",
+    "UnsafeTreeError",
+    "Upkeep",
+    "tree_digest",
+]

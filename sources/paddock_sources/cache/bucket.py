@@ -1,0 +1,24 @@
+"""The rooms of the cache. The number in a name changes with what the room holds, so that versions can live together."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Bucket(Enum):
+    """A room, by the name of its folder."""
+
+    GIT = "git-v1"
+    COMMITS = "commits-v1"
+    TREES = "trees-v1"
+    ENVS = "envs-v1"
+    METADATA = "metadata-v1"
+    DOWNLOADS = "downloads-v1"
+
+    @property
+    def content(self) -> str:
+        """The folder of an entry that holds what was cached; beside it lies the marker."""
+        return "tree" if self is Bucket.TREES else "site"
+
+
+ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVS, Bucket.METADATA)

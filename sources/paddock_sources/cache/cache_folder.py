@@ -1,0 +1,155 @@
+"""The folder of the cache: whose it is, how it is made, what is locked in it.
+
+What lies in it is run, so nobody but the user and root may be able to change it, nor put another in its place. Files
+that locks are held on stay for ever, empty: to delete one that somebody waits for would let two in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from ..progress import Phase, Progress, SilentProgress, Step
+from .errors import CacheBusyError, CacheError, CacheFolderError, adding_to
+
+_TAG: Final = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This file marks the folder as a cache: see https://bford.info/cachedir/\n"
+)
+_LOCKS: Final = "locks"
+_PATIENCE: Final = 0.5  # seconds of waiting of which nobody is told
+_POLL: Final = 0.02  # seconds
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class CacheFolder:
+    """The folder at `path`, which need not be there yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._is_checked = False
+        self._is_made = False
+
+    def checked(self) -> bool:
+        """Return whether it is there.
+
+        Raises:
+            CacheFolderError: it is, and somebody else could put code into it.
+            CacheError: something else is in its place.
+        """
+        if not self._is_checked:
+            try:
+                real = self.path.resolve(strict=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except (OSError, RuntimeError) as error:
+                raise CacheError(self.path, f"cannot be reached: {error}") from error
+            if not real.is_dir():
+                raise CacheError(self.path, "is not a folder", hints=["remove what is there, or set PADDOCK_CACHE_DIR"])
+            self._check_owners(real)
+            self._is_checked = True
+        return True
+
+    def make(self) -> None:
+        """Make it and what every cache has in it, unless it is all there.
+
+        Raises:
+            CacheError: that cannot be done, or somebody else could put code into it.
+        """
+        if self._is_made:
+            return
+        with adding_to(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self.checked()
+            (self.path / _LOCKS).mkdir(mode=0o700, exist_ok=True)
+            for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
+                if not (self.path / name).exists():
+                    (self.path / name).write_text(text, encoding="utf-8")
+        self._is_made = True
+
+    def room(self, name: str) -> Path:
+        """Return the folder of that name in it, made if need be; raises as `make` does."""
+        self.make()
+        with adding_to(self.path):
+            (self.path / name).mkdir(mode=0o700, exist_ok=True)
+        return self.path / name
+
+    @contextmanager
+    def locked(
+        self,
+        name: str,
+        deadline: float,
+        *,
+        subject: str = "",
+        phase: Phase = "fetching",
+        progress: Progress | None = None,
+    ) -> Iterator[None]:
+        """Keep all other hosts, and threads, out of what `name` stands for; wait `deadline` seconds for that at most.
+
+        What takes a while is told of as a `phase` of `subject`.
+
+        Raises:
+            CacheBusyError: another one kept it.
+            CacheError: nothing can be locked here.
+        """
+        self.make()
+        lock = FileLock(self._lock_path(name), mode=0o600)
+        with adding_to(self.path):
+            self._acquire(lock, name, deadline, subject or name, phase, progress or SilentProgress())
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _acquire(
+        self, lock: FileLock, name: str, deadline: float, subject: str, phase: Phase, progress: Progress
+    ) -> None:
+        try:
+            lock.acquire(timeout=min(_PATIENCE, deadline), poll_interval=_POLL)
+            return
+        except Timeout:
+            if deadline <= _PATIENCE:
+                raise CacheBusyError(self.path, name, deadline) from None
+        waiting = f"{subject} (waiting for another process that is at it)"
+        progress.step(Step(waiting, phase))
+        try:
+            lock.acquire(timeout=deadline - _PATIENCE, poll_interval=_POLL)
+        except Timeout:
+            raise CacheBusyError(self.path, name, deadline) from None
+        finally:
+            progress.finished(waiting)
+
+    def _lock_path(self, name: str) -> Path:
+        plain = name.replace("/", ".")
+        if not _PLAIN_NAME.fullmatch(plain):
+            plain = hashlib.sha256(name.encode()).hexdigest()
+        return self.path / _LOCKS / plain
+
+    def _check_owners(self, real: Path) -> None:
+        """Raise if anybody but the user and root could change what is in the folder, or put another in its place."""
+        me = os.geteuid()
+        inner = os.stat(real)
+        if inner.st_uid not in (0, me):
+            fix = f"chown -R {me} {self.path}"
+            raise CacheFolderError(self.path, f"belongs to uid {inner.st_uid}, who could change what is run", fix)
+        if inner.st_mode & _OTHERS_WRITE:
+            mode = f"{stat.S_IMODE(inner.st_mode):04o}"
+            problem = f"can be written to by others (mode {mode}), who could change what is run"
+            raise CacheFolderError(self.path, problem, f"look what is in it, then: chmod go-w {self.path}")
+        for folder in real.parents:
+            outer = os.stat(folder)
+            is_shared = outer.st_mode & _OTHERS_WRITE and not outer.st_mode & stat.S_ISVTX
+            if outer.st_uid not in (0, me) or is_shared:
+                problem = f"lies in `{folder}`, in which others could put another in its place"
+                raise CacheFolderError(self.path, problem, f"chmod go-w {folder}")
+            inner = outer

@@ -1,0 +1,319 @@
+"""The entries of one bucket: folders under their digests, complete from the moment they can be seen until they go.
+
+An entry is built in the workshop, sealed, written out, marked and only then renamed into its place. Of two that are
+built for one digest at once the second finds the first, and is dropped. An entry that was got or added is in use until
+the cache is closed, and nobody takes it away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from . import marker as markers
+from .bucket import Bucket
+from .cache_folder import CacheFolder
+from .errors import FULL, CacheError, DigestMismatchError, DiskFullError, adding_to, reason_of
+from .marker import Marker
+from .sealing import sealed, write_out
+from .tree_digest import PREFIX, Contents
+from .tree_writer import TreeWriter
+from .use_marks import UseMarks, alone_with, opened_to_use
+from .workshop import Workshop
+
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_NAMES: Final = "names"  # the lock under which folders come into buckets, and go
+_NAMES_SECONDS: Final = 60.0
+_TOUCH_SECONDS: Final = 3600.0  # used again within an hour is no news
+
+Stage = Callable[[str], None]
+"""Told of each stage of what is done, by its name; for tests of what happens when it does not get any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A tree in the cache: `root` is the folder with its files."""
+
+    root: Path
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What the buckets of a cache have in common."""
+
+    folder: CacheFolder
+    workshop: Workshop
+    marks: UseMarks
+    clock: Callable[[], float]
+    stage: Stage
+
+    @contextmanager
+    def names_locked(self) -> Iterator[None]:
+        """Let nobody else put anything into a bucket, or take it away."""
+        with self.folder.locked(_NAMES, _NAMES_SECONDS):
+            yield
+
+
+class EntryStore:
+    """The entries of `bucket`. A digest is `sha256:` and its hexadecimal digits, or those alone."""
+
+    def __init__(self, bucket: Bucket, shelf: Shelf) -> None:
+        self.bucket = bucket
+        self.shelf = shelf
+        self.folder = shelf.folder.path / bucket.value
+        self._folder_text = os.fspath(self.folder)
+
+    def get(self, digest: str) -> Path | None:
+        """Return the folder with the files of an entry, which is in use from now on; None if there is no such entry.
+
+        Raises:
+            CacheError: the cache is not to be trusted.
+        """
+        if not self.shelf.folder.checked():
+            return None
+        name = _name_of(digest)
+        return self._content(name) if self._held(name) is not None else None
+
+    def facts(self, digest: str) -> Mapping[str, Any] | None:
+        """Return what was noted of an entry when it was added; None if there is no such entry."""
+        marker = self.marker(digest)
+        return marker.facts if marker is not None else None
+
+    def marker(self, digest: str) -> Marker | None:
+        """Return all that was noted of an entry; None if there is no such entry. It is not in use by that."""
+        if not self.shelf.folder.checked():
+            return None
+        name = _name_of(digest)
+        try:
+            with open(self.folder / name / markers.NAME, "rb") as file:
+                return _fitting(Marker.read(file.fileno()), name)
+        except OSError:
+            return None
+
+    def add(self, digest: str, build: Callable[[Path], None], facts: Mapping[str, Any] | None = None) -> Path:
+        """Return the folder with the files of an entry, filled by `build` if there is none yet.
+
+        `build` is given a new, empty folder. What it leaves there may be read-only, and becomes so. In the bucket of
+        trees the digest has to be that of the tree.
+
+        Raises:
+            CacheError: it could not be added. What `build` raises is raised, and nothing is added.
+        """
+        found = self.get(digest)
+        if found is not None:
+            return found
+        with self.begin() as building:
+            try:
+                build(building.content)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
+                raise
+            return building.publish(digest, facts)
+
+    def add_tree(self, write: Callable[[TreeWriter], None], facts: Mapping[str, Any] | None = None) -> TreeEntry:
+        """Return the entry of a tree whose digest is known when it is written, by `write`; raises as `add` does."""
+        with self.begin() as building:
+            try:
+                writer = TreeWriter(building.content)
+                write(writer)
+                digest = writer.finish()
+            except OSError as error:
+                if error.errno in FULL:
+                    raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
+                raise
+            return TreeEntry(building.publish(digest, facts, writer.contents), digest)
+
+    @contextmanager
+    def begin(self) -> Iterator[Building]:
+        """Return an entry to be, which has to be published before this is left, or nothing stays of it.
+
+        Raises:
+            CacheError: nothing can be added.
+        """
+        with self.shelf.workshop.place() as place:
+            self.shelf.stage("place made")
+            building = Building(self, place)
+            with adding_to(self.shelf.folder.path):
+                building.content.mkdir(mode=0o700, parents=True)
+            yield building
+
+    def entries(self) -> tuple[str, ...]:
+        """Return the digests of all there are, also of damaged ones; a folder of another name is none."""
+        if not self.shelf.folder.checked():
+            return ()
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return ()
+        return tuple(sorted(PREFIX + name for name in names if _HEX.fullmatch(name)))
+
+    def used_at(self, digest: str) -> float | None:
+        """Return when an entry was last used, in seconds since the epoch; None if there is no such entry."""
+        try:
+            used_at = os.stat(self.place(digest) / markers.NAME).st_mtime
+        except OSError:
+            return None
+        return min(used_at, self.shelf.clock())  # a clock that was wrong, or goes backwards
+
+    def touch(self, digest: str) -> None:
+        """Note that an entry is used."""
+        now = self.shelf.clock()
+        with suppress(OSError):
+            os.utime(self.place(digest) / markers.NAME, (now, now))
+
+    def place(self, digest: str) -> Path:
+        """Return the folder that an entry has, or would have, with its marker."""
+        return self.folder / _name_of(digest)
+
+    def remove(self, digest: str, *, used_before: float | None = None) -> bool:
+        """Take an entry away, unless it is in use, or not older than that; return whether it was.
+
+        Raises:
+            CacheError: it cannot be taken away.
+        """
+        target = self.place(digest)
+        # What it takes longest to remove is removed when the place is left, and nobody has to wait for it.
+        with self.shelf.workshop.place() as place, adding_to(self.shelf.folder.path), self.shelf.names_locked():
+            with ExitStack() as alone:
+                for name in (markers.NAME, markers.DAMAGED_NAME):
+                    if os.path.lexists(target / name) and not alone.enter_context(alone_with(target / name)):
+                        return False
+                used_at = self.used_at(digest)
+                if used_before is not None and used_at is not None and used_at >= used_before:
+                    return False
+                try:
+                    os.rename(target, place / "removed")
+                except FileNotFoundError:
+                    return False
+                self.shelf.stage("moved out")
+            return True
+
+    def mark_damaged(self, digest: str) -> bool:
+        """Hand out an entry no more; return whether that could be noted."""
+        target = self.place(digest)
+        try:
+            with self.shelf.names_locked():
+                os.rename(target / markers.NAME, target / markers.DAMAGED_NAME)
+        except (OSError, CacheError):
+            return False
+        return True
+
+    # -- for what is built
+
+    def take(self, digest: str, entry: Path) -> Path:
+        """Put what was built at `entry`, marked, into its place, and return where its files are then."""
+        name = _name_of(digest)
+        self.shelf.folder.room(self.bucket.value)
+        marker = opened_to_use(entry / markers.NAME)
+        is_kept = False
+        try:
+            with adding_to(self.shelf.folder.path), self.shelf.names_locked():
+                if self._held(name) is None:
+                    self._move_in(entry, name)
+                    self.shelf.marks.keep(self._marker_text(name), marker)
+                    is_kept = True
+            return self._content(name)
+        finally:
+            if not is_kept:
+                os.close(marker)
+
+    def _move_in(self, entry: Path, name: str) -> None:
+        target = self.folder / name
+        if os.path.lexists(target):  # damaged: the good one takes its place, also under those who use it
+            os.rename(target, entry.with_name("damaged"))
+        self.shelf.stage("about to rename")
+        os.rename(entry, target)
+        self.shelf.stage("renamed")
+        _sync_folder(self.folder)
+
+    def _held(self, name: str) -> Marker | None:
+        path = self._marker_text(name)
+        try:
+            descriptor = self.shelf.marks.hold(path)
+        except OSError as error:
+            raise CacheError(self.shelf.folder.path, f"cannot be read: {reason_of(error)}") from error
+        if descriptor is None:
+            return None
+        marker = _fitting(Marker.read(descriptor), name)
+        if marker is None or not os.path.isdir(self._content(name)):
+            self.shelf.marks.drop(path)
+            return None
+        now = self.shelf.clock()
+        if not 0 <= now - os.fstat(descriptor).st_mtime < _TOUCH_SECONDS:
+            with suppress(OSError):  # it is somebody else's, or cannot be written
+                os.utime(descriptor, (now, now))
+        return marker
+
+    def _marker_text(self, name: str) -> str:
+        return f"{self._folder_text}/{name}/{markers.NAME}"
+
+    def _content(self, name: str) -> Path:
+        return self.folder / name / self.bucket.content
+
+
+class Building:
+    """An entry on its way: files are put into `content`."""
+
+    def __init__(self, store: EntryStore, place: Path) -> None:
+        self._store = store
+        self._entry = place / "entry"
+        self.content = self._entry / store.bucket.content
+
+    def publish(self, digest: str, facts: Mapping[str, Any] | None = None, contents: Contents | None = None) -> Path:
+        """Make an entry of what is there, and return where its files are now.
+
+        With `contents` it is taken to be that, and read-only already, as a `TreeWriter` leaves it.
+
+        Raises:
+            CacheError: it could not be added, or it is a tree of another digest.
+        """
+        shelf = self._store.shelf
+        name = _name_of(digest)
+        shelf.stage("content written")
+        with adding_to(shelf.folder.path):
+            contents = contents or sealed(self.content)
+            if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
+                raise DigestMismatchError(shelf.folder.path, PREFIX + name, contents.digest)
+            shelf.stage("sealed")
+            # Not the marker: it must not be on the disk before what it vouches for.
+            write_out(self.content, contents.files)
+            shelf.stage("written out")
+            marker = Marker(PREFIX + name, contents, shelf.clock(), dict(facts or {}))
+            self._write_marker(marker)
+            shelf.stage("marked")
+        return self._store.take(name, self._entry)
+
+    def _write_marker(self, marker: Marker) -> None:
+        path = self._entry / markers.NAME
+        with open(path, "wb") as file:
+            file.write(marker.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.utime(path, (marker.made_at, marker.made_at))
+        _sync_folder(self._entry)
+
+
+def _name_of(digest: str) -> str:
+    name = digest.removeprefix(PREFIX)
+    if not _HEX.fullmatch(name):
+        raise ValueError(f"{digest!r} is not a digest")
+    return name
+
+
+def _fitting(marker: Marker | None, name: str) -> Marker | None:
+    return marker if marker is not None and marker.digest == PREFIX + name else None
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,101 @@
+"""What is kept of each remote repository: a bare one to fetch into, and which trees its commits were.
+
+A repository is used only by whoever has it locked. The records of commits are facts that never change, each a file of
+its own, so that what they tell costs nobody a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import without_credentials
+from ..progress import Progress
+from .bucket import Bucket
+from .entry_store import Shelf
+from .errors import adding_to
+
+URL_NAME: Final = "url"
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MAX_RECORD_BYTES: Final = 64 * 1024
+_TOUCH_SECONDS: Final = 3600.0
+
+
+class Repositories:
+    """The repositories of one cache, by their addresses, which have no credentials in them."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self.folder = shelf.folder.path / Bucket.GIT.value
+        self.commits_folder = shelf.folder.path / Bucket.COMMITS.value
+
+    @contextmanager
+    def locked(self, url: str, deadline: float, *, progress: Progress | None = None) -> Iterator[Path]:
+        """Return the folder to keep a repository in, made if need be, which is one's own until this is left.
+
+        Raises:
+            CacheBusyError: another host had it for longer than `deadline` seconds.
+            CacheError: nothing can be kept.
+        """
+        name = _digest(url)
+        shown = without_credentials(url)
+        with self._shelf.folder.locked(lock_name(name), deadline, subject=shown, progress=progress):
+            room = self._shelf.folder.room(Bucket.GIT.value)
+            now = self._shelf.clock()
+            with adding_to(self._shelf.folder.path):
+                (room / name).mkdir(mode=0o700, exist_ok=True)
+                (room / name / URL_NAME).write_text(shown + "\n", encoding="utf-8", errors="replace")
+                os.utime(room / name / URL_NAME, (now, now))
+            yield room / name
+
+    def commit(self, url: str, commit: str) -> Mapping[str, Any] | None:
+        """Return what was noted of a commit; None if nothing was."""
+        if not self._shelf.folder.checked():
+            return None
+        try:
+            with open(self._record(url, commit), "rb") as file:
+                record = json.loads(file.read(_MAX_RECORD_BYTES))
+                now = self._shelf.clock()
+                if not 0 <= now - os.fstat(file.fileno()).st_mtime < _TOUCH_SECONDS:
+                    with suppress(OSError):
+                        os.utime(file.fileno(), (now, now))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def note(self, url: str, commit: str, facts: Mapping[str, Any]) -> None:
+        """Note something of a commit, in place of what was noted.
+
+        Raises:
+            CacheError: nothing can be noted.
+        """
+        record = self._record(url, commit)
+        self._shelf.folder.room(Bucket.COMMITS.value)
+        with self._shelf.workshop.place() as place, adding_to(self._shelf.folder.path):
+            with open(place / "record", "wb") as file:
+                file.write(json.dumps(dict(facts), sort_keys=True).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with self._shelf.names_locked():  # or its folder could go meanwhile
+                record.parent.mkdir(mode=0o700, exist_ok=True)
+                os.replace(place / "record", record)
+
+    def _record(self, url: str, commit: str) -> Path:
+        if not _COMMIT.fullmatch(commit):
+            raise ValueError(f"{commit!r} is not a commit")
+        return self.commits_folder / _digest(url) / commit
+
+
+def lock_name(name: str) -> str:
+    """Return the name that the repository in the folder `name` is locked by."""
+    return f"{Bucket.GIT.value}/{name}"
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()

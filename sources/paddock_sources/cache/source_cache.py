@@ -1,0 +1,146 @@
+"""The cache: one folder of the user's, with a room for each kind of thing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ..progress import Phase, Progress
+from .bucket import ENTRY_BUCKETS, Bucket
+from .cache_folder import CacheFolder
+from .entry_store import EntryStore, Shelf, Stage
+from .errors import adding_to
+from .repositories import Repositories
+from .upkeep import CacheItem, Damage, Freed, Upkeep
+from .use_marks import UseMarks
+from .workshop import Workshop
+
+VARIABLE: Final = "PADDOCK_CACHE_DIR"
+
+
+class SourceCache:
+    """The cache in `folder`, which is made when something is added.
+
+    What is got from it is in use, and stays, until it is closed or this process ends: who runs code from it keeps it
+    open meanwhile. Threads may share it. `clock` is the time of day; `stage` is told how far each change has got.
+    """
+
+    def __init__(
+        self, folder: Path, *, clock: Callable[[], float] = time.time, stage: Stage = lambda name: None
+    ) -> None:
+        place = CacheFolder(folder)
+        self._shelf = Shelf(place, Workshop(place), UseMarks(), clock, stage)
+        self._stores = {bucket: EntryStore(bucket, self._shelf) for bucket in ENTRY_BUCKETS}
+        self.folder = place.path
+        self.repositories = Repositories(self._shelf)
+        self._upkeep = Upkeep(self._shelf, tuple(self._stores.values()), self.repositories)
+
+    @classmethod
+    def of_user(cls, environ: Mapping[str, str]) -> Self:
+        """Return the cache that `environ` names, or else the one that the user has by default."""
+        named = environ.get(VARIABLE, "")
+        return cls(Path(named) if named else _default_folder(environ))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Use nothing of it any longer."""
+        self._shelf.marks.close()
+
+    def store(self, bucket: Bucket) -> EntryStore:
+        """Return the entries of one kind."""
+        return self._stores[bucket]
+
+    @property
+    def trees(self) -> EntryStore:
+        """The trees of files, by their digests."""
+        return self._stores[Bucket.TREES]
+
+    def locked(
+        self,
+        name: str,
+        deadline: float,
+        *,
+        subject: str = "",
+        phase: Phase = "fetching",
+        progress: Progress | None = None,
+    ) -> AbstractContextManager[None]:
+        """Keep all other hosts, and threads, out of what `name` stands for; wait `deadline` seconds for that at most.
+
+        A wait that lasts is told of as a `phase` of `subject`.
+
+        Raises:
+            CacheBusyError: another one kept it.
+            CacheError: nothing can be locked here.
+        """
+        return self._shelf.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
+
+    @contextmanager
+    def downloads(self) -> Iterator[Path]:
+        """Return a folder in which installers may keep what they like from one time to the next.
+
+        Nobody takes it away before this is left.
+
+        Raises:
+            CacheError: there is no room for it.
+        """
+        room = self._shelf.folder.room(Bucket.DOWNLOADS.value)
+        marks = UseMarks()
+        mark = room / "used"
+        now = self._shelf.clock()
+        with adding_to(self.folder):
+            (room / "files").mkdir(mode=0o700, exist_ok=True)
+            mark.touch(mode=0o600)
+            os.utime(mark, (now, now))
+            marks.hold(os.fspath(mark))
+        try:
+            yield room / "files"
+        finally:
+            marks.close()
+
+    # -- upkeep
+
+    def list(self) -> tuple[CacheItem, ...]:
+        """Return all there is in it, by kind."""
+        return self._upkeep.list()
+
+    def size(self) -> Mapping[str, int]:
+        """Return how many bytes each of its folders takes."""
+        return self._upkeep.size()
+
+    def verify(self) -> tuple[Damage, ...]:
+        """Look at all that is in it, and return what is damaged, which is handed out no more."""
+        return self._upkeep.verify()
+
+    def prune(self, max_age: float) -> Freed:
+        """Take away what was not used for `max_age` seconds, what is damaged, and what the dead have left."""
+        return self._upkeep.prune(max_age)
+
+    def clean(self) -> Freed:
+        """Take away all that is not in use."""
+        return self._upkeep.clean()
+
+
+def _default_folder(environ: Mapping[str, str]) -> Path:
+    # As platformdirs has it, which looks only at the environment of this process.
+    named = environ.get("XDG_CACHE_HOME", "").strip()
+    if os.path.isabs(named):
+        return Path(named) / "paddock"
+    home = environ.get("HOME", "")
+    if os.path.isabs(home) and sys.platform != "darwin":
+        return Path(home) / ".cache" / "paddock"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("paddock", appauthor=False)

@@ -1,0 +1,164 @@
+"""Write a tree of files that somebody else made up, so that nothing of it lies, or leads, anywhere else.
+
+Every name is checked before it is used, links are made when all else is written, so that no file is written through
+one, and how much is written has bounds. What is written is what is digested. The files can be read, and executed where
+they are programs, and not changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .errors import UnsafeTreeError
+from .tree_digest import Contents, TreeDigest, text_sha256
+from .tree_links import check_links, check_target
+from .tree_names import TreeNames
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCaps:
+    """How large a tree may be."""
+
+    files: int = 20_000
+    file_bytes: int = 64 * _MIB
+    bytes: int = 512 * _MIB
+
+
+class TreeChecker:
+    """Takes the files and links of a tree, checks them and digests them, and writes nothing."""
+
+    def __init__(self, caps: TreeCaps | None = None) -> None:
+        self._caps = caps or TreeCaps()
+        self._names = TreeNames()
+        self._links: dict[str, str] = {}
+        self._digest = TreeDigest()
+        self._files = 0
+        self._bytes = 0
+        self._contents: Contents | None = None
+
+    @property
+    def contents(self) -> Contents:
+        """What the tree holds, once it is finished."""
+        assert self._contents is not None
+        return self._contents
+
+    def add_file(self, path: str, executable: bool, chunks: Iterable[bytes]) -> None:
+        """Take a file.
+
+        Raises:
+            UnsafeTreeError: for its path, or for its size.
+        """
+        self._make_folders(self._admit(path))
+        content = hashlib.sha256()
+        size = 0
+        with self._opened(path, executable) as write:
+            for chunk in chunks:
+                size += len(chunk)
+                self._check_size(path, size)
+                content.update(chunk)
+                write(chunk)
+        self._bytes += size
+        self._digest.add(path, "program" if executable else "file", content.hexdigest(), size)
+
+    def add_link(self, path: str, target: str) -> None:
+        """Take a symbolic link.
+
+        Raises:
+            UnsafeTreeError: for its path, or for what can be told of its target already.
+        """
+        check_target(path, target)
+        self._make_folders(self._admit(path))
+        self._links[path] = target
+        self._digest.add(path, "link", text_sha256(target))
+
+    def finish(self) -> str:
+        """Return the digest of the tree, of which there is no more.
+
+        Raises:
+            UnsafeTreeError: a link leads out of it.
+        """
+        check_links(self._links)
+        self._seal(self._links)
+        self._contents = self._digest.contents()
+        return self._contents.digest
+
+    def _admit(self, path: str) -> list[str]:
+        self._files += 1
+        if self._files > self._caps.files:
+            raise UnsafeTreeError(path, f"there are more than {self._caps.files} files in the tree")
+        return self._names.admit(path)
+
+    def _check_size(self, path: str, size: int) -> None:
+        if size > self._caps.file_bytes:
+            raise UnsafeTreeError(path, f"it is larger than {self._caps.file_bytes // _MIB} MiB")
+        if self._bytes + size > self._caps.bytes:
+            raise UnsafeTreeError(path, f"the tree is larger than {self._caps.bytes // _MIB} MiB")
+
+    # -- what writing adds
+
+    def _make_folders(self, paths: list[str]) -> None:
+        pass
+
+    def _opened(self, path: str, executable: bool) -> _Sink:
+        return _Sink(None)
+
+    def _seal(self, links: dict[str, str]) -> None:
+        pass
+
+
+class TreeWriter(TreeChecker):
+    """Writes the tree into the folder `root`, which is there and empty."""
+
+    def __init__(self, root: Path, caps: TreeCaps | None = None) -> None:
+        super().__init__(caps)
+        self._root = os.fspath(root)
+        self._folders: list[str] = [self._root]
+
+    def _make_folders(self, paths: list[str]) -> None:
+        for path in paths:
+            folder = f"{self._root}/{path}"
+            os.mkdir(folder, 0o700)
+            self._folders.append(folder)
+
+    def _opened(self, path: str, executable: bool) -> _Sink:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(f"{self._root}/{path}", flags, 0o600)
+        os.fchmod(descriptor, 0o555 if executable else 0o444)
+        return _Sink(descriptor)
+
+    def _seal(self, links: dict[str, str]) -> None:
+        for path, target in links.items():
+            os.symlink(target, f"{self._root}/{path}")
+        for folder in reversed(self._folders):
+            os.chmod(folder, 0o555)  # noqa: S103 - what is cached is read by modules, of other users too
+
+
+class _Sink:
+    """Where a file's content goes: an open file, or nowhere."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Callable[[bytes], None]:
+        return self._write if self._descriptor is not None else _nowhere
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def _write(self, chunk: bytes) -> None:
+        assert self._descriptor is not None
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+
+def _nowhere(chunk: bytes) -> None:
+    pass

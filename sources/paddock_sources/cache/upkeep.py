@@ -1,0 +1,282 @@
+"""Look after the cache: what is in it, whether it is as it was put there, and what can go.
+
+All of it can be done while hosts are at work. What one of them uses stays; what is taken away is first moved out of
+sight, so that an entry is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from . import marker as markers
+from .bucket import Bucket
+from .entry_store import EntryStore, Shelf
+from .errors import CacheBusyError, CacheError, UnsafeTreeError, adding_to, reason_of
+from .repositories import URL_NAME, Repositories, lock_name
+from .tree_digest import tree_contents
+from .use_marks import UseMarks, alone_with
+from .workshop import ROOM as WORKSHOP
+
+_REPOSITORY: Final = re.compile(r"[0-9a-f]{64}")
+_MAX_URL_BYTES: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class CacheItem:
+    """One thing in the cache; `name` is its digest or, of a repository, its address. Times are since the epoch."""
+
+    bucket: Bucket
+    name: str
+    path: Path
+    bytes: int
+    files: int = 0
+    made_at: float | None = None
+    used_at: float | None = None
+    is_damaged: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something that is not as it was put into the cache. It is handed out no more if `is_refused`."""
+
+    bucket: Bucket
+    name: str
+    path: Path
+    problem: str
+    is_refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """Something that would have been taken away, were it not in use right now."""
+
+    bucket: Bucket
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What was taken away, and what had to stay."""
+
+    items: int
+    bytes: int
+    in_use: tuple[InUse, ...] = ()
+
+
+class Upkeep:
+    """Looks after what is in the stores, and the repositories, of one cache."""
+
+    def __init__(self, shelf: Shelf, stores: tuple[EntryStore, ...], repositories: Repositories) -> None:
+        self._shelf = shelf
+        self._stores = stores
+        self._repositories = repositories
+
+    def list(self) -> tuple[CacheItem, ...]:
+        """Return all that there is, but for records of commits, which are no size."""
+        if not self._shelf.folder.checked():
+            return ()
+        items = [item for store in self._stores for item in _items_of(store)]
+        items += self._repository_items()
+        items += self._download_items()
+        return tuple(items)
+
+    def size(self) -> Mapping[str, int]:
+        """Return how many bytes each folder takes, with those that are being built."""
+        sizes = {bucket.value: 0 for bucket in Bucket}
+        for item in self.list():
+            sizes[item.bucket.value] += item.bytes
+        sizes[Bucket.COMMITS.value] = _bytes_in(self._repositories.commits_folder)
+        sizes[WORKSHOP] = _bytes_in(self._shelf.folder.path / WORKSHOP)
+        return sizes
+
+    def verify(self) -> tuple[Damage, ...]:
+        """Read all that there is and return what is not as it was put there."""
+        if not self._shelf.folder.checked():
+            return ()
+        found = [damage for store in self._stores for damage in _damages_of(store)]
+        return (*found, *self._damaged_records())
+
+    def prune(self, max_age: float) -> Freed:
+        """Take away what was not used for so many seconds, and what is of no use to anybody."""
+        return self._take_away(self._shelf.clock() - max_age)
+
+    def clean(self) -> Freed:
+        """Take away all that is not in use."""
+        return self._take_away(None)
+
+    # -- taking away
+
+    def _take_away(self, used_before: float | None) -> Freed:
+        if not self._shelf.folder.checked():
+            return Freed(0, 0)
+        self._shelf.workshop.sweep()
+        gone: builtins.list[int] = []
+        in_use: builtins.list[InUse] = []
+        for item in self.list():
+            is_old = used_before is None or item.used_at is None or item.used_at < used_before
+            if not (is_old or item.is_damaged):
+                continue
+            if self._remove(item, None if item.is_damaged else used_before):
+                gone.append(item.bytes)
+            elif os.path.lexists(item.path):
+                in_use.append(InUse(item.bucket, item.name))
+        self._remove_records(used_before)
+        return Freed(len(gone), sum(gone), tuple(in_use))
+
+    def _remove(self, item: CacheItem, used_before: float | None) -> bool:
+        if item.bucket is Bucket.GIT:
+            return self._remove_repository(item.path)
+        if item.bucket is Bucket.DOWNLOADS:
+            return self._remove_downloads(item.path)
+        store = next(store for store in self._stores if store.bucket is item.bucket)
+        return store.remove(item.name, used_before=used_before)
+
+    def _remove_repository(self, folder: Path) -> bool:
+        try:
+            with self._shelf.folder.locked(lock_name(folder.name), 0):
+                return self._move_out(folder)
+        except CacheBusyError:
+            return False
+
+    def _remove_downloads(self, folder: Path) -> bool:
+        with alone_with(folder / "used") as is_alone:
+            return is_alone and self._move_out(folder)
+
+    def _move_out(self, folder: Path) -> bool:
+        with self._shelf.workshop.place() as place, adding_to(self._shelf.folder.path):
+            try:
+                os.rename(folder, place / "removed")
+            except FileNotFoundError:
+                return False
+            self._shelf.stage("moved out")
+            return True
+
+    def _remove_records(self, used_before: float | None) -> None:
+        now = self._shelf.clock()
+        with adding_to(self._shelf.folder.path):
+            for record in self._records():
+                with suppress(FileNotFoundError):
+                    if used_before is None or min(record.stat().st_mtime, now) < used_before:
+                        record.unlink()
+        with self._shelf.names_locked(), suppress(OSError):
+            for folder in os.scandir(self._repositories.commits_folder):
+                with suppress(OSError):  # there is something in it
+                    os.rmdir(folder.path)
+
+    # -- what there is
+
+    def _repository_items(self) -> Iterator[CacheItem]:
+        for folder in _folders_in(self._repositories.folder):
+            if not _REPOSITORY.fullmatch(folder.name):
+                continue
+            try:
+                with open(folder / URL_NAME, "rb") as file:
+                    url = file.read(_MAX_URL_BYTES).decode("utf-8", "replace").strip()
+                    used_at = min(os.fstat(file.fileno()).st_mtime, self._shelf.clock())
+            except OSError:
+                url, used_at = folder.name, None
+            yield CacheItem(Bucket.GIT, url, folder, _bytes_in(folder), used_at=used_at)
+
+    def _download_items(self) -> Iterator[CacheItem]:
+        folder = self._shelf.folder.path / Bucket.DOWNLOADS.value
+        try:
+            used_at = min(os.stat(folder / "used").st_mtime, self._shelf.clock())
+        except OSError:
+            return
+        yield CacheItem(Bucket.DOWNLOADS, "files of installers", folder, _bytes_in(folder), used_at=used_at)
+
+    def _records(self) -> Iterator[Path]:
+        for folder in _folders_in(self._repositories.commits_folder):
+            with suppress(OSError):
+                yield from sorted(folder.iterdir())
+
+    def _damaged_records(self) -> Iterator[Damage]:
+        for record in self._records():
+            try:
+                is_good = isinstance(json.loads(record.read_bytes()), dict)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError, RecursionError):
+                is_good = False
+            if not is_good:
+                yield Damage(Bucket.COMMITS, record.name, record, "it is no record of a commit", True)
+
+
+def _items_of(store: EntryStore) -> Iterator[CacheItem]:
+    for digest in store.entries():
+        place = store.place(digest)
+        marker = store.marker(digest)
+        if marker is not None:
+            contents = marker.contents
+            yield CacheItem(
+                store.bucket,
+                digest,
+                place,
+                contents.bytes,
+                contents.files,
+                marker.made_at,
+                store.used_at(digest),
+                facts=marker.facts,
+            )
+        elif place.exists():
+            yield CacheItem(store.bucket, digest, place, _bytes_in(place), is_damaged=True)
+
+
+def _damages_of(store: EntryStore) -> Iterator[Damage]:
+    for digest in store.entries():
+        problem = _problem_of(store, digest)
+        if problem:
+            place = store.place(digest)
+            is_refused = store.mark_damaged(digest) or store.marker(digest) is None
+            yield Damage(store.bucket, digest, place, problem, is_refused)
+
+
+def _problem_of(store: EntryStore, digest: str) -> str:
+    place = store.place(digest)
+    marks = UseMarks()  # or it could be taken away while it is read
+    try:
+        held = marks.hold(os.fspath(place / markers.NAME))
+        marker = store.marker(digest)
+        if held is None or marker is None:
+            if not place.exists():
+                return ""
+            was_found = os.path.lexists(place / markers.DAMAGED_NAME)
+            return "it was found damaged before" if was_found else "it has no marker, or one that says nothing"
+        contents = tree_contents(place / store.bucket.content)
+    except (OSError, UnsafeTreeError, CacheError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        return f"it cannot be read: {reason}"
+    finally:
+        marks.close()
+    if contents.digest != marker.contents.digest:
+        return "its files are not what was put there"
+    if store.bucket is Bucket.TREES and contents.digest != digest:
+        return "its files are those of another tree"
+    return ""
+
+
+def _folders_in(folder: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            paths = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    yield from map(Path, paths)
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # gone by now
+                total += os.lstat(os.path.join(at, name)).st_size
+    return total

@@ -1,0 +1,121 @@
+"""Which entries this process uses: each of them locked, shared with others that do, until it is closed or the end.
+
+A lock is the kernel's, so that it ends with the process that has it, however that ends. Who takes an entry away locks
+it alone, and leaves it where that cannot be done. On a file system that has no locks nothing is ever taken away.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HELD_ELSEWHERE: Final = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class UseMarks:
+    """The markers that are held open and locked, by their paths."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, path: str) -> int | None:
+        """Return the marker at `path`, open, and locked from now on; None if there is none, or it is about to go.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with self._lock:
+            held = self._held.get(path)
+            if held is not None:
+                if _is_at(held, path):
+                    return held
+                os.close(self._held.pop(path))  # somebody took it away by hand
+            descriptor = _opened(path, os.O_RDONLY)
+            if descriptor is None:
+                return None
+            if not (_locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path)):
+                os.close(descriptor)
+                return None
+            self._held[path] = descriptor
+            return descriptor
+
+    def keep(self, path: str, descriptor: int) -> None:
+        """Hold a marker that was locked before it came to be at `path`."""
+        with self._lock:
+            before = self._held.pop(path, None)
+            self._held[path] = descriptor
+        if before is not None:
+            os.close(before)
+
+    def drop(self, path: str) -> None:
+        """Hold a marker no longer."""
+        with self._lock:
+            held = self._held.pop(path, None)
+        if held is not None:
+            os.close(held)
+
+    def close(self) -> None:
+        """Hold none any longer."""
+        with self._lock:
+            for descriptor in self._held.values():
+                os.close(descriptor)
+            self._held.clear()
+
+
+def opened_to_use(path: Path) -> int:
+    """Return a marker that nobody else can see yet, open and locked as by those that use it."""
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    _locked(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[bool]:
+    """Return whether nobody else uses the marker at `path`, nor begins to before this is left."""
+    try:
+        descriptor = _opened(os.fspath(path), os.O_RDWR)
+    except OSError:
+        descriptor = None
+    if descriptor is None:
+        yield False
+        return
+    try:
+        yield _locked(descriptor, fcntl.LOCK_EX, without_locks=False) and _is_at(descriptor, os.fspath(path))
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: str, mode: int) -> int | None:
+    try:
+        return os.open(path, mode | _FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _locked(descriptor: int, kind: int, *, without_locks: bool = True) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD_ELSEWHERE:
+            return False
+        if error.errno in _NO_LOCKS:
+            return without_locks
+        raise
+    return True
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
