@@ -136,7 +136,8 @@ class _Run:
                 self._write()
             for fd in [fd for fd in self._outputs if fd in ready]:
                 self._read(fd)
-                give_up = min(give_up, time.monotonic()) + _LAST_WORDS_SECONDS if give_up < float("inf") else give_up
+                if self._process.returncode is not None:
+                    give_up = time.monotonic() + _LAST_WORDS_SECONDS
             if self._pidfd in ready and self._process.returncode is None:
                 self._kill()  # what it left behind, while its number cannot mean anybody else
                 self._process.wait()
