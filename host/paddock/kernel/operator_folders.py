@@ -8,14 +8,14 @@ put there by a module that may write around it, and would be believed the next t
 from __future__ import annotations
 
 import logging
-import os
 import site
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from paddock.audit import state_folder
-from paddock.policy import Owner, user_config_folder
+from paddock.policy import user_config_folder
+from paddock_sources.cache import SourceCache
 
 _log = logging.getLogger(__name__)
 
@@ -44,16 +44,9 @@ def _config_folder(environ: Mapping[str, str]) -> Path:
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of what was fetched, which is run again without being looked at."""
-    named = environ.get("PADDOCK_CACHE_DIR", "")
-    base = environ.get("XDG_CACHE_HOME", "")
-    if named:
-        folder = Path(named).absolute()
-    elif os.path.isabs(base):
-        folder = Path(base) / "paddock"
-    else:
-        folder = Owner.current(environ).home / ".cache" / "paddock"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    with SourceCache.of_user(environ) as cache:
+        cache.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cache.folder
 
 
 def _user_packages() -> Path:
