@@ -2,23 +2,25 @@
 
 Both are written anew from what was understood of them, without what concerns one connection only (RFC 9110, section
 7.6.1). Nothing is gathered: what arrives is passed on before more is read, so that events of a stream arrive one by
-one. A request and its response travel at the same time, since a server may answer before it has heard everything.
+one. A request and its response travel at the same time, since a server may answer before it has heard everything. What
+an exchange does at the same time has ended when it has, also where it was cancelled: nobody else reads from its client
+or its link then, or writes there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import h11
 
 from paddock.egress.echo_filter import EchoFilter
 from paddock.egress.injection import Headers
 from paddock.egress.link import Link
+from paddock.egress.meanwhile import meanwhile
 from paddock.egress.request_head import BadRequestError, RequestHead
 from paddock.egress.stream import Stream
 
@@ -72,6 +74,7 @@ class HttpExchange:
         self._request_side = head.connection
         self._answer_side = h11.Connection(h11.CLIENT, _MAX_RESPONSE_HEAD_BYTES)
         self._out = bytearray()  # for the client
+        self._is_all_sent = False
         self._has_heard = False
         self._has_answered = False
         self._problem: BadRequestError | None = None
@@ -86,8 +89,14 @@ class HttpExchange:
     @property
     def keeps_link(self) -> bool:
         """Whether the destination waits for another request."""
+        # h11 knows what it wrote, not what was sent: behind half a body the next request would be the rest of it.
         side = self._answer_side
-        return side.our_state is h11.DONE and side.their_state is h11.DONE and not side.trailing_data[0]
+        return (
+            self._is_all_sent
+            and side.our_state is h11.DONE
+            and side.their_state is h11.DONE
+            and not side.trailing_data[0]
+        )
 
     async def run(self, received: bytes) -> bytes | None:
         """Carry it out; `received` is what came of the client after the head.
@@ -111,22 +120,18 @@ class HttpExchange:
         start = bytearray(self._sent_up(self._request))
         taken = self._take_body(start)
         if taken is _Taken.ALL:
-            await self._pass_up(start)
+            self._is_all_sent = await self._pass_up(start)
             switched = await self._answer()
         else:
-            sending = asyncio.create_task(self._pass_body_up(start, taken))
-            try:
-                switched = await self._answer()
-            except AnswerError as error:
-                if self._problem is None:
-                    raise
-                if error.status is None:
-                    self._problem.status = None
-                raise self._problem from None
-            finally:
-                sending.cancel()
-                with suppress(asyncio.CancelledError):
-                    await sending
+            async with meanwhile(self._pass_body_up(start, taken)):
+                try:
+                    switched = await self._answer()
+                except AnswerError as error:
+                    if self._problem is None:
+                        raise
+                    if error.status is None:
+                        self._problem.status = None
+                    raise self._problem from None
         if switched:
             await self._carry_both_ways()
             return None
@@ -182,7 +187,10 @@ class HttpExchange:
         return taken
 
     async def _pass_body_up(self, out: bytearray, taken: _Taken) -> None:
-        while await self._pass_up(out) and taken is not _Taken.ALL:
+        while await self._pass_up(out):
+            if taken is _Taken.ALL:
+                self._is_all_sent = True
+                return
             try:
                 if taken is _Taken.ARRIVED:
                     self._request_side.receive_data(await self._client.receive())
@@ -206,6 +214,13 @@ class HttpExchange:
 
     async def _answer(self) -> bool:
         """Pass on the answer; return whether the connection is HTTP's no longer."""
+        try:
+            return await self._pass_on_answer()
+        except h11.LocalProtocolError:
+            # It was read, and cannot be written. Not its text, which quotes what is wrong: there may be a key in it.
+            raise AnswerError("the answer is malformed", None if self._has_answered else 502) from None
+
+    async def _pass_on_answer(self) -> bool:
         for number in itertools.count(1):
             if number % _EVENTS_IN_A_TURN == 0:
                 await self._flush()
@@ -278,6 +293,7 @@ class HttpExchange:
         )
 
     def _pass_down_head(self, event: h11.Response) -> None:
+        self._refuse_ambiguous_length(event)
         headers = self._shown(event.headers)
         if self._filter is not None and not self._can_be_searched(event):
             raise AnswerError("the answer is encoded, so that it cannot be searched for the key", 502)
@@ -285,6 +301,12 @@ class HttpExchange:
             h11.Response(status_code=event.status_code, headers=headers, reason=self._hidden(bytes(event.reason)))
         )
         self._has_answered = True
+
+    def _refuse_ambiguous_length(self, event: h11.Response) -> None:
+        # Of the two one would be right (RFC 9112, section 6.3), but who sends both may have been made to: what one
+        # reader takes for the end of an answer is the beginning of another one to the next.
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+            raise AnswerError("the answer says in two ways how long it is", 502)
 
     def _can_be_searched(self, event: h11.Response) -> bool:
         if self._head.method == b"HEAD" or event.status_code in _EMPTY:
@@ -322,16 +344,12 @@ class HttpExchange:
     async def _carry_both_ways(self) -> None:
         """Carry what a websocket says, from what has already arrived of it, until both sides have ended."""
         up, down = self._request_side.trailing_data[0], self._answer_side.trailing_data[0]
-        other = asyncio.create_task(_carry(self._client, self._link.stream, up, None))
         try:
-            await _carry(self._link.stream, self._client, down, self._filter)
-            await other
+            async with meanwhile(_carry(self._client, self._link.stream, up, None)) as other:
+                await _carry(self._link.stream, self._client, down, self._filter)
+                await other
         except OSError:
             raise AnswerError("the connection broke", None) from None
-        finally:
-            other.cancel()
-            with suppress(asyncio.CancelledError, OSError):
-                await other
 
 
 async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter | None) -> None:
@@ -347,21 +365,18 @@ async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter
 
 
 async def _after_pause(
-    receive: Callable[[], Awaitable[bytes]],
+    receive: Callable[[], Coroutine[Any, Any, bytes]],
     through: EchoFilter | None,
     release: Callable[[bytes], Awaitable[None]],
 ) -> bytes:
     """Return what comes next; if nothing does for a moment, release what was held back, whatever that is."""
     if through is None or not through.is_holding:
         return await receive()
-    receiving = asyncio.ensure_future(receive())
-    try:
+    async with meanwhile(receive()) as receiving:
         done, _ = await asyncio.wait((receiving,), timeout=_PAUSE_SECONDS)
         if not done:
             await release(through.end())
         return await receiving
-    finally:
-        receiving.cancel()
 
 
 def _end_to_end(headers: RawHeaders, named: set[bytes]) -> Headers:

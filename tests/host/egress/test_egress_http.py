@@ -460,12 +460,15 @@ async def test_a_body_that_ends_with_the_connection_is_passed_on_in_chunks() -> 
         assert [record["requests"] for record in await ground.ledger.has(2)] == [1, 1]
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
 BROKEN = {
     "nothing": b"",
     "no head": b"HTTP/1.1 200 O",
     "no HTTP": b"SSH-2.0-x\r\n\r\n",
-    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    "headers without end": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000,
+    "two lengths": OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "two ways, length first": OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+    "two ways, chunks first": OK + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+    "headers without end": OK + b"X: y\r\n" * 20_000,
 }
 
 

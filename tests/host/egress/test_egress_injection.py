@@ -360,6 +360,17 @@ async def test_an_answer_that_cannot_be_searched_is_refused(authority: TestAutho
     )
 
 
+async def test_an_answer_that_is_none_once_the_key_in_it_is_hidden_is_refused(authority: TestAuthority) -> None:
+    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 12345678\r\n\r\n")
+        return False
+
+    async with injected(authority, echo, injections=[injection(value="12345678")]) as (ground, _):
+        assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
+        record = await ground.ledger.only()
+    assert (record["outcome"], record["reason"]) == ("failed", "the answer is malformed")
+
+
 async def test_a_compressed_echo_is_refused_in_any_disguise(authority: TestAuthority) -> None:
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(answer(gzip.compress(VALUE.encode()), Transfer_Encoding="gzip, chunked", content_length=""))
