@@ -97,6 +97,15 @@ class IndexServer:
         self._hashes[filename] = hashlib.sha256(content).hexdigest()
         return "sha256:" + self._hashes[filename]
 
+    def content(self, name: str, filename: str) -> bytes:
+        """Return the bytes of a published file."""
+        return self._files[name][filename]
+
+    def hashes_of(self, name: str, version: str) -> tuple[str, ...]:
+        """Return the hashes of all files of a version, sorted."""
+        stems = (f"{name.replace('-', '_')}-{version}-", f"{name}-{version}.tar.gz")
+        return tuple(sorted(f"sha256:{self._hashes[file]}" for file in self._files[name] if file.startswith(stems)))
+
     def replace(self, name: str, filename: str, content: bytes, *, keep_hash: bool = True) -> None:
         """Serve other bytes for a file; by default its published hash stays as it was."""
         self._files[name][filename] = content

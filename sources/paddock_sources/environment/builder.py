@@ -7,7 +7,6 @@ read-only from then on, and never seen before it is whole.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ from .site import check_distributions, clean_site
 if TYPE_CHECKING:
     from ..cache import SourceCache
 
-_DOWNLOADS = "downloads-v1"  # kept by installers between runs, a folder for each; what is taken from it has its hash
+_SITE = "site"  # the folder of an entry that goes on `sys.path`
 
 
 def resolve(
@@ -95,24 +94,18 @@ def install(
     """
     from ..cache import Bucket
 
-    entries = cache.store(Bucket.ENVIRONMENTS)
-    digest = environment_digest(locked, python)
-    found = installed(locked, cache=cache, python=python)
-    if found is not None:
-        return found
-    by = installer or find_installer(os.environ)
-    named = subject or (locked[0].name if locked else "the module")
-
     def build(folder: Path) -> None:
-        site = folder / "site"
+        site = folder / _SITE
         site.mkdir()
+        by = installer or find_installer(os.environ)
+        named = subject or (locked[0].name if locked else "the module")
         with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
             by.install(locked, site, task)
         clean_site(site)
         check_distributions(site, locked)
 
     facts = {"distributions": [f"{one.name}=={one.version}" for one in sorted(locked)], "python": python.tag}
-    return entries.add(digest, build, facts) / "site"
+    return cache.store(Bucket.ENVIRONMENTS).add(environment_digest(locked, python), build, facts) / _SITE
 
 
 def installed(locked: Sequence[LockedDistribution], *, cache: SourceCache, python: Interpreter) -> Path | None:
@@ -120,7 +113,7 @@ def installed(locked: Sequence[LockedDistribution], *, cache: SourceCache, pytho
     from ..cache import Bucket
 
     entry = cache.store(Bucket.ENVIRONMENTS).get(environment_digest(locked, python))
-    return entry / "site" if entry is not None else None
+    return entry / _SITE if entry is not None else None
 
 
 @contextmanager
@@ -136,19 +129,20 @@ def _at_work(
     site: Path | None = None,
 ) -> Iterator[Task]:
     """Open a session for one task of an installer, with scratch that is gone afterwards."""
+    from ..cache import Bucket
+    from ..cache.errors import adding_to
+
     progress = progress or SilentProgress()
-    downloads = cache.folder / _DOWNLOADS / installer.name
-    downloads.mkdir(parents=True, exist_ok=True)
-    temporary = cache.folder / "tmp"
-    temporary.mkdir(exist_ok=True)
-    attempted = {"installing": "installing what `{}` needs"}.get(phase, "choosing versions of what `{}` needs")
+    what = "installing what" if phase == "installing" else "choosing versions of what"
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="install-", dir=temporary) as scratch,
-            opened(installer, runner, index, python, scratch=Path(scratch), downloads=downloads, site=site) as session,
-        ):
-            yield Task(
-                attempted.format(subject), phase, subject, index, python, Path(scratch), downloads, session, progress
-            )
+        with cache.downloads() as kept, cache.store(Bucket.ENVIRONMENTS).shelf.workshop.place() as scratch:
+            downloads = kept / installer.name
+            with adding_to(cache.folder):
+                downloads.mkdir(mode=0o700, exist_ok=True)
+            with opened(installer, runner, index, python, scratch=scratch, downloads=downloads, site=site) as session:
+                attempted = f"{what} `{subject}` needs"
+                yield Task(
+                    attempted, phase, subject, index, python, scratch, cache.folder, downloads, session, progress
+                )
     finally:
         progress.finished(subject)

@@ -84,7 +84,7 @@ class UnsolvableError(InstallerError):
 class ConstrainedError(UnsolvableError):
     """Raised when only the versions that were to be kept to stand in the way; `locked` is what there is without."""
 
-    def __init__(self, error: UnsolvableError, locked: tuple[LockedDistribution, ...]) -> None:
+    def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
         self.locked = locked
         super().__init__(
             error.installer,
@@ -181,4 +181,16 @@ class PackageNotFoundError(SourceError):
                 f"install it beside paddock: `pip install {name}`",
                 f"or take it from the index, at a version: `{name}==1.0`",
             ],
+        )
+
+
+class AmbiguousPackageError(SourceError):
+    """Raised when several installed distributions announce the same module."""
+
+    def __init__(self, module_id: str, distributions: Iterable[str]) -> None:
+        self.module_id = module_id
+        self.distributions = tuple(distributions)
+        super().__init__(
+            f"several installed packages announce module `{module_id}`: {', '.join(self.distributions)}",
+            hints=[f"name the one that is meant: `source: {one}`" for one in self.distributions[:3]],
         )

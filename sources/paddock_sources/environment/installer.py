@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from ..errors import SourceError
 from ..progress import Phase, Progress, Step
 from .errors import HashMismatchError, IndexAccessError, InstallerError
 from .index import Index
@@ -32,6 +33,7 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE,
 )
 _CERTIFICATE = re.compile(r"certificate|sslerror|UnknownIssuer", re.IGNORECASE)
+_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|none of the hashes", re.IGNORECASE)
 
 
@@ -54,6 +56,7 @@ class Task:
     index: Index
     python: Interpreter
     folder: Path
+    cache_folder: Path
     downloads: Path
     session: CommandSession
     progress: Progress
@@ -91,10 +94,14 @@ class Task:
         lines = [line.rstrip()[:_LINE_LENGTH] for line in told.splitlines()]
         return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
 
-    def failure(self, installer: str, finished: Finished) -> InstallerError:
+    def failure(self, installer: str, finished: Finished) -> SourceError:
         """Return the error for a command that failed in a way that every installer may."""
+        from ..cache import DiskFullError
+
         report = self.report(finished)
         told = finished.stderr.decode("utf-8", "replace")
+        if full := _FULL.search(told):
+            return DiskFullError(self.cache_folder, full[0].lower())
         if _HASHES.search(told):
             return HashMismatchError(
                 installer,

@@ -72,8 +72,7 @@ class Metadata:
         """
         from ..cache import Bucket
 
-        entries = cache.store(Bucket.METADATA)
-        return entries.get(self.digest) or entries.add(self.digest, self.write, {})
+        return cache.store(Bucket.METADATA).add(self.digest, self.write)
 
 
 def distribution_metadata(tree_root: Path, commit: str) -> Metadata | None:

@@ -69,7 +69,7 @@ class Requirements:
         _check_python(project, name, path, python)
         _check_static(project, path)
         reading = _Reading(path, project, name, python, may_name_local)
-        return Requirements(name, version, *reading.split(reading.applying(frozenset(map(_normalised, extras)))))
+        return Requirements(name, version, *reading.split(reading.applying(frozenset(map(normalised, extras)))))
 
     def joined(self, *others: Requirements) -> Requirements:
         """Return these together with those of others, as what one environment has to hold."""
@@ -112,14 +112,14 @@ class _Reading:
         self, path: Path, project: Mapping[str, Any], name: str | None, python: Interpreter, may_name_local: bool
     ) -> None:
         self._path = path
-        self._name = _normalised(name or "")
+        self._name = normalised(name or "")
         self._python = python
         self._may_name_local = may_name_local
         self._dependencies = _texts(project.get("dependencies", []), "project.dependencies", path)
         optional = project.get("optional-dependencies", {})
         if not isinstance(optional, dict) or len(optional) > _MAX_EXTRAS:
             raise RequirementsError(path, "`project.optional-dependencies` is not a table of a reasonable size")
-        self._optional = {_normalised(extra): (extra, texts) for extra, texts in optional.items()}
+        self._optional = {normalised(extra): (extra, texts) for extra, texts in optional.items()}
 
     def applying(self, extras: frozenset[str]) -> Iterator[Requirement]:
         """Yield the requirements that apply here; an extra may name further extras of the same project."""
@@ -129,8 +129,8 @@ class _Reading:
             written, texts = self._optional.get(extra := wanted.pop(), (extra, []))
             texts = _texts(texts, f"project.optional-dependencies.{written}", self._path)
             for requirement in self._that_apply(texts, frozenset({extra})):
-                if self._name and _normalised(requirement.name) == self._name:
-                    further = {_normalised(one) for one in requirement.extras} - seen
+                if self._name and normalised(requirement.name) == self._name:
+                    further = {normalised(one) for one in requirement.extras} - seen
                     wanted.extend(sorted(further))
                     seen |= further
                 else:
@@ -141,7 +141,7 @@ class _Reading:
         index: dict[str, None] = {}
         direct: dict[DirectRequirement, None] = {}
         for requirement in requirements:
-            if _normalised(requirement.name) in PROVIDED:
+            if normalised(requirement.name) in PROVIDED:
                 continue
             if requirement.url is None:
                 index[self._plain(requirement)] = None
@@ -159,14 +159,14 @@ class _Reading:
                 raise RequirementsError(self._path, f"`{text[:80]}` is no requirement ({error})") from error
 
     def _plain(self, requirement: Requirement) -> str:
-        extras = ",".join(sorted(map(_normalised, requirement.extras)))
-        line = _normalised(requirement.name) + (f"[{extras}]" if extras else "") + str(requirement.specifier)
+        extras = ",".join(sorted(map(normalised, requirement.extras)))
+        line = normalised(requirement.name) + (f"[{extras}]" if extras else "") + str(requirement.specifier)
         if not _PLAIN.fullmatch(line):
             raise RequirementsError(self._path, f"`{line[:80]}` has a character that no version has")
         return line
 
     def _direct(self, requirement: Requirement, url: str) -> DirectRequirement:
-        name = _normalised(requirement.name)
+        name = normalised(requirement.name)
         if not url.startswith("git+"):
             raise RequirementsError(
                 self._path,
@@ -185,7 +185,7 @@ class _Reading:
                 "it is fetched with your rights, not with its own",
                 hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
             )
-        return DirectRequirement(name, uri, tuple(sorted(map(_normalised, requirement.extras))))
+        return DirectRequirement(name, uri, tuple(sorted(map(normalised, requirement.extras))))
 
 
 def parsed_requirement(text: str) -> Requirement:
@@ -264,5 +264,6 @@ def _texts(value: object, what: str, path: Path) -> list[str]:
     return value
 
 
-def _normalised(name: str) -> str:
+def normalised(name: str) -> str:
+    """Return a distribution's name as it is compared."""
     return re.sub(r"[-_.]+", "-", name).lower()

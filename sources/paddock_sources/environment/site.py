@@ -49,9 +49,9 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
             raise UnsafeSiteError(told, f"is one file too many: a module may need {max_files}")
         if size > max_bytes:
             raise UnsafeSiteError(told, f"is too large: all that a module needs may be {max_bytes >> 20} MiB")
-    for entry in list(os.scandir(site)):
-        if entry.name in _LEFT_OUT or entry.name.lower().endswith(".pth"):
-            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+    for name in os.listdir(site):
+        if name in _LEFT_OUT or name.lower().endswith(".pth"):
+            shutil.rmtree(site / name) if (site / name).is_dir() else (site / name).unlink()
 
 
 def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> None:
@@ -64,14 +64,14 @@ def check_distributions(site: Path, locked: Iterable[LockedDistribution]) -> Non
     from packaging.version import InvalidVersion, Version
 
     wanted = {(one.name, Version(one.version)) for one in locked}
-    for entry in os.scandir(site):
-        match = _INFO.fullmatch(entry.name)
+    for found in sorted(os.listdir(site)):
+        match = _INFO.fullmatch(found)
         if match is None:
             continue
         try:
             wanted.remove((canonicalize_name(match[1]), Version(match[2])))
         except (KeyError, InvalidVersion):
-            raise UnsafeSiteError(entry.name, "was not asked for") from None
+            raise UnsafeSiteError(found, "was not asked for") from None
     if wanted:
         name, version = min(wanted)
         raise UnsafeSiteError(f"{name}=={version}", "is missing from it")

@@ -20,6 +20,7 @@ _NO_WHEEL = (
     re.compile(r"wheels are required for `([A-Za-z0-9._-]+)`", re.IGNORECASE),
     re.compile(r"([A-Za-z0-9._-]+?)(?:[=<>!~]=?\S+)? has no (?:usable )?wheels"),
 )
+_NOT_ASKED = re.compile(r"index URL \(.*\) could not be queried", re.IGNORECASE)
 _UNSOLVABLE = re.compile(r"no solution found|unsatisfiable", re.IGNORECASE)
 
 
@@ -56,9 +57,12 @@ class Uv:
         return {**told, "SSL_CERT_FILE": str(index.ca_file)} if index.ca_file else told
 
     def resolve(self, wanted: Wanted, task: Task) -> tuple[LockedDistribution, ...]:
+        constraints: tuple[str, ...] = ()
+        if wanted.constraints:  # an empty file is warned of
+            constraints = ("--constraints", str(task.write("constraints.txt", pins(wanted.constraints))))
         argv = [
             *(str(self.path), "pip", "compile", *_common(task), "--generate-hashes", "--no-header", "--no-annotate"),
-            *("--constraints", str(task.write("constraints.txt", pins(wanted.constraints)))),
+            *constraints,
             *("--overrides", str(task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided)))),
             str(task.write("requirements.in", wanted.requirements)),
         ]
@@ -68,7 +72,7 @@ class Uv:
             missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(told))), None)
             if missing is not None:
                 raise NoWheelError(self.name, task.attempted, missing, report=task.report(finished))
-            if _UNSOLVABLE.search(told) and not finished.refused:
+            if _UNSOLVABLE.search(told) and not finished.refused and not _NOT_ASKED.search(told):
                 raise UnsolvableError(
                     self.name, task.attempted, "no set of versions satisfies it", report=task.report(finished)
                 )

@@ -1,0 +1,179 @@
+"""A module in a Python package: one that is installed beside the host, or one of the index, at a version.
+
+Either way its files and those of all it depends on end up in one read-only folder of the cache, so that a worker sees
+these packages and no others of the host's environment. A package that is installed in place stands for its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .command_runner import CommandRunner
+from .environment.builder import install, resolve
+from .environment.errors import ConstrainedError, InstalledDistributionError, PackageNotFoundError
+from .environment.index import Index
+from .environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
+from .environment.installer import Installer
+from .environment.interpreter import Interpreter
+from .environment.locked import LockedDistribution, copied_digest, without_preloaded
+from .environment.requirements import Requirements, normalised
+from .environment.site import clean_site
+from .file import FileSource
+from .module_id import checked_module_id
+from .progress import Progress
+from .resolution import Resolution
+
+if TYPE_CHECKING:
+    from .cache import SourceCache
+
+
+@dataclass(frozen=True)
+class PackageSource:
+    """The package `name`, or the one that announces the module of that id; with a `version`, the index's.
+
+    `preloaded` are the packages that a worker's runtime brings, by name, and in which version: at the same one they are
+    taken from there. `runner` and `index` are only needed for a version of the index.
+    """
+
+    name: str
+    version: str = ""
+    cache: SourceCache = field(kw_only=True)
+    python: Interpreter = field(kw_only=True, default_factory=Interpreter.this)
+    installed: InstalledDistributions = field(kw_only=True, default_factory=InstalledDistributions)
+    preloaded: Mapping[str, str] = field(kw_only=True, default_factory=dict)
+    provided: Mapping[str, str] = field(kw_only=True, default_factory=dict)
+    runner: CommandRunner | None = field(kw_only=True, default=None)
+    index: Index | None = field(kw_only=True, default=None)
+    installer: Installer | None = field(kw_only=True, default=None)
+    progress: Progress | None = field(kw_only=True, default=None)
+
+    def list(self) -> tuple[InstalledModule, ...]:
+        """Return the modules that installed packages announce; nothing of them is imported."""
+        return self.installed.modules()
+
+    def resolve(self, module_id: str) -> Resolution:
+        """Return where the code of `module_id` is, ready to be run.
+
+        Raises:
+            SourceError: it is not there, is not whole, or not safe to use.
+        """
+        module_id = checked_module_id(module_id)
+        if self.version:
+            return self.provide(module_id, self.lock())
+        distribution = self._found(module_id)
+        if distribution.editable is not None:
+            return replace(FileSource(distribution.editable).resolve(module_id), is_live=True)
+        package, attribute = distribution.module_package(module_id)
+        together = self.installed.closure(distribution, self.python, self.preloaded)
+        site = self._copied(together)
+        return self._resolution(module_id, site, package, attribute, distribution, together)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the installed package is developed in, where it is installed in place."""
+        found = None if self.version else self.installed.find(self.name)
+        return found.editable if found is not None else None
+
+    def module_ids(self) -> tuple[str, ...]:
+        """Return the ids that the installed package announces.
+
+        Raises:
+            SourceError: it is not installed.
+        """
+        names = dict.fromkeys(entry.name for entry in self._found(self.name).entry_points)
+        return tuple(names)
+
+    def lock(self) -> tuple[LockedDistribution, ...]:
+        """Return the package at its version and all it depends on, as the index has them now.
+
+        Raises:
+            SourceError: it cannot be had.
+        """
+        assert self.runner is not None and self.index is not None, "a version of the index needs both"
+        name = normalised(self.name)
+        try:
+            return resolve(
+                Requirements(self.name, self.version, (f"{name}=={self.version}",)),
+                cache=self.cache,
+                runner=self.runner,
+                index=self.index,
+                python=self.python,
+                constraints={one: version for one, version in self.preloaded.items() if one != name},
+                provided=self.provided,
+                progress=self.progress,
+                installer=self.installer,
+            )
+        except ConstrainedError as error:
+            return error.locked
+
+    def provide(self, module_id: str, locked: Sequence[LockedDistribution]) -> Resolution:
+        """Return where the code of `module_id` is, with exactly these distributions, installing what is not there.
+
+        Raises:
+            SourceError: they cannot be had, or hold no such module.
+        """
+        assert self.runner is not None and self.index is not None, "a version of the index needs both"
+        name = normalised(self.name)
+        needed = without_preloaded(locked, {one: at for one, at in self.preloaded.items() if one != name})
+        site = install(
+            needed,
+            cache=self.cache,
+            runner=self.runner,
+            index=self.index,
+            python=self.python,
+            progress=self.progress,
+            installer=self.installer,
+            subject=self.name,
+        )
+        there = InstalledDistributions([site]).by_name
+        if name not in there:
+            raise InstalledDistributionError(name, "what is locked does not name it", hints=["lock the module again"])
+        package, attribute = there[name].module_package(module_id)
+        return self._resolution(module_id, site, package, attribute, there[name], tuple(there.values()))
+
+    def _found(self, module_id: str) -> InstalledDistribution:
+        found = self.installed.find(self.name)
+        if found is None:
+            known = {*self.installed.by_name, *(module.module_id for module in self.installed.modules())}
+            raise PackageNotFoundError(self.name, module_id, close=get_close_matches(self.name, known, n=1))
+        return found
+
+    def _copied(self, together: Sequence[InstalledDistribution]) -> Path:
+        from .cache import Bucket
+
+        files = {path: digest for one in together for path, digest in one.files.items()}
+        digest = copied_digest(files, self.python)
+        entries = self.cache.store(Bucket.ENVIRONMENTS)
+
+        def build(folder: Path) -> None:
+            site = folder / "site"
+            site.mkdir()
+            for one in together:
+                one.copy(site)
+            clean_site(site)
+
+        facts = {"distributions": [f"{one.name}=={one.version}" for one in together], "python": self.python.tag}
+        return entries.add(digest, build, facts) / "site"
+
+    def _resolution(
+        self,
+        module_id: str,
+        site: Path,
+        package: str,
+        attribute: str,
+        distribution: InstalledDistribution,
+        together: Sequence[InstalledDistribution],
+    ) -> Resolution:
+        source = f"{distribution.name}=={self.version}" if self.version else distribution.name
+        own = {one.name for one in together if self.preloaded.get(one.name, one.version) != one.version}
+        return replace(
+            FileSource(site / package, source=source).resolve(module_id),
+            root=site,
+            version=distribution.version,
+            attribute=attribute,
+            own_versions=tuple(sorted(own)),
+        )

@@ -1,0 +1,68 @@
+"""An index on loopback with the packages that most tests need, and both installers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock_sources.cache import SourceCache
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.environment import Index, Installer, Interpreter
+from paddock_sources.environment.pip import Pip
+from paddock_sources.environment.uv import Uv
+from sources.index_server import IndexServer
+
+SETUP = "open({trap!r}, 'w').write('ran')\nfrom setuptools import setup\nsetup(name='only-source', version='1.0')\n"
+
+
+@pytest.fixture(scope="package")
+def trap(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that is there as soon as anything of a source archive is executed."""
+    return tmp_path_factory.mktemp("trap") / "executed"
+
+
+@pytest.fixture(scope="package")
+def server(trap: Path) -> Iterator[IndexServer]:
+    with IndexServer() as server:
+        server.add_wheel("leaf", "1.0")
+        server.add_wheel("leaf", "2.0")
+        server.add_sdist("leaf", "2.0", {"setup.py": "raise SystemExit('built')\n"})
+        server.add_wheel(
+            "branch",
+            "1.0",
+            requires=["leaf>=1", "amplifier-core>=1.5"],
+            entry_points="[console_scripts]\nb = branch:f\n",
+        )
+        server.add_sdist("only-source", "1.0", {"setup.py": SETUP.format(trap=str(trap))})
+        server.add_wheel("needs-source", "1.0", requires=["only-source"])
+        server.add_wheel("elsewhere", "1.0", tag="cp27-cp27m-win32")
+        yield server
+
+
+@pytest.fixture(scope="package")
+def index(server: IndexServer) -> Index:
+    return Index.of({"PIP_INDEX_URL": server.url})
+
+
+@pytest.fixture(scope="package")
+def python() -> Interpreter:
+    return Interpreter.this()
+
+
+@pytest.fixture(scope="package")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> SourceCache:
+    return SourceCache(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def runner() -> DirectRunner:
+    return DirectRunner()
+
+
+@pytest.fixture(params=["uv", "pip"])
+def installer(request: pytest.FixtureRequest) -> Installer:
+    found: Installer | None = Uv.find({}) if request.param == "uv" else Pip.find()
+    assert found is not None, f"{request.param} is not installed beside the tests"
+    return found

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandReach
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
+from paddock_sources.environment.builder import install, installed, resolve
+from paddock_sources.environment.errors import (
+    ConstrainedError,
+    HashMismatchError,
+    IndexAccessError,
+    InstallerError,
+    NoInstallerError,
+    NoWheelError,
+    UnsafeSiteError,
+    UnsolvableError,
+)
+from paddock_sources.environment.installer import find_installer
+from paddock_sources.environment.pip import Pip
+from paddock_sources.environment.uv import Uv
+from sources.index_server import IndexServer, wheel
+
+
+class ImpatientUv(Uv):
+    """Does not ask a dead index again and again, each time later than the last."""
+
+    def environ(self, index: Index) -> Mapping[str, str]:
+        return {**super().environ(index), "UV_HTTP_RETRIES": "0"}
+
+
+class Bench:
+    """Resolves and installs with one installer and one index."""
+
+    def __init__(self, cache: SourceCache, index: Index, python: Interpreter, installer: Installer) -> None:
+        self.cache = cache
+        self.index = index
+        self.python = python
+        self.installer = installer
+        self.reaches: list[CommandReach] = []
+
+    def open(self, reach: CommandReach):  # type: ignore[no-untyped-def]
+        self.reaches.append(reach)
+        return DirectRunner().open(reach)
+
+    def resolve(self, *lines: str, **versions: str) -> tuple[LockedDistribution, ...]:
+        return resolve(
+            Requirements("tool-demo", "1", lines),
+            cache=self.cache,
+            runner=self,
+            index=self.index,
+            python=self.python,
+            constraints=versions,
+            installer=self.installer,
+        )
+
+    def install(self, *locked: LockedDistribution) -> Path:
+        return install(
+            locked,
+            cache=self.cache,
+            runner=self,
+            index=self.index,
+            python=self.python,
+            installer=self.installer,
+        )
+
+
+@pytest.fixture
+def bench(cache: SourceCache, index: Index, python: Interpreter, installer: Installer) -> Bench:
+    return Bench(cache, index, python, installer)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, index: Index, python: Interpreter, installer: Installer) -> Bench:
+    return Bench(SourceCache(tmp_path / "cache"), index, python, installer)
+
+
+def pinned(server: IndexServer, name: str, version: str = "1.0") -> LockedDistribution:
+    return LockedDistribution(name, version, server.hashes_of(name, version))
+
+
+def versions(locked: tuple[LockedDistribution, ...]) -> dict[str, str]:
+    return {one.name: one.version for one in locked}
+
+
+def test_the_newest_versions_are_chosen_and_what_workers_have_is_left_out(bench: Bench) -> None:
+    assert versions(bench.resolve("branch")) == {"branch": "1.0", "leaf": "2.0"}
+
+
+def test_every_file_of_a_version_is_locked_by_its_hash(bench: Bench, server: IndexServer) -> None:
+    (leaf,) = bench.resolve("leaf")
+    assert leaf.hashes == server.hashes_of("leaf", "2.0")
+    assert len(leaf.hashes) == 2
+
+
+def test_both_installers_come_to_the_same_answer(
+    cache: SourceCache, index: Index, python: Interpreter, server: IndexServer
+) -> None:
+    found = [Bench(cache, index, python, one).resolve("branch") for one in (Uv.find({}), Pip.find()) if one]
+    assert len(found) == 2 and found[0] == found[1]
+
+
+def test_versions_at_hand_are_kept_to(bench: Bench) -> None:
+    assert versions(bench.resolve("branch", leaf="1.0", unrelated="7")) == {"branch": "1.0", "leaf": "1.0"}
+
+
+def test_versions_at_hand_that_do_not_do_are_told_with_what_there_is_without_them(bench: Bench) -> None:
+    with pytest.raises(ConstrainedError) as caught:
+        bench.resolve("branch", "leaf>=2", leaf="1.0")
+    assert versions(caught.value.locked) == {"branch": "1.0", "leaf": "2.0"}
+
+
+@pytest.mark.parametrize("line", ["leaf==9", "no-such-package", "leaf>=2"])
+def test_what_nothing_satisfies_is_told(bench: Bench, line: str) -> None:
+    with pytest.raises(UnsolvableError) as caught:
+        bench.resolve(line, "leaf<2")
+    assert not isinstance(caught.value, ConstrainedError)
+    assert "tool-demo" in caught.value.summary
+
+
+def test_a_plain_installation_of_a_source_archive_runs_its_author_s_code(
+    server: IndexServer, trap: Path, tmp_path: Path
+) -> None:
+    assert not trap.exists()
+    (sdist,) = (tmp_path / name for name in ["only-source-1.0.tar.gz"])
+    sdist.write_bytes(server.content("only-source", sdist.name))
+    pip = ["-m", "pip", "install", "--isolated", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    subprocess.run([sys.executable, *pip, tmp_path / "site", sdist], capture_output=True, timeout=25, check=False)
+    assert trap.exists()
+    trap.unlink()
+
+
+@pytest.mark.parametrize("line", ["only-source", "needs-source"])
+def test_what_would_have_to_be_built_is_refused_by_name_and_not_executed(bench: Bench, trap: Path, line: str) -> None:
+    with pytest.raises(NoWheelError) as caught:
+        bench.resolve(line)
+    assert caught.value.distribution == "only-source"
+    assert "building from source is refused" in caught.value.summary
+    assert any("pip wheel" in hint for hint in caught.value.hints)
+    assert not trap.exists()
+
+
+def test_what_only_has_wheels_for_other_machines_is_refused_by_name(bench: Bench) -> None:
+    with pytest.raises(NoWheelError) as caught:
+        bench.resolve("elsewhere")
+    assert caught.value.distribution == "elsewhere"
+
+
+def test_a_locked_source_archive_is_not_executed_either(bench: Bench, server: IndexServer, trap: Path) -> None:
+    with pytest.raises(InstallerError):
+        bench.install(LockedDistribution("only-source", "1.0", server.hashes_of("only-source", "1.0")))
+    assert not trap.exists()
+
+
+def test_an_environment_has_exactly_what_was_locked_and_nothing_to_run(bench: Bench) -> None:
+    site = bench.install(*bench.resolve("branch"))
+    assert sorted(path.name for path in site.iterdir()) == [
+        "branch",
+        "branch-1.0.dist-info",
+        "leaf",
+        "leaf-2.0.dist-info",
+    ]
+    code = "import sys; sys.path.append(sys.argv[1]); import branch, leaf; print(branch.__version__, leaf.__version__)"
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", code, site], capture_output=True, timeout=20, check=True)
+    assert told.stdout == b"1.0 2.0\n"
+
+
+def test_an_environment_is_made_once(fresh: Bench, server: IndexServer) -> None:
+    locked = (pinned(server, "leaf"),)
+    assert installed(locked, cache=fresh.cache, python=fresh.python) is None
+    site = fresh.install(*locked)
+    sessions = len(fresh.reaches)
+    assert fresh.install(*locked) == site == installed(locked, cache=fresh.cache, python=fresh.python)
+    assert len(fresh.reaches) == sessions
+
+
+def test_an_installer_reaches_the_index_and_writes_to_its_own_folders_only(fresh: Bench, server: IndexServer) -> None:
+    fresh.install(*fresh.resolve("leaf"))
+    for reach in fresh.reaches:
+        assert reach.hosts == (server.host,)
+        assert all(path.is_relative_to(fresh.cache.folder) for path in reach.writes)
+        assert fresh.cache.folder not in reach.writes
+        assert not any(name.startswith("PIP_") and name != "PIP_CONFIG_FILE" for name in reach.environ)
+    assert list((fresh.cache.folder / "tmp").iterdir()) == []
+
+
+def test_files_that_were_changed_at_the_index_are_not_installed(
+    fresh: Bench, tmp_path: Path, python: Interpreter
+) -> None:
+    with IndexServer() as server:
+        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
+        server.add_wheel("leaf", "1.0")
+        locked = (pinned(server, "leaf"),)
+        other = wheel("leaf", "1.0", {"leaf/__init__.py": "evil = True\n"})
+        server.replace("leaf", "leaf-1.0-py3-none-any.whl", other, keep_hash=False)
+        again = Bench(SourceCache(tmp_path / "other"), fresh.index, python, fresh.installer)
+        with pytest.raises(HashMismatchError):
+            again.install(*locked)
+        assert installed(locked, cache=again.cache, python=python) is None
+
+
+def test_an_index_with_a_password_lets_us_in_and_never_shows_it(fresh: Bench) -> None:
+    with IndexServer(credentials="me:s3cret-word") as server:
+        server.add_wheel("leaf", "1.0")
+        fresh.index = Index.of({"UV_DEFAULT_INDEX": server.url.replace("//", "//me:s3cret-word@")})
+        fresh.install(*fresh.resolve("leaf"))
+        fresh.index = Index.of({"UV_DEFAULT_INDEX": server.url.replace("//", "//me:wr0ng-word@")})
+        with pytest.raises(IndexAccessError) as caught:
+            fresh.resolve("leaf==1.0", "other")
+    told = "\n".join([str(caught.value), *caught.value.hints, repr(fresh.index)])
+    assert "wr0ng-word" not in told and "did not let us in" in told
+
+
+def test_an_index_that_is_gone_is_told_as_that(fresh: Bench) -> None:
+    with IndexServer() as server:
+        gone = server.url
+    fresh.index = Index.of({"PIP_INDEX_URL": gone})
+    fresh.installer = ImpatientUv(fresh.installer.path) if isinstance(fresh.installer, Uv) else fresh.installer
+    with pytest.raises(IndexAccessError) as caught:
+        fresh.resolve("leaf")
+    assert gone in caught.value.summary
+
+
+HOSTILE = {
+    "start.pth": "import os; os._exit(3)\n",
+    "hostile/__init__.py": "",
+    "hostile/data.pth": "kept: nothing reads it here\n",
+    "hostile-1.0.data/scripts/tool": "#!python\n",
+}
+
+
+def test_what_would_run_when_python_starts_is_taken_out(fresh: Bench) -> None:
+    with IndexServer() as server:
+        server.add_wheel("hostile", "1.0", HOSTILE)
+        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
+        site = fresh.install(pinned(server, "hostile"))
+    assert sorted(path.name for path in site.iterdir()) == ["hostile", "hostile-1.0.dist-info"]
+
+
+@pytest.mark.parametrize("path", ["../outside.py", "{folder}/outside.py", "a/../../outside.py"])
+def test_a_wheel_that_leads_out_of_its_folder_writes_nothing_there(fresh: Bench, path: str, tmp_path: Path) -> None:
+    with IndexServer() as server:
+        server.add_wheel("hostile", "1.0", {"hostile/__init__.py": "", path.format(folder=tmp_path): "evil = True\n"})
+        fresh.index = Index.of({"PIP_INDEX_URL": server.url})
+        try:
+            site = fresh.install(pinned(server, "hostile"))
+        except (InstallerError, UnsafeSiteError):
+            pass
+        else:
+            assert sorted(found.name for found in site.iterdir()) == ["hostile", "hostile-1.0.dist-info"]
+    assert not list(tmp_path.rglob("outside.py"))
+
+
+def test_uv_is_taken_where_it_is_and_pip_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert isinstance(find_installer({}), Uv)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (tmp_path / "uv").write_text("#!/bin/sh\n")
+    (tmp_path / "uv").chmod(0o755)
+    assert isinstance(find_installer({"PATH": f"relative:{tmp_path}"}), Pip)
+    monkeypatch.setattr(Pip, "find", staticmethod(lambda: None))
+    with pytest.raises(NoInstallerError):
+        find_installer({"PATH": ""})
+
+
+def test_the_pip_that_came_with_python_does_as_well(cache: SourceCache, index: Index, python: Interpreter) -> None:
+    bundled = Pip.bundled()
+    if bundled is None:
+        pytest.skip("this Python came without pip")
+    bench = Bench(cache, index, python, bundled)
+    assert versions(bench.resolve("leaf")) == {"leaf": "2.0"}
+
+
+def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Bench) -> None:
+    from paddock_sources.command_runner import Finished
+    from paddock_sources.environment.installer import Task
+    from paddock_sources.progress import SilentProgress
+
+    with DirectRunner().open(CommandReach("test")) as session:
+        folder = bench.cache.folder
+        task = Task(
+            "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
+        )
+        error = task.failure("uv", Finished(1, b"", b"failed to fetch", ("files.example.org:443",)))
+    assert "files.example.org:443" in error.summary
+    assert 'hosts = ["files.example.org:443"]' in error.hints[0]
+
+
+def test_hashes_of_another_platform_s_files_do_no_harm(bench: Bench, server: IndexServer) -> None:
+    leaf = pinned(server, "leaf")
+    more = replace(leaf, hashes=(*leaf.hashes, "sha256:" + "0" * 64))
+    assert (bench.install(more) / "leaf" / "__init__.py").is_file()

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paddock_sources import SourceError
+from paddock_sources.environment import Interpreter, Requirements
+from paddock_sources.environment.errors import PythonVersionError, RequirementsError
+
+PYTHON = replace(Interpreter.this(), version="3.12.4")
+PYTHON = replace(
+    PYTHON,
+    markers={**PYTHON.markers, "python_version": "3.12", "python_full_version": "3.12.4", "sys_platform": "linux"},
+)
+
+
+def project(root: Path, text: str) -> Path:
+    (root / "pyproject.toml").write_text(text, encoding="utf-8")
+    return root
+
+
+def depends(root: Path, *lines: str, more: str = "") -> Path:
+    return project(root, f'[project]\nname = "tool-demo"\nversion = "1"\ndependencies = {json.dumps(lines)}\n{more}')
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("httpx", ("httpx",)),
+        ("HTTPX >= 0.27 , <1", ("httpx<1,>=0.27",)),
+        ("Py_YAML~=6.0", ("py-yaml~=6.0",)),
+        ("httpx[http2, socks]>=0.27", ("httpx[http2,socks]>=0.27",)),
+        ("colorama; sys_platform == 'win32'", ()),
+        ("uvloop; sys_platform != 'win32'", ("uvloop",)),
+        ("tomli; python_version < '3.11'", ()),
+        ("pytest; extra == 'dev'", ()),
+        ("exact===1.0", ("exact===1.0",)),
+        ("amplifier-core>=1.0", ()),
+        ("Amplifier_Core @ git+https://host/core@main", ()),
+        ("paddock", ()),
+        ("paddock.sdk>=0.1", ()),
+    ],
+)
+def test_a_dependency_is_read_for_the_interpreter_of_workers(tmp_path: Path, line: str, read: tuple[str, ...]) -> None:
+    requirements = Requirements.of(depends(tmp_path, line), PYTHON)
+    assert requirements.index == read
+    assert requirements.direct == ()
+
+
+def test_name_and_version_are_told(tmp_path: Path) -> None:
+    requirements = Requirements.of(depends(tmp_path, "a", "a"), PYTHON)
+    assert (requirements.name, requirements.version, requirements.index) == ("tool-demo", "1", ("a",))
+
+
+@pytest.mark.parametrize("text", ["", "[build-system]\nrequires = ['evil']\nbuild-backend = 'evil'\n", "[tool.x]\n"])
+def test_a_tree_that_declares_nothing_depends_on_nothing(tmp_path: Path, text: str) -> None:
+    assert Requirements.of(project(tmp_path, text), PYTHON) == Requirements(None, None)
+
+
+def test_a_tree_without_a_project_file_depends_on_nothing(tmp_path: Path) -> None:
+    assert Requirements.of(tmp_path, PYTHON) == Requirements(None, None)
+
+
+def test_extras_bring_their_own_and_those_that_they_name(tmp_path: Path) -> None:
+    more = '[project.optional-dependencies]\nall = ["tool-demo[Web_UI,all]", "c"]\nweb-ui = ["w"]\nother = ["o"]\n'
+    root = depends(tmp_path, "a", more=more)
+    assert Requirements.of(root, PYTHON).index == ("a",)
+    assert Requirements.of(root, PYTHON, extras=["all"]).index == ("a", "c", "w")
+    assert Requirements.of(root, PYTHON, extras=["unknown"]).index == ("a",)
+
+
+def test_a_repository_is_returned_apart(tmp_path: Path) -> None:
+    root = depends(tmp_path, "b[x] @ git+https://host/org/b@v1#subdirectory=lib", "a")
+    requirements = Requirements.of(root, PYTHON)
+    (direct,) = requirements.direct
+    assert requirements.index == ("a",)
+    assert (direct.name, direct.extras) == ("b", ("x",))
+    assert (direct.uri.url, direct.uri.ref, direct.uri.subdirectory) == ("https://host/org/b", "v1", "lib")
+
+
+@pytest.mark.parametrize("url", ["git+file:///home/me/private", "git+ssh://git@host/private", "git+http://host/x"])
+def test_fetched_code_names_no_repository_that_is_reached_with_the_user_s_rights(tmp_path: Path, url: str) -> None:
+    root = depends(tmp_path, f"b @ {url}")
+    if "http:" not in url:
+        assert Requirements.of(root, PYTHON, may_name_local=True).direct[0].uri.text == url
+    with pytest.raises(RequirementsError, match="may not name"):
+        Requirements.of(root, PYTHON)
+
+
+def test_what_several_need_is_put_together(tmp_path: Path) -> None:
+    first = Requirements("a", "1", ("x", "y"))
+    assert first.joined(Requirements("b", "2", ("y", "z"))) == Requirements("a", "1", ("x", "y", "z"))
+
+
+def test_code_for_another_python_is_refused_with_both_versions(tmp_path: Path) -> None:
+    assert Requirements.of(depends(tmp_path, more='requires-python = ">=3.11"'), PYTHON).name
+    with pytest.raises(PythonVersionError) as caught:
+        Requirements.of(depends(tmp_path, more='requires-python = ">=3.13"'), PYTHON)
+    assert (caught.value.requires, caught.value.version) == (">=3.13", "3.12.4")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url http://evil",
+        "-e .",
+        "a\n--index-url=http://evil",
+        "a==1.0 --hash=sha256:0",
+        "a; python_version != '\n--index-url=http://evil\n'",
+        "a===1\\",
+        "a===${HOME}",
+        "a===1#x",
+        "a @ https://host/a-1.0-py3-none-any.whl",
+        "a @ file:///etc/passwd",
+        "a @ git+ext::sh -c touch% /tmp/x",
+        "a @ git+https://host",
+        "a @ git+https://-oProxyCommand=x/r",
+        "./folder",
+        "",
+        "a" * 2000,
+        "a; " + "(" * 900 + "python_version > '3'" + ")" * 900,
+        "a; platform_release > 'x' or python_version > 'x'",
+        "a >= " + "9" * 900,
+        "a[" + ",".join("x" for _ in range(400)) + "]==x",
+        "a\u202eb",
+        "\uff41==1",
+    ],
+)
+def test_what_is_no_plain_requirement_is_refused_or_harmless(tmp_path: Path, line: str) -> None:
+    try:
+        requirements = Requirements.of(depends(tmp_path, line), PYTHON)
+    except RequirementsError:
+        return
+    for read in requirements.index:
+        assert read.startswith("a") and read.isascii() and read.isprintable() and not set(read) & set(" \\#$;@'\"")
+    assert not requirements.direct
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "project = 3",
+        "[project]\ndependencies = 'a'",
+        "[project]\ndependencies = [1]",
+        "[project]\nname = 3",
+        '[project]\nname = "a\\nb"',
+        "[project]\nrequires-python = 'nonsense'",
+        "[project]\nrequires-python = 3",
+        "[project]\ndynamic = ['dependencies']",
+        "[project]\ndynamic = 'dependencies'",
+        "[project]\noptional-dependencies = 3",
+        f"[project]\ndependencies = {json.dumps(['a'] * 1001)}",
+        "x = " + "[" * 5000,
+        "x = " + "9" * 5000,
+        "#" * (256 * 1024 + 1),
+    ],
+)
+def test_a_project_file_that_is_not_plain_data_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RequirementsError):
+        Requirements.of(project(tmp_path, text), PYTHON)
+
+
+def test_a_project_file_outside_the_tree_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    project(tmp_path, "[project]\nname = 'secret'\n")
+    assert Requirements.of(tmp_path, PYTHON).name == "secret"
+    (tmp_path / "tree" / "pyproject.toml").symlink_to(tmp_path / "pyproject.toml")
+    with pytest.raises(RequirementsError):
+        Requirements.of(tmp_path / "tree", PYTHON)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(st.text(max_size=60) | st.from_regex(r"[a-z]{1,5}(\[[a-z]\])?[<>=~!]=[0-9.]{1,6}(;.{0,20})?")))
+def test_any_text_is_read_or_refused_as_a_whole(tmp_path: Path, lines: list[str]) -> None:
+    try:
+        requirements = Requirements.of(depends(tmp_path, *lines), PYTHON)
+    except SourceError as error:
+        assert str(error).isprintable() or "\n" in str(error)
+        return
+    assert len(requirements.index) + len(requirements.direct) <= len(lines)
+    assert all(line.isascii() and line.isprintable() and " " not in line for line in requirements.index)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(b"[project]\n" + content)
+    try:
+        Requirements.of(tmp_path, PYTHON)
+    except SourceError:
+        pass
