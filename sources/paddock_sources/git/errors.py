@@ -77,7 +77,8 @@ class RefNotFoundError(FetchError):
         self.close = tuple(close)
         meant = [f"did you mean {' or '.join(f'`{name}`' for name in self.close)}?"] if self.close else []
         problem = f"it has no branch or tag `{ref}`" if ref else "it has no commit, or no default branch"
-        super().__init__(repository, problem, hints=[*meant, *hints])
+        listed = [f"`git ls-remote {repository}` lists them"]
+        super().__init__(repository, problem, hints=[*meant, *hints, *listed])
 
 
 class ImpostorCommitError(FetchError):

@@ -1,7 +1,6 @@
 """A bare repository of ours, in which what is fetched from one remote is kept and shared by all who need it.
 
-Its layout and configuration are written by us, and again before each use: what a git that was taken over left there
-has no effect on the next. Whoever uses it holds the remote's lock.
+Whoever uses it holds the remote's lock, and has laid it out.
 """
 
 from __future__ import annotations
@@ -9,30 +8,23 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ..command_runner import CommandError
 from . import git_failure
 from .blob_reader import BlobReader, asked, object_name
 from .errors import DamagedRepositoryError, FetchError
+from .git_folder import lay_out_config
 from .git_limits import GitLimits
+from .git_pin import RefKind
 from .remote import Remote
 from .remote_refs import ASKED, RemoteRefs, RemoteRefsError, kind_of_fetched
 from .sandboxed_git import GitFailedError, SandboxedGit
 from .tree_listing import TreeLine, TreeListing
 
-_CONFIG = """\
-[core]
-	repositoryformatversion = 1
-	bare = true
-	filemode = true
-"""
-_HEAD = "ref: refs/heads/none\n"
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
 _MAX_FETCHED_BYTES = 16 << 10
 _MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of what it merges
@@ -54,40 +46,7 @@ class Fetched:
     """What a server has under a name: a commit or a tag's own object. `kind` is None for neither branch nor tag."""
 
     name: str
-    kind: str | None
-
-
-def lay_out(folder: Path) -> None:
-    """Make `folder` a bare repository if it is none, and put back what decides how git treats it."""
-    for part in ("objects/pack", "objects/info", "refs"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    _put(folder / "HEAD", _HEAD)
-    lay_out_config(folder)
-    for name in ("hooks", "objects/info/alternates", "info/attributes", "info/grafts", "commondir", "config.worktree"):
-        _take_away(folder / name)
-    # Of a git that was killed; nobody else is in here.
-    for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
-        lock.unlink(missing_ok=True)
-    for started in folder.glob("objects/pack/tmp_*"):
-        started.unlink(missing_ok=True)
-
-
-def lay_out_config(folder: Path) -> None:
-    """Put back the configuration of a repository of ours."""
-    _put(folder / "config", _CONFIG)
-
-
-def _put(path: Path, text: str) -> None:
-    if path.is_symlink() or not path.is_file() or path.read_text("utf-8", errors="replace") != text:
-        _take_away(path)
-        path.write_text(text, encoding="utf-8")
-
-
-def _take_away(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    kind: RefKind | None
 
 
 class Repository:
@@ -185,6 +144,11 @@ class Repository:
         with self._failing("reading the files", self._limits.read_seconds):
             self._git.text("cat-file", "--batch", "--buffer", istream=asked(blobs), output_stream=reader)
         reader.finish()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the server left something out of what it sent, as it was asked to."""
+        return any((self._git.folder / "objects" / "pack").glob("*.promisor"))
 
     # -- how
 

@@ -1,0 +1,87 @@
+"""The folder in which git works for one remote: two bare repositories of ours, and the configuration for both.
+
+All of it but the objects is written by us, and again before each use: what a git that was taken over left there has no
+effect on the next. Whoever uses it holds the remote's lock.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = 1
+	bare = true
+	filemode = true
+"""
+_HEAD = "ref: refs/heads/none\n"
+
+
+def objects_in(folder: Path) -> Path:
+    """Return the repository of what was fetched to be used: commits without their history."""
+    return folder / "repo.git"
+
+
+def history_in(folder: Path) -> Path:
+    """Return the repository of what leads to what: commits without their files, where the server can leave them out."""
+    return folder / "history.git"
+
+
+def config_in(folder: Path) -> Path:
+    """Return the one file that git is configured by."""
+    return folder / "gitconfig"
+
+
+def lay_out_all(folder: Path, config: str) -> None:
+    """Make all that git needs in a folder, and put back what decides how it works."""
+    _put(config_in(folder), config)
+    lay_out(objects_in(folder))
+    lay_out(history_in(folder))
+
+
+def has_objects(folder: Path) -> bool:
+    """Tell whether anything was fetched before."""
+    packs = objects_in(folder) / "objects" / "pack"
+    return packs.is_dir() and any(packs.iterdir())
+
+
+def drop_all(folder: Path) -> None:
+    """Take away all that was fetched."""
+    _take_away(objects_in(folder))
+    _take_away(history_in(folder))
+
+
+def lay_out(folder: Path) -> None:
+    """Make `folder` a bare repository if it is none, and put back what decides how git treats it."""
+    for part in ("", "objects", "objects/pack", "objects/info", "refs", "info"):
+        if (folder / part).is_symlink():  # it would have us write, or remove, somewhere else
+            (folder / part).unlink()
+        (folder / part).mkdir(exist_ok=True)
+    _put(folder / "HEAD", _HEAD)
+    lay_out_config(folder)
+    for name in ("hooks", "objects/info/alternates", "info/attributes", "info/grafts", "commondir", "config.worktree"):
+        _take_away(folder / name)
+    # Of a git that was killed; nobody else is in here.
+    for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
+        lock.unlink(missing_ok=True)
+    for started in folder.glob("objects/pack/tmp_*"):
+        started.unlink(missing_ok=True)
+
+
+def lay_out_config(folder: Path) -> None:
+    """Put back the configuration of a repository of ours."""
+    _put(folder / "config", _CONFIG)
+
+
+def _put(path: Path, text: str) -> None:
+    if path.is_symlink() or not path.is_file() or path.read_text("utf-8", errors="replace") != text:
+        _take_away(path)
+        path.write_text(text, encoding="utf-8")
+
+
+def _take_away(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,219 @@
+"""A module source that is a git repository: what its ref is now, and the files of a commit.
+
+What the cache has is returned without git being started or imported. For all else one session is opened, in which
+only the repository's own host can be reached; with ssh, git runs outside, with the user's keys. A fetch that fails, or
+is ended at any moment, leaves what was in the cache as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ..command_runner import CommandError, CommandReach, CommandRunner
+from ..progress import Progress, SilentProgress, Step
+from ..uri import GitUri
+from .credentials import Credentials
+from .errors import (
+    AuthRequiredError,
+    DamagedRepositoryError,
+    GitMissingError,
+    OfflineError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from .git_config import config_text, git_environ, trusted_certificates
+from .git_failure import of_command
+from .git_folder import config_in, drop_all, has_objects, history_in, lay_out_all, objects_in
+from .git_limits import GitLimits
+from .git_pin import GitPin
+from .kept_commits import KeptCommit, KeptCommits
+from .ref_name import is_commit
+from .remote import Remote
+
+if TYPE_CHECKING:
+    from ..cache import SourceCache, TreeEntry
+    from .git_work import GitWork
+
+_Result = TypeVar("_Result")
+
+
+class GitSource:
+    """The repository of `uri`, kept in `cache`.
+
+    Args:
+        runner: where git runs; shut in, and able to reach the hosts that it is told.
+        direct: where git runs that needs the user's keys, and git's credential helpers.
+        environ: the operator's environment, of which only what certificates to trust and how to use ssh is taken.
+        credentials: what is known of who asks; shared by all sources, each server's helpers are asked once.
+
+    Raises:
+        SourceUriError: git is not given such an address.
+    """
+
+    def __init__(
+        self,
+        uri: GitUri,
+        cache: SourceCache,
+        runner: CommandRunner,
+        *,
+        direct: CommandRunner,
+        progress: Progress | None = None,
+        environ: Mapping[str, str] | None = None,
+        offline: bool = False,
+        limits: GitLimits | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.uri = uri
+        self.remote = Remote.of(uri)
+        self._runner = direct if self.remote.is_outside else runner
+        self._progress = progress or SilentProgress()
+        self._environ = os.environ if environ is None else environ
+        self._is_offline = offline
+        self._limits = limits or GitLimits()
+        self._credentials = credentials or Credentials(direct, self._environ)
+        self._kept = KeptCommits(cache, self.remote)
+
+    def pin(self, *, allow_impostor: bool = False) -> GitPin:
+        """Return what the source's ref is now; its files are in the cache then.
+
+        A commit that was found reachable before is not looked up again.
+
+        Raises:
+            FetchError: it is nothing, nothing that its repository leads to, or cannot be fetched.
+            UnsafeTreeError: it has files that are not safe to write.
+            CacheError: it cannot be kept.
+        """
+        ref = self._checked_ref()
+        kept = self._kept.get(ref) if is_commit(ref) else None
+        if kept is not None and (kept.is_reachable or allow_impostor) and self._kept.tree(kept) is not None:
+            return GitPin(ref, "commit", ref, kept.committed_at, kept.is_reachable, self.remote.is_outside)
+        wanted = f"commit {ref}" if is_commit(ref) else f"what `{ref}` is now" if ref else "its default branch"
+        return self._online(wanted, lambda work: work.pin(ref, allow_impostor=allow_impostor))
+
+    def look(self) -> GitPin:
+        """Return what the source's branch or tag is now, and fetch nothing of it; a whole commit is what it is.
+
+        The default branch, which a server names only to those who fetch, is pinned.
+        """
+        ref = self._checked_ref()
+        if not ref or ref == "HEAD":
+            return self.pin()
+        if is_commit(ref):
+            return GitPin(ref, "commit", ref, is_outside=self.remote.is_outside)
+        return self._online(f"what `{ref}` is now", lambda work: work.look(ref))
+
+    def cached(self, commit: str) -> TreeEntry | None:
+        """Return the files of a commit if the cache has them; nothing is started for that."""
+        kept = self._kept.get(commit)
+        return None if kept is None else self._kept.tree(kept)
+
+    def fetch(self, commit: str, *, allow_impostor: bool = False) -> TreeEntry:
+        """Return the files of a whole commit, from the cache or, failing that, from the repository.
+
+        Raises:
+            FetchError: its repository does not lead to it, or it cannot be fetched.
+            UnsafeTreeError: it has files that are not safe to write.
+            CacheError: it cannot be kept.
+        """
+        kept = self._kept.get(commit)
+        found = None if kept is None else self._kept.tree(kept) or self._restored(kept)
+        if found is not None:
+            return found
+        return self._online(f"commit {commit}", lambda work: work.fetch(commit, allow_impostor=allow_impostor))
+
+    # -- with git
+
+    def _checked_ref(self) -> str:
+        ref = self.uri.ref
+        if ref.startswith("refs/") and not ref.startswith(("refs/heads/", "refs/tags/")):
+            hints = ["only branches and tags are the repository's own: name one, or a commit that one leads to"]
+            raise RefNotFoundError(self.remote.shown, ref, hints=hints)
+        if is_commit(ref.lower()) and not is_commit(ref):
+            raise RefNotFoundError(self.remote.shown, ref, hints=["a commit is written in small letters"])
+        return ref
+
+    def _online(self, wanted: str, do: Callable[[GitWork], _Result]) -> _Result:
+        if self._is_offline:
+            raise OfflineError(self.remote.shown, wanted)
+        if self.remote.folder is not None and not self.remote.folder.is_dir():
+            raise RepositoryNotFoundError(self.remote.shown, detail=["there is no such folder"])
+        self._progress.step(Step(self.remote.shown, "looking up"))
+        try:
+            with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
+                return self._mending(do, folder)
+        finally:
+            self._progress.finished(self.remote.shown)
+
+    def _restored(self, kept: KeptCommit) -> TreeEntry | None:
+        """Return files that were taken away, as `paddock cache prune` does, from objects that were not."""
+        with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
+            if not has_objects(folder):
+                return None
+            try:
+                return self._in_session(lambda work: work.restore(kept), folder, None)
+            except DamagedRepositoryError:
+                return None
+
+    def _mending(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
+        """Start from nothing, once, when what is kept of the repository turns out to be damaged."""
+        is_new = not has_objects(folder)
+        try:
+            return self._authorized(do, folder)
+        except DamagedRepositoryError:
+            if is_new:
+                raise
+        drop_all(folder)
+        return self._authorized(do, folder)
+
+    def _authorized(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
+        """Say who asks only where the server wants to know."""
+        authorization = self._credentials.known(self.remote)
+        try:
+            return self._in_session(do, folder, authorization)
+        except AuthRequiredError:
+            if authorization is not None or self.remote.scheme not in ("https", "http"):
+                raise
+            authorization = self._credentials.authorization(self.remote)
+            if authorization is None:
+                raise
+        return self._in_session(do, folder, authorization)
+
+    def _in_session(self, do: Callable[[GitWork], _Result], folder: Path, authorization: str | None) -> _Result:
+        try:
+            from .git_work import GitWork
+        except ImportError as error:  # what GitPython raises where there is no git
+            raise GitMissingError(self.remote.shown) from error
+        lay_out_all(folder, config_text(self.remote, self._limits))
+        try:
+            with self._runner.open(self._reach(folder, authorization)) as session:
+                work = GitWork(
+                    self.remote,
+                    session,
+                    folder,
+                    self._kept,
+                    limits=self._limits,
+                    progress=self._progress,
+                    was_given=authorization is not None,
+                )
+                return do(work)
+        except CommandError as error:
+            raise of_command(self.remote, error, "git", 0.0) from error
+
+    def _reach(self, folder: Path, authorization: str | None) -> CommandReach:
+        reads = [config_in(folder)]
+        if self.remote.folder is not None:
+            reads.append(self.remote.folder)
+        if self.remote.scheme == "https":
+            certificates = (Path(path) for path in trusted_certificates(self._environ).values())
+            reads.extend(path for path in certificates if path.exists())
+        return CommandReach(
+            "git",
+            reads=tuple(reads),
+            writes=(objects_in(folder), history_in(folder)),
+            hosts=self.remote.hosts,
+            environ=git_environ(self.remote, config_in(folder), self._environ, authorization),
+            written_bytes=self._limits.pack_bytes,
+        )

@@ -1,0 +1,206 @@
+"""What is done with git in one session: find out what a ref is, fetch a commit, and put its files into the cache.
+
+No checkout: the tree is written from blobs, so that no filter, attribute, hook or submodule of a repository has any
+effect. This module imports GitPython; what is in the cache is found without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..cache import TreeEntry, TreeWriter, UnsafeTreeError
+from ..command_runner import CommandSession
+from ..progress import Phase, Progress, Step
+from .blob_reader import BlobError, BlobMissingError, BlobTooLargeError
+from .errors import (
+    DamagedRepositoryError,
+    FetchError,
+    ImpostorCommitError,
+    RefNotFoundError,
+    TooLargeError,
+)
+from .git_folder import history_in, objects_in
+from .git_limits import GitLimits
+from .git_pin import GitPin, RefKind
+from .kept_commits import KeptCommit, KeptCommits
+from .ref_name import is_commit, is_like_commit
+from .remote import Remote
+from .remote_refs import RemoteRefs
+from .repository import Commit, Repository
+from .sandboxed_git import SandboxedGit
+from .tree_listing import TooManyFilesError, TreeLine, TreeListingError
+
+_TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
+_PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}
+_FILES_A_STEP = 250
+_WHOLE_HINT = "write all 40 digits of the commit: a part of its name may be another's tomorrow"
+
+
+class GitWork:
+    """Works in `session` for `remote`, whose repositories are in `folder`; whoever made it holds the remote's lock."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        session: CommandSession,
+        folder: Path,
+        kept: KeptCommits,
+        *,
+        limits: GitLimits,
+        progress: Progress,
+        was_given: bool = False,
+    ) -> None:
+        self._remote = remote
+        self._kept = kept
+        self._limits = limits
+        self._progress = progress
+        self._objects = self._repository(session, objects_in(folder), was_given)
+        self._history = self._repository(session, history_in(folder), was_given)
+
+    def pin(self, ref: str, *, allow_impostor: bool) -> GitPin:
+        """Return what a ref is now, with its files in the cache.
+
+        Raises:
+            FetchError: it is nothing, nothing that its repository leads to, or cannot be fetched.
+            UnsafeTreeError: it has files that are not safe to write.
+        """
+        if is_commit(ref):
+            kind: RefKind = "commit"
+            name, is_reachable = ref, self._bring(ref, allow_impostor=allow_impostor)
+        else:
+            kind, name = self._fetch_named(ref)
+            is_reachable = True
+        commit = self._present(name)
+        self._keep(commit, is_reachable=is_reachable)
+        return GitPin(ref, kind, commit.name, commit.committed_at, is_reachable, self._remote.is_outside)
+
+    def look(self, ref: str) -> GitPin:
+        """Return what a branch or tag is now, without fetching anything of it."""
+        refs = self._objects.refs()
+        found = refs.find(ref)
+        if found is None:
+            raise self._not_found(ref, refs)
+        return GitPin(ref, found[0], found[1], is_outside=self._remote.is_outside)
+
+    def fetch(self, commit: str, *, allow_impostor: bool) -> TreeEntry:
+        """Return the files of a commit, which are in the cache then.
+
+        Raises:
+            FetchError: its repository does not lead to it, or it cannot be fetched.
+            UnsafeTreeError: it has files that are not safe to write.
+        """
+        is_reachable = self._bring(commit, allow_impostor=allow_impostor)
+        return self._keep(self._present(commit), is_reachable=is_reachable)
+
+    def restore(self, kept: KeptCommit) -> TreeEntry | None:
+        """Return the files of a commit that was here before, from what is here; None where that is not enough."""
+        commit = self._objects.commit(kept.commit)
+        return None if commit is None else self._keep(commit, is_reachable=kept.is_reachable)
+
+    # -- from the server
+
+    def _fetch_named(self, ref: str) -> tuple[RefKind, str]:
+        try:
+            fetched = self._objects.fetch_ref(ref)
+        except RefNotFoundError as error:
+            raise self._not_found(ref, self._objects.refs()) from error
+        if not ref or ref == "HEAD":
+            return "default", fetched.name
+        if fetched.kind is None:  # git takes `pull/1/head` for `refs/pull/1/head`
+            raise self._not_found(ref, self._objects.refs())
+        return fetched.kind, fetched.name
+
+    def _bring(self, commit: str, *, allow_impostor: bool) -> bool:
+        """Fetch a commit unless it is here; tell whether a branch or tag leads to it."""
+        leading = self._objects.refs().leading_to(commit)
+        if leading and self._objects.commit(commit) is None:
+            self._objects.fetch_ref(leading)
+        is_reachable = bool(leading) or self._is_in_history(commit)
+        if not is_reachable and not allow_impostor:
+            raise ImpostorCommitError(self._remote.shown, commit)
+        if self._objects.commit(commit) is None and not self._objects.fetch_commit(commit):
+            # This server gives out only what a branch or tag is at: then all that they lead to.
+            self._objects.fetch_history(commits_only=False)
+        return is_reachable
+
+    def _is_in_history(self, commit: str) -> bool:
+        self._history.fetch_history(commits_only=True)
+        return self._history.is_reachable(commit)
+
+    def _present(self, name: str) -> Commit:
+        commit = self._objects.commit(name)
+        if commit is None:
+            raise FetchError(
+                self._remote.shown,
+                f"it did not give out a commit {name}",
+                hints=["name a branch, a tag of a commit, or a commit that one of them leads to"],
+            )
+        return commit
+
+    def _not_found(self, ref: str, refs: RemoteRefs) -> RefNotFoundError:
+        hints = [_WHOLE_HINT] if is_like_commit(ref) else []
+        return RefNotFoundError(self._remote.shown, ref, close=refs.close_to(ref), hints=hints)
+
+    # -- into the cache
+
+    def _keep(self, commit: Commit, *, is_reachable: bool) -> TreeEntry:
+        kept = self._kept.get(commit.name)
+        if kept is not None and kept.is_reachable >= is_reachable:
+            entry = self._kept.tree(kept)
+            if entry is not None:
+                return entry
+        with self._judging(commit):
+            listing = self._objects.listing(commit.name)
+            found = KeptCommit(commit.name, "", commit.committed_at, is_reachable, tuple(listing.submodules))
+            return self._kept.add(found, lambda writer: self._write(listing.lines, writer))
+
+    @contextmanager
+    def _judging(self, commit: Commit) -> Iterator[None]:
+        """Say of whatever is wrong with the files of a commit whose they are."""
+        try:
+            yield
+        except TooManyFilesError as error:
+            raise TooLargeError(self._remote.shown, f"commit {commit.name[:12]} has too many files: {error}") from error
+        except (TreeListingError, BlobError) as error:
+            raise DamagedRepositoryError(
+                self._remote.shown, f"the files of commit {commit.name[:12]} cannot be read: {error}"
+            ) from error
+
+    def _write(self, lines: Sequence[TreeLine], writer: TreeWriter) -> None:
+        def take(index: int, content: bytes) -> None:
+            line = lines[index]
+            if line.kind == "link":
+                writer.add_link(line.path, content.decode("utf-8", errors="surrogateescape"))
+            else:
+                writer.add_file(line.path, line.kind == "executable", (content,))
+            if index % _FILES_A_STEP == 0:
+                self._step("unpacking", index, len(lines), "files")
+
+        try:
+            self._objects.read(lines, take)
+        except BlobTooLargeError as error:
+            raise UnsafeTreeError(lines[error.index].path, str(error)) from error
+        except BlobMissingError as error:
+            if not self._objects.is_partial:
+                raise
+            # The server left it out, as it was asked to.
+            problem = f"it has more than {self._limits.blob_bytes} bytes"
+            raise UnsafeTreeError(lines[error.index].path, problem) from error
+
+    # -- what is told meanwhile
+
+    def _repository(self, session: CommandSession, folder: Path, was_given: bool) -> Repository:
+        git = SandboxedGit(session, folder, seconds=self._limits.read_seconds)
+        git.listener = self._listen
+        return Repository(self._remote, git, self._limits, was_given=was_given)
+
+    def _listen(self, line: str) -> None:
+        told = _TOLD.match(line)
+        if told is not None:
+            self._step(_PHASES[told[1]], int(told[2]), int(told[3]), "objects")
+
+    def _step(self, phase: Phase, done: int, total: int, unit: str) -> None:
+        self._progress.step(Step(self._remote.shown, phase, done, total, unit))
