@@ -1,35 +1,51 @@
-"""A module in a folder of this machine: its repository root, or the package itself."""
+"""A module in a folder of this machine: its repository root, or the package itself.
+
+With a cache it is run as it was when it was resolved: all that is read of it, and all that a worker gets, is a copy.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import RefusedKindError
 from .manifest import ModuleManifest
 from .module_id import checked_module_id, kind_of_id
 from .resolution import Resolution
+from .tree import SourceTree
+
+if TYPE_CHECKING:
+    from .cache import SourceCache
 
 
 class FileSource:
-    """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path."""
+    """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path.
 
-    def __init__(self, folder: Path, *, source: str | None = None) -> None:
+    Where there is a `cache` it is copied there, unless it is run `live`: as it is at any time.
+    """
+
+    def __init__(
+        self, folder: Path, *, source: str | None = None, cache: SourceCache | None = None, live: bool = False
+    ) -> None:
         self.folder = folder
         self._source = source
+        self._cache = cache
+        self._is_live = live
 
     def resolve(self, module_id: str) -> Resolution:
-        """Return where the code of `module_id` is inside the folder.
+        """Return where the code of `module_id` is: inside the folder, or inside its copy.
 
         Raises:
             SourceError: the folder is missing, unsafe to read, holds no such module, or one of a refused kind.
         """
         module_id = checked_module_id(module_id)
-        manifest = ModuleManifest.read(self.folder, module_id)
+        root, tree = self._code()
+        manifest = ModuleManifest.read(root, module_id)
         if manifest.declared_kind == "resolver":
             raise RefusedKindError(module_id, manifest.declared_kind)
         return Resolution(
             module_id=module_id,
-            source=self._source or str(_repository_of(manifest)),
+            source=self._source or str(_repository_of(self.folder, manifest)),
             root=manifest.root,
             package=manifest.package,
             package_dir=manifest.package_dir,
@@ -37,12 +53,25 @@ class FileSource:
             kind=manifest.declared_kind or kind_of_id(module_id),
             declared_kind=manifest.declared_kind,
             version=manifest.version,
+            tree=tree,
+            is_live=self._is_live,
         )
 
+    def _code(self) -> tuple[Path, str]:
+        """Return the folder to read, and the digest of the tree it is in, if it is a copy."""
+        if self._cache is None or self._is_live:
+            return self.folder, ""
+        from .snapshot import FolderCopy
 
-def _repository_of(manifest: ModuleManifest) -> Path:
+        copy = FolderCopy.of(SourceTree(self.folder).root)
+        entry = copy.into(self._cache)
+        return entry.root / copy.name, entry.digest
+
+
+def _repository_of(folder: Path, manifest: ModuleManifest) -> Path:
     """Return the folder that rules know the code by: that of the repository, also where its package was named."""
+    root = folder.resolve()
     if manifest.package_dir != manifest.root:
-        return manifest.root
-    around = (manifest.import_root, manifest.import_root.parent)  # flat, or below `src`
-    return next((folder for folder in around if (folder / "pyproject.toml").is_file()), manifest.root)
+        return root
+    around = (root.parent, root.parent.parent)  # flat, or below `src`
+    return next((place for place in around if (place / "pyproject.toml").is_file()), root)

@@ -11,14 +11,14 @@ class Bucket(Enum):
     GIT = "git-v1"
     COMMITS = "commits-v1"
     TREES = "trees-v1"
-    ENVS = "envs-v1"
+    ENVIRONMENTS = "envs-v1"
     METADATA = "metadata-v1"
     DOWNLOADS = "downloads-v1"
 
     @property
     def content(self) -> str:
-        """The folder of an entry that holds what was cached; beside it lies the marker."""
-        return "tree" if self is Bucket.TREES else "site"
+        """Which folder of an entry its digest is of, where that is told by its files; empty for the whole of it."""
+        return "tree" if self is Bucket.TREES else ""
 
 
-ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVS, Bucket.METADATA)
+ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)

@@ -70,7 +70,9 @@ class EntryStore:
         self._folder_text = os.fspath(self.folder)
 
     def get(self, digest: str) -> Path | None:
-        """Return the folder with the files of an entry, which is in use from now on; None if there is no such entry.
+        """Return the folder of an entry, which is in use from now on; None if there is no such entry.
+
+        A tree's files are in `tree/` below it; elsewhere it is as it was built, with the marker.
 
         Raises:
             CacheError: the cache is not to be trusted.
@@ -78,7 +80,12 @@ class EntryStore:
         if not self.shelf.folder.checked():
             return None
         name = _name_of(digest)
-        return self._content(name) if self._held(name) is not None else None
+        return self.folder / name if self._held(name) is not None else None
+
+    def tree(self, digest: str) -> TreeEntry | None:
+        """Return the tree of that digest, as `get` does; None if there is no such entry."""
+        found = self.get(digest)
+        return TreeEntry(found / self.bucket.content, PREFIX + _name_of(digest)) if found is not None else None
 
     def facts(self, digest: str) -> Mapping[str, Any] | None:
         """Return what was noted of an entry when it was added; None if there is no such entry."""
@@ -97,10 +104,10 @@ class EntryStore:
             return None
 
     def add(self, digest: str, build: Callable[[Path], None], facts: Mapping[str, Any] | None = None) -> Path:
-        """Return the folder with the files of an entry, filled by `build` if there is none yet.
+        """Return the folder of an entry, filled by `build` if there is none yet.
 
-        `build` is given a new, empty folder. What it leaves there may be read-only, and becomes so. In the bucket of
-        trees the digest has to be that of the tree.
+        `build` is given the folder, new and empty. What it leaves there may be read-only, and becomes so. In the bucket
+        of trees it writes below `tree/`, and the digest has to be that of what it wrote.
 
         Raises:
             CacheError: it could not be added. What `build` raises is raised, and nothing is added.
@@ -110,7 +117,7 @@ class EntryStore:
             return found
         with self.begin() as building:
             try:
-                build(building.content)
+                build(building.folder)
             except OSError as error:
                 if error.errno in FULL:
                     raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
@@ -128,7 +135,7 @@ class EntryStore:
                 if error.errno in FULL:
                     raise DiskFullError(self.shelf.folder.path, reason_of(error)) from error
                 raise
-            return TreeEntry(building.publish(digest, facts, writer.contents), digest)
+            return TreeEntry(building.publish(digest, facts, writer.contents) / self.bucket.content, digest)
 
     @contextmanager
     def begin(self) -> Iterator[Building]:
@@ -141,7 +148,7 @@ class EntryStore:
             self.shelf.stage("place made")
             building = Building(self, place)
             with adding_to(self.shelf.folder.path):
-                building.content.mkdir(mode=0o700, parents=True)
+                building.make()
             yield building
 
     def entries(self) -> tuple[str, ...]:
@@ -208,7 +215,7 @@ class EntryStore:
     # -- for what is built
 
     def take(self, digest: str, entry: Path) -> Path:
-        """Put what was built at `entry`, marked, into its place, and return where its files are then."""
+        """Put what was built at `entry`, marked, into its place, and return that."""
         name = _name_of(digest)
         self.shelf.folder.room(self.bucket.value)
         marker = opened_to_use(entry / markers.NAME)
@@ -219,7 +226,7 @@ class EntryStore:
                     self._move_in(entry, name)
                     self.shelf.marks.keep(self._marker_text(name), marker)
                     is_kept = True
-            return self._content(name)
+            return self.folder / name
         finally:
             if not is_kept:
                 os.close(marker)
@@ -242,7 +249,7 @@ class EntryStore:
         if descriptor is None:
             return None
         marker = _fitting(Marker.read(descriptor), name)
-        if marker is None or not os.path.isdir(self._content(name)):
+        if marker is None:
             self.shelf.marks.drop(path)
             return None
         now = self.shelf.clock()
@@ -254,20 +261,22 @@ class EntryStore:
     def _marker_text(self, name: str) -> str:
         return f"{self._folder_text}/{name}/{markers.NAME}"
 
-    def _content(self, name: str) -> Path:
-        return self.folder / name / self.bucket.content
-
 
 class Building:
-    """An entry on its way: files are put into `content`."""
+    """An entry on its way, in `folder`. Files are put into `content`; of a tree that is `tree/` there, to be made."""
 
     def __init__(self, store: EntryStore, place: Path) -> None:
         self._store = store
-        self._entry = place / "entry"
-        self.content = self._entry / store.bucket.content
+        self.folder = place / "entry"
+        self.content = self.folder / store.bucket.content
+
+    def make(self) -> None:
+        """Make its folder."""
+        self.folder.mkdir()
+        os.chmod(self.folder, 0o755)  # noqa: S103 - modules read what is in it, also those that are another user
 
     def publish(self, digest: str, facts: Mapping[str, Any] | None = None, contents: Contents | None = None) -> Path:
-        """Make an entry of what is there, and return where its files are now.
+        """Make an entry of what is there, and return the folder that it has now.
 
         With `contents` it is taken to be that, and read-only already, as a `TreeWriter` leaves it.
 
@@ -278,7 +287,8 @@ class Building:
         name = _name_of(digest)
         shelf.stage("content written")
         with adding_to(shelf.folder.path):
-            contents = contents or sealed(self.content)
+            self.content.mkdir(exist_ok=True)
+            contents = contents or self._sealed()
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
                 raise DigestMismatchError(shelf.folder.path, PREFIX + name, contents.digest)
             shelf.stage("sealed")
@@ -288,16 +298,22 @@ class Building:
             marker = Marker(PREFIX + name, contents, shelf.clock(), dict(facts or {}))
             self._write_marker(marker)
             shelf.stage("marked")
-        return self._store.take(name, self._entry)
+        return self._store.take(name, self.folder)
+
+    def _sealed(self) -> Contents:
+        contents = sealed(self.content)
+        if self.content != self.folder:
+            os.chmod(self.content, 0o555)  # noqa: S103 - as all that is in it
+        return contents
 
     def _write_marker(self, marker: Marker) -> None:
-        path = self._entry / markers.NAME
-        with open(path, "wb") as file:
+        path = self.folder / markers.NAME
+        with open(path, "xb") as file:
             file.write(marker.encode())
             file.flush()
             os.fsync(file.fileno())
         os.utime(path, (marker.made_at, marker.made_at))
-        _sync_folder(self._entry)
+        _sync_folder(self.folder)
 
 
 def _name_of(digest: str) -> str:

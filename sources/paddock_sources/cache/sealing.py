@@ -15,7 +15,7 @@ _FEW: Final = 32  # files, up to which it costs less to write out each than all 
 
 
 def sealed(root: Path) -> Contents:
-    """Make what is in `root` read-only and return what it is.
+    """Make what is below `root` read-only and return what it is.
 
     A file that has other names elsewhere, as installers link them, becomes a copy: those could be written through.
 
@@ -39,6 +39,8 @@ def sealed(root: Path) -> Contents:
         mode, size, content = file_sha256(entry.path)
         tree.add(path, kind_of(mode), content, size)
     for folder, _, _ in os.walk(root, topdown=False):
+        if folder == os.fspath(root):
+            continue  # what is renamed has to be writable
         os.chmod(folder, 0o555)  # noqa: S103 - what is cached is read by modules, of other users too
     return tree.contents()
 

@@ -17,7 +17,7 @@ from .cache_folder import CacheFolder
 from .entry_store import EntryStore, Shelf, Stage
 from .errors import adding_to
 from .repositories import Repositories
-from .upkeep import CacheItem, Damage, Freed, Upkeep
+from .upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep
 from .use_marks import UseMarks
 from .workshop import Workshop
 
@@ -87,26 +87,33 @@ class SourceCache:
         """
         return self._shelf.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
 
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Return a new, empty folder on the file system of the cache, removed when it is left, or when its user dies.
+
+        Raises:
+            CacheError: there is no room for it.
+        """
+        return self._shelf.workshop.place()
+
     @contextmanager
     def downloads(self) -> Iterator[Path]:
-        """Return a folder in which installers may keep what they like from one time to the next.
+        """Return a folder in which installers may keep folders of their own from one time to the next.
 
-        Nobody takes it away before this is left.
+        Nobody takes any of it away before this is left.
 
         Raises:
             CacheError: there is no room for it.
         """
         room = self._shelf.folder.room(Bucket.DOWNLOADS.value)
         marks = UseMarks()
-        mark = room / "used"
+        mark = room / DOWNLOADS_MARK
         now = self._shelf.clock()
         with adding_to(self.folder):
-            (room / "files").mkdir(mode=0o700, exist_ok=True)
             mark.touch(mode=0o600)
             os.utime(mark, (now, now))
             marks.hold(os.fspath(mark))
         try:
-            yield room / "files"
+            yield room
         finally:
             marks.close()
 

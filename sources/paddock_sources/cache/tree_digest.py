@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -62,10 +62,12 @@ def tree_digest(root: Path) -> str:
     return tree_contents(root).digest
 
 
-def tree_contents(root: Path) -> Contents:
-    """Return what is in the folder `root`; raises as `tree_digest` does."""
+def tree_contents(root: Path, *, without: Collection[str] = ()) -> Contents:
+    """Return what is in the folder `root`, but for those paths; raises as `tree_digest` does."""
     tree = TreeDigest()
     for path, entry in walk(root):
+        if path in without:
+            continue
         if entry.is_symlink():
             tree.add(path, "link", text_sha256(os.readlink(entry.path)))
         else:

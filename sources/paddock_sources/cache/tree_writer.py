@@ -114,12 +114,13 @@ class TreeChecker:
 
 
 class TreeWriter(TreeChecker):
-    """Writes the tree into the folder `root`, which is there and empty."""
+    """Writes the tree into the folder `root`, which is empty, or not there yet."""
 
     def __init__(self, root: Path, caps: TreeCaps | None = None) -> None:
         super().__init__(caps)
         self._root = os.fspath(root)
         self._folders: list[str] = [self._root]
+        root.mkdir(mode=0o700, exist_ok=True)
 
     def _make_folders(self, paths: list[str]) -> None:
         for path in paths:

@@ -25,6 +25,7 @@ from .tree_digest import tree_contents
 from .use_marks import UseMarks, alone_with
 from .workshop import ROOM as WORKSHOP
 
+DOWNLOADS_MARK: Final = "used"
 _REPOSITORY: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_URL_BYTES: Final = 8192
 
@@ -148,7 +149,10 @@ class Upkeep:
             return False
 
     def _remove_downloads(self, folder: Path) -> bool:
-        with alone_with(folder / "used") as is_alone:
+        mark = folder / DOWNLOADS_MARK
+        with adding_to(self._shelf.folder.path):
+            mark.touch(mode=0o600)
+        with alone_with(mark) as is_alone:
             return is_alone and self._move_out(folder)
 
     def _move_out(self, folder: Path) -> bool:
@@ -189,10 +193,11 @@ class Upkeep:
     def _download_items(self) -> Iterator[CacheItem]:
         folder = self._shelf.folder.path / Bucket.DOWNLOADS.value
         try:
-            used_at = min(os.stat(folder / "used").st_mtime, self._shelf.clock())
+            used_at = min(os.stat(folder / DOWNLOADS_MARK).st_mtime, self._shelf.clock())
         except OSError:
-            return
-        yield CacheItem(Bucket.DOWNLOADS, "files of installers", folder, _bytes_in(folder), used_at=used_at)
+            used_at = None
+        if folder.is_dir():
+            yield CacheItem(Bucket.DOWNLOADS, "files of installers", folder, _bytes_in(folder), used_at=used_at)
 
     def _records(self) -> Iterator[Path]:
         for folder in _folders_in(self._repositories.commits_folder):
@@ -251,7 +256,8 @@ def _problem_of(store: EntryStore, digest: str) -> str:
                 return ""
             was_found = os.path.lexists(place / markers.DAMAGED_NAME)
             return "it was found damaged before" if was_found else "it has no marker, or one that says nothing"
-        contents = tree_contents(place / store.bucket.content)
+        own = () if store.bucket.content else (markers.NAME, markers.DAMAGED_NAME)
+        contents = tree_contents(place / store.bucket.content, without=own)
     except (OSError, UnsafeTreeError, CacheError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
         return f"it cannot be read: {reason}"
