@@ -78,14 +78,17 @@ class PackageSource:
         found = None if self.version else self.installed.find(self.name)
         return found.editable if found is not None else None
 
-    def module_ids(self) -> tuple[str, ...]:
-        """Return the ids that the installed package announces.
+    def module_ids(self, locked: Sequence[LockedDistribution] = ()) -> tuple[str, ...]:
+        """Return the ids of the modules in it, the one it is named for first; with a version, as `locked` has it.
 
         Raises:
-            SourceError: it is not installed.
+            SourceError: it cannot be had, or there is no module in it.
         """
-        names = dict.fromkeys(entry.name for entry in self._found(self.name).entry_points)
-        return tuple(names)
+        if self.version:
+            found = self._of_index(self._site(locked))
+        else:
+            found = self._found(self.name)
+        return found.module_ids
 
     def lock(self) -> tuple[LockedDistribution, ...]:
         """Return the package at its version and all it depends on, as the index has them now.
@@ -116,11 +119,18 @@ class PackageSource:
         Raises:
             SourceError: they cannot be had, or hold no such module.
         """
+        site = self._site(locked)
+        distribution = self._of_index(site)
+        package, attribute = distribution.module_package(module_id)
+        together = tuple(InstalledDistributions([site]).by_name.values())
+        return self._resolution(module_id, site, package, attribute, distribution, together)
+
+    def _site(self, locked: Sequence[LockedDistribution]) -> Path:
+        """Return the folder that has what is locked and no runtime brings."""
         assert self.runner is not None and self.index is not None, "a version of the index needs both"
         name = normalised(self.name)
-        needed = without_preloaded(locked, {one: at for one, at in self.preloaded.items() if one != name})
-        site = install(
-            needed,
+        return install(
+            without_preloaded(locked, {one: at for one, at in self.preloaded.items() if one != name}),
             cache=self.cache,
             runner=self.runner,
             index=self.index,
@@ -129,11 +139,14 @@ class PackageSource:
             installer=self.installer,
             subject=self.name,
         )
-        there = InstalledDistributions([site]).by_name
-        if name not in there:
-            raise InstalledDistributionError(name, "what is locked does not name it", hints=["lock the module again"])
-        package, attribute = there[name].module_package(module_id)
-        return self._resolution(module_id, site, package, attribute, there[name], tuple(there.values()))
+
+    def _of_index(self, site: Path) -> InstalledDistribution:
+        found = InstalledDistributions([site]).by_name.get(normalised(self.name))
+        if found is None:
+            raise InstalledDistributionError(
+                self.name, "what is locked does not name it", hints=["lock the module again"]
+            )
+        return found
 
     def _found(self, module_id: str) -> InstalledDistribution:
         found = self.installed.find(self.name)
@@ -169,7 +182,9 @@ class PackageSource:
         together: Sequence[InstalledDistribution],
     ) -> Resolution:
         source = f"{distribution.name}=={self.version}" if self.version else distribution.name
-        own = {one.name for one in together if self.preloaded.get(one.name, one.version) != one.version}
+        own = {
+            one.name.replace("-", "_") for one in together if self.preloaded.get(one.name, one.version) != one.version
+        }
         return replace(
             FileSource(site / package, source=source).resolve(module_id),
             root=site,

@@ -32,6 +32,7 @@ from .requirements import PROVIDED, applies, normalised, parsed_requirement
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+_NAME_PREFIX = "amplifier-module-"
 _MAX_METADATA_BYTES = 4 << 20  # a whole README may be in it
 _MAX_ENTRY_POINTS_BYTES = 256 << 10
 _MAX_RECORD_BYTES = 64 << 20
@@ -141,6 +142,24 @@ class InstalledDistribution:
                     self.name, f"`{text[:80]}` in its metadata is no requirement ({error})"
                 ) from error
 
+    @property
+    def module_ids(self) -> tuple[str, ...]:
+        """The ids of the modules it announces, or else has by convention; the one it is named for is the first.
+
+        Raises:
+            InstalledDistributionError: there is none.
+        """
+        named = self.name.removeprefix(_NAME_PREFIX)
+        ids = {entry.name for entry in self.entry_points if _is_module_id(entry.name)}
+        if not ids and self.editable is not None:
+            ids = {named}
+        if not ids:
+            by_convention = (one for one in self.packages if one.startswith(PACKAGE_PREFIX))
+            ids = {one.removeprefix(PACKAGE_PREFIX).replace("_", "-") for one in by_convention}
+        if not ids:
+            raise InstalledDistributionError(self.name, "there is no module in it")
+        return tuple(sorted(ids, key=lambda one: (one != named, one)))
+
     def module_package(self, module_id: str) -> tuple[str, str]:
         """Return the package of a module in it, and the function that mounts it.
 
@@ -225,12 +244,9 @@ class InstalledDistributions:
         found: dict[tuple[str, str], InstalledModule] = {}
         for one in self.by_name.values():
             for entry in one.entry_points:
-                try:
-                    module_id = checked_module_id(entry.name)
-                except ModuleIdError:
-                    continue
-                module = InstalledModule(module_id, one.name, one.version, kind_of_id(module_id), one.editable)
-                found.setdefault((module_id, one.name), module)
+                if _is_module_id(entry.name):
+                    module = InstalledModule(entry.name, one.name, one.version, kind_of_id(entry.name), one.editable)
+                    found.setdefault((entry.name, one.name), module)
         return tuple(module for _, module in sorted(found.items()))
 
     def find(self, name: str) -> InstalledDistribution | None:
@@ -239,7 +255,7 @@ class InstalledDistributions:
         Raises:
             AmbiguousPackageError: several announce a module of that id, and none is called after it.
         """
-        for label in (name, f"amplifier-module-{name}"):
+        for label in (name, f"{_NAME_PREFIX}{name}"):
             if normalised(label) in self.by_name:
                 return self.by_name[normalised(label)]
         announcing = [one for one in self.by_name.values() if any(entry.name == name for entry in one.entry_points)]
@@ -290,6 +306,14 @@ class InstalledDistributions:
                 hints=[f"install a copy: `pip install {needed.editable}`"],
             )
         return needed
+
+
+def _is_module_id(name: str) -> bool:
+    try:
+        checked_module_id(name)
+    except ModuleIdError:
+        return False
+    return True
 
 
 def _infos(folder: Path) -> list[Path]:

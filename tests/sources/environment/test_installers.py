@@ -3,13 +3,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandReach
+from paddock_sources.cache import DiskFullError, SourceCache
+from paddock_sources.command_runner import CommandReach, Finished
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import install, installed, resolve
@@ -23,9 +25,10 @@ from paddock_sources.environment.errors import (
     UnsafeSiteError,
     UnsolvableError,
 )
-from paddock_sources.environment.installer import find_installer
+from paddock_sources.environment.installer import Task, find_installer
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
+from paddock_sources.progress import Progress, SilentProgress, Step
 from sources.index_server import IndexServer, wheel
 
 
@@ -45,6 +48,7 @@ class Bench:
         self.python = python
         self.installer = installer
         self.reaches: list[CommandReach] = []
+        self.progress: Progress = SilentProgress()
 
     def open(self, reach: CommandReach):  # type: ignore[no-untyped-def]
         self.reaches.append(reach)
@@ -59,6 +63,7 @@ class Bench:
             python=self.python,
             constraints=versions,
             installer=self.installer,
+            progress=self.progress,
         )
 
     def install(self, *locked: LockedDistribution) -> Path:
@@ -69,6 +74,7 @@ class Bench:
             index=self.index,
             python=self.python,
             installer=self.installer,
+            progress=self.progress,
         )
 
 
@@ -278,10 +284,6 @@ def test_the_pip_that_came_with_python_does_as_well(cache: SourceCache, index: I
 
 
 def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Bench) -> None:
-    from paddock_sources.command_runner import Finished
-    from paddock_sources.environment.installer import Task
-    from paddock_sources.progress import SilentProgress
-
     with DirectRunner().open(CommandReach("test")) as session:
         folder = bench.cache.folder
         task = Task(
@@ -290,6 +292,34 @@ def test_a_host_that_is_none_of_the_index_s_is_named_with_what_to_do(bench: Benc
         error = task.failure("uv", Finished(1, b"", b"failed to fetch", ("files.example.org:443",)))
     assert "files.example.org:443" in error.summary
     assert 'hosts = ["files.example.org:443"]' in error.hints[0]
+
+
+def test_a_full_disk_is_told_as_that(bench: Bench) -> None:
+    folder = bench.cache.folder
+    with DirectRunner().open(CommandReach("test")) as session:
+        task = Task(
+            "x", "installing", "m", bench.index, bench.python, folder, folder, folder, session, SilentProgress()
+        )
+        error = task.failure("uv", Finished(2, b"", b"error: No space left on device (os error 28)"))
+    assert isinstance(error, DiskFullError)
+
+
+def test_of_two_that_install_the_same_at_once_both_have_it_whole(fresh: Bench, server: IndexServer) -> None:
+    locked = (pinned(server, "leaf"), pinned(server, "branch"))
+    with ThreadPoolExecutor(4) as pool:
+        sites = list(pool.map(lambda _: fresh.install(*locked), range(4)))
+    assert len(set(sites)) == 1
+    assert (sites[0] / "branch" / "__init__.py").is_file()
+    assert list((fresh.cache.folder / "tmp").iterdir()) == []
+
+
+def test_what_is_done_is_told(fresh: Bench, server: IndexServer) -> None:
+    steps: list[Step] = []
+    finished: list[str] = []
+    fresh.progress = SimpleNamespace(step=steps.append, finished=finished.append)
+    fresh.install(*fresh.resolve("leaf"))
+    assert {step.phase for step in steps} == {"resolving dependencies", "installing"}
+    assert finished == ["tool-demo", "leaf"]
 
 
 def test_hashes_of_another_platform_s_files_do_no_harm(bench: Bench, server: IndexServer) -> None:

@@ -68,6 +68,20 @@ def test_those_of_this_process_are_listed_by_default(cache: SourceCache) -> None
     assert PackageSource("x", cache=cache).list() is not None
 
 
+def test_the_ids_in_a_package_are_those_it_announces_or_else_its_name_s(
+    site: Path, cache: SourceCache, tmp_path: Path
+) -> None:
+    add_demo(site, entry_points="[amplifier.tools]\na = x:m\ntool-demo = x:m\nbad! = x:m\n")
+    add_distribution(site, "plain", files={"amplifier_module_hook_log/__init__.py": MOUNT})
+    add_distribution(site, "amplifier-module-tool-here", editable=tmp_path)
+    add_distribution(site, "none")
+    assert source(site, cache, "tool-demo").module_ids() == ("tool-demo", "a")
+    assert source(site, cache, "plain").module_ids() == ("hook-log",)
+    assert source(site, cache, "tool-here").module_ids() == ("tool-here",)
+    with pytest.raises(InstalledDistributionError, match="no module in it"):
+        source(site, cache, "none").module_ids()
+
+
 @pytest.mark.parametrize("name", ["tool-demo", "amplifier-module-tool-demo", "Amplifier_Module.tool_demo"])
 def test_a_package_is_found_by_its_name_and_by_the_module_s(site: Path, cache: SourceCache, name: str) -> None:
     add_demo(site)
@@ -286,6 +300,7 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
     )
     locked = package_source.lock()
     assert [(one.name, one.version) for one in locked] == [(name, "1.5"), ("leaf", "1.0")]
+    assert package_source.module_ids(locked) == ("tool-x",)
     found = package_source.provide("tool-x", locked)
     assert (found.source, found.version, found.package) == (f"{name}=={1.5}", "1.5", package)
     assert names_in(found.import_root) == [package, f"{package}-1.5.dist-info"]
