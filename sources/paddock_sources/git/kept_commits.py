@@ -73,8 +73,9 @@ class KeptCommits:
 
     def tree(self, kept: KeptCommit) -> TreeEntry | None:
         """Return the files of a commit, which are in use from now on; None where they were taken away."""
-        root = self._cache.trees.get(kept.tree)
-        return None if root is None else TreeEntry(root, kept.tree)
+        trees = self._cache.trees
+        folder = trees.get(kept.tree)
+        return None if folder is None else TreeEntry(folder / trees.bucket.content, kept.tree)
 
     def add(self, commit: KeptCommit, write: Callable[[TreeWriter], None]) -> TreeEntry:
         """Keep the files that `write` writes as those of a commit, which is given without its tree.

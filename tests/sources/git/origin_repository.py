@@ -23,10 +23,10 @@ _ENVIRON = {
 class OriginRepository:
     """A repository in `folder`, with a work tree; each method returns what it made."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, object_format: str = "sha1") -> None:
         self.folder = folder
         folder.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", f"--object-format={object_format}")
 
     @property
     def address(self) -> str:

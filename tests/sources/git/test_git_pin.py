@@ -1,0 +1,277 @@
+"""A ref is pinned to the commit that it is at, by whoever's word counts: a branch, a tag, or what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from paddock_sources.git.errors import (
+    FetchError,
+    ImpostorCommitError,
+    OfflineError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from sources.git.conftest import MakeSource
+from sources.git.origin_repository import OriginRepository
+from sources.git.watched_runner import WatchedRunner
+
+
+def test_each_kind_of_ref_is_pinned_to_its_commit(origin: OriginRepository, source: MakeSource) -> None:
+    first = origin.commit({"a.py": "1"})
+    origin.git("tag", "light")
+    origin.git("tag", "-a", "v1", "-m", "annotated")
+    origin.git("tag", "-a", "of-tag", "-m", "of a tag", "v1")
+    origin.git("branch", "feature/x")
+    second = origin.commit({"a.py": "2"})
+    expected = {
+        "": ("default", second),
+        "HEAD": ("default", second),
+        "main": ("branch", second),
+        "feature/x": ("branch", first),
+        "refs/heads/main": ("branch", second),
+        "light": ("tag", first),
+        "v1": ("tag", first),
+        "of-tag": ("tag", first),
+        "refs/tags/v1": ("tag", first),
+        second: ("commit", second),
+        first: ("commit", first),
+    }
+    for ref, (kind, commit) in expected.items():
+        pin = source(ref).pin()
+        assert (pin.requested_ref, pin.kind, pin.commit, pin.is_reachable, pin.is_outside) == (
+            ref, kind, commit, True, False,
+        )  # fmt: skip
+        assert pin.committed_at == datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC)
+        assert (source(ref).fetch(commit).root / "a.py").read_text() == ("1" if commit == first else "2")
+
+
+def test_a_pin_brings_the_files_in_one_session_with_few_commands(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner
+) -> None:
+    origin.commit({"a.py": "1", "b/c.py": "2"})
+    source("main").pin()
+    assert len(runner.reaches) == 1
+    assert runner.verbs == ["fetch", "cat-file", "ls-tree", "cat-file"]
+    reach = runner.reaches[0]
+    assert reach.hosts == () and origin.folder in reach.reads and set(reach.reads).isdisjoint(reach.writes)
+
+
+def test_looking_up_a_ref_fetches_nothing(origin: OriginRepository, source: MakeSource, runner: WatchedRunner) -> None:
+    commit = origin.commit({"a.py": "1"})
+    origin.git("tag", "-a", "v1", "-m", "annotated")
+    for ref in ("main", "v1"):
+        assert source(ref).look().commit == commit
+    assert source(commit).look().commit == commit
+    assert runner.verbs == ["ls-remote", "ls-remote"]
+    with pytest.raises(RefNotFoundError):
+        source("v2").look()
+
+
+def test_a_name_of_a_branch_and_a_tag_is_the_tag_unless_it_says_which(
+    origin: OriginRepository, source: MakeSource
+) -> None:
+    tagged = origin.commit({"a.py": "1"})
+    origin.git("tag", "v1")
+    origin.git("branch", "v1")
+    origin.git("checkout", "-q", "refs/heads/v1")
+    branched = origin.commit({"a.py": "2"})
+    origin.git("update-ref", "refs/heads/v1", branched)
+    assert (source("v1").pin().kind, source("v1").pin().commit) == ("tag", tagged)
+    assert source("v1").look().commit == tagged
+    assert source("refs/heads/v1").pin().commit == branched
+    assert source("refs/tags/v1").pin().commit == tagged
+
+
+def test_a_ref_that_moved_is_pinned_to_where_it_is_and_what_was_pinned_stays(
+    origin: OriginRepository, source: MakeSource
+) -> None:
+    first = origin.commit({"a.py": "1"})
+    origin.git("tag", "v1")
+    assert source("v1").pin().commit == source("main").pin().commit == first
+    origin.git("commit", "-q", "--amend", "--allow-empty", "-m", "rewritten")  # a force push, as others see it
+    forced = origin.commit({"a.py": "3"})
+    origin.git("tag", "--force", "v1")
+    assert source("v1").pin().commit == source("main").pin().commit == forced
+    assert (source("v1").fetch(first).root / "a.py").read_text() == "1"
+
+
+def test_names_that_are_none_are_told_with_names_that_are_close(origin: OriginRepository, source: MakeSource) -> None:
+    commit = origin.commit({"a.py": "1"})
+    origin.git("tag", "v1.2.0")
+    with pytest.raises(RefNotFoundError) as caught:
+        source("v1.2").pin()
+    assert caught.value.close == ("v1.2.0",) and "did you mean `v1.2.0`?" in caught.value.hints
+    with pytest.raises(RefNotFoundError) as caught:
+        source(commit[:10]).pin()
+    assert any("all 40 digits" in hint for hint in caught.value.hints)
+    with pytest.raises(RefNotFoundError) as caught:
+        source(commit.upper()).pin()
+    assert any("small letters" in hint for hint in caught.value.hints)
+
+
+def test_a_branch_may_look_like_part_of_a_commit(origin: OriginRepository, source: MakeSource) -> None:
+    commit = origin.commit({"a.py": "1"})
+    origin.git("branch", "deadbeef")
+    assert source("deadbeef").pin().commit == commit
+
+
+def test_a_deleted_ref_is_an_error_and_what_was_pinned_stays(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    origin.git("tag", "v1")
+    assert source("v1").pin().commit == commit
+    origin.git("tag", "-d", "v1")
+    with pytest.raises(RefNotFoundError):
+        source("v1").pin()
+    runner.forget()
+    assert (source("v1").fetch(commit).root / "a.py").read_text() == "1"
+    assert not runner.reaches
+
+
+def test_an_empty_repository_and_none_at_all_are_told_apart(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path
+) -> None:
+    with pytest.raises(RefNotFoundError, match="no commit"):
+        source().pin()
+    with pytest.raises(RepositoryNotFoundError):
+        source(address=f"git+file://{tmp_path}/none").pin()
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(RepositoryNotFoundError):
+        source(address=f"git+file://{tmp_path}/plain").pin()
+
+
+def test_a_tag_of_something_else_than_a_commit_is_refused(origin: OriginRepository, source: MakeSource) -> None:
+    origin.commit({"a.py": "1"})
+    origin.git("tag", "tree", "HEAD^{tree}")
+    with pytest.raises(FetchError, match="did not give out a commit"):
+        source("tree").pin()
+
+
+def test_a_repository_with_other_names_for_objects_is_refused(source: MakeSource, tmp_path: Path) -> None:
+    other = OriginRepository(tmp_path / "sha256", object_format="sha256")
+    commit = other.commit({"a.py": "1"})
+    for ref in ("main", commit):
+        with pytest.raises(FetchError):
+            source(ref, address=other.address).pin()
+
+
+# -- impostors
+
+
+@pytest.fixture
+def pulled(origin: OriginRepository) -> Iterator[str]:
+    """A commit that only a pull request leads to."""
+    origin.commit({"a.py": "1"})
+    origin.git("checkout", "-q", "--detach")
+    commit = origin.commit({"a.py": "evil"})
+    origin.git("update-ref", "refs/pull/1/head", commit)
+    origin.git("checkout", "-q", "main")
+    origin.commit({"a.py": "2"})
+    yield commit
+
+
+def test_a_commit_of_a_pull_request_alone_is_an_impostor(
+    origin: OriginRepository, source: MakeSource, pulled: str
+) -> None:
+    for act in (lambda: source(pulled).pin(), lambda: source("main").fetch(pulled)):
+        with pytest.raises(ImpostorCommitError) as caught:
+            act()
+        assert caught.value.commit == pulled and any("--allow-impostor" in hint for hint in caught.value.hints)
+    origin.git("branch", "merged", pulled)  # the same act, once a branch leads there
+    assert source(pulled).pin().is_reachable
+
+
+def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(source: MakeSource, pulled: str) -> None:
+    pin = source(pulled).pin(allow_impostor=True)
+    assert (pin.commit, pin.is_reachable) == (pulled, False)
+    with pytest.raises(ImpostorCommitError):
+        source(pulled).pin()
+    assert (source("main").fetch(pulled).root / "a.py").read_text() == "evil"  # it was accepted, and is in the cache
+
+
+@pytest.mark.parametrize("ref", ["pull/1/head", "refs/pull/1/head", "refs/stash", "refs/heads"])
+def test_only_branches_and_tags_are_refs(source: MakeSource, pulled: str, ref: str) -> None:
+    with pytest.raises(RefNotFoundError):
+        source(ref).pin()
+
+
+def test_a_branch_of_that_name_is_no_pull_request(origin: OriginRepository, source: MakeSource, pulled: str) -> None:
+    origin.git("branch", "pull/2/head")
+    assert source("pull/2/head").pin().kind == "branch"
+
+
+def test_a_commit_in_the_history_of_a_branch_or_tag_is_none(origin: OriginRepository, source: MakeSource) -> None:
+    commits = [origin.commit({"a.py": str(number)}) for number in range(3)]
+    origin.git("checkout", "-q", "--orphan", "other")
+    tagged = origin.commit({"a.py": "tagged"})
+    tip = origin.commit({"a.py": "tip"})
+    origin.git("tag", "-a", "v1", "-m", "annotated")
+    origin.git("checkout", "-q", "main")
+    origin.git("branch", "-D", "other")
+    for commit in (*commits, tagged, tip):
+        assert source(commit).pin().is_reachable
+    assert (source(tagged).fetch(tagged).root / "a.py").read_text() == "tagged"
+
+
+def test_what_a_force_push_took_away_is_one_when_it_has_to_be_fetched(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner
+) -> None:
+    origin.commit({"a.py": "0"})
+    gone = origin.commit({"a.py": "1"})
+    origin.git("reset", "-q", "--hard", "HEAD~1")
+    origin.commit({"a.py": "2"})
+    with pytest.raises(ImpostorCommitError):
+        source("main").fetch(gone)
+
+
+@pytest.mark.parametrize("setting", ["uploadpack.allowFilter=false", "protocol.version=0"])
+def test_servers_that_can_do_less_are_asked_for_more(
+    origin: OriginRepository, source: MakeSource, pulled: str, setting: str
+) -> None:
+    origin.git("config", *setting.split("="))
+    first = origin.git("rev-parse", "main~1")
+    assert (source(first).fetch(first).root / "a.py").read_text() == "1"
+    with pytest.raises(ImpostorCommitError):
+        source(pulled).pin()
+
+
+def test_a_server_that_gives_out_only_tips_is_asked_for_all(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner
+) -> None:
+    first = origin.commit({"a.py": "1"})
+    origin.commit({"a.py": "2"})
+    for setting in ("allowAnySHA1InWant", "allowReachableSHA1InWant", "allowTipSHA1InWant", "allowFilter"):
+        origin.git("config", f"uploadpack.{setting}", "false")
+    runner.before = lambda verb: speak_first_protocol(runner)
+    assert (source(first).fetch(first).root / "a.py").read_text() == "1"
+    assert runner.verbs.count("fetch") == 3  # the history, the commit in vain, and all
+
+
+def speak_first_protocol(runner: WatchedRunner) -> None:
+    config = next(path for path in runner.reaches[-1].reads if path.name == "gitconfig")
+    config.write_text(config.read_text().replace("version = 2", "version = 0"))
+
+
+# -- without the network
+
+
+def test_offline_only_what_is_in_the_cache_is_there(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    with pytest.raises(OfflineError) as caught:
+        source("main", offline=True).fetch(commit)
+    assert commit in caught.value.summary
+    source("main").pin()
+    runner.forget()
+    assert (source("main", offline=True).fetch(commit).root / "a.py").read_text() == "1"
+    assert source(commit, offline=True).pin().commit == commit
+    for ref in ("main", ""):
+        with pytest.raises(OfflineError):
+            source(ref, offline=True).pin()
+    assert not runner.reaches

@@ -1,0 +1,59 @@
+"""A runner that notes what is run, and can have something happen before or after a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from paddock_sources.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+
+
+class WatchedRunner:
+    """Runs commands with `runner`; `reaches` are those that were opened, `commands` what was run in them.
+
+    `before` is told each git command (`fetch`, `ls-tree`) before it is run, and `after` when it has ended.
+    """
+
+    level = "none"
+
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
+        self.reaches: list[CommandReach] = []
+        self.commands: list[Sequence[str]] = []
+        self.before: Callable[[str], None] = lambda command: None
+        self.after: Callable[[str], None] = lambda command: None
+
+    @property
+    def verbs(self) -> list[str]:
+        """What git was told to do, one after the other."""
+        return [_verb(command) for command in self.commands]
+
+    def forget(self) -> None:
+        self.reaches.clear()
+        self.commands.clear()
+
+    @contextmanager
+    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+        self.reaches.append(reach)
+        with self._runner.open(reach) as session:
+            yield _WatchedSession(self, session)
+
+
+class _WatchedSession:
+    level = "none"
+
+    def __init__(self, watched: WatchedRunner, session: CommandSession) -> None:
+        self._watched = watched
+        self._session = session
+
+    def run(self, argv: Sequence[str], **options: Any) -> Finished:
+        self._watched.commands.append(argv)
+        self._watched.before(_verb(argv))
+        finished = self._session.run(argv, **options)
+        self._watched.after(_verb(argv))
+        return finished
+
+
+def _verb(argv: Sequence[str]) -> str:
+    return next(argument for argument in argv[1:] if not argument.startswith("-"))
