@@ -1,0 +1,147 @@
+"""List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. Asks nobody.
+
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "pin", "live", "locked": {…} or null}…],
+"unused": [source…], "error"}`; `pin` is `tag`, `branch`, `commit`, `default`, `version`, `folder`, `installed` or
+`shipped`, `live` whether the module would run from a folder that may change at any time. Exit codes: 0; 1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
+from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceError, SourceUri
+from paddock_sources.locked_module import LockedModule
+from paddock_sources.module_id import environment_variable_of_id
+
+from . import failure
+from .json_output import print_json
+from .render import Screen
+from .source_command import SourceFailedError, date_text, locked_facts, masked, pin_text, read_modules
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    kind: str | None
+    place: str | None
+    source: str | None
+    pin: str
+    live: str
+    locked: LockedModule | None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "module": self.name,
+            "place": self.place,
+            "kind": self.kind,
+            "source": self.source,
+            "pin": self.pin,
+            "live": bool(self.live),
+            "locked": locked_facts(self.locked),
+        }
+
+
+def run_list(plan: Path | None, working_dir: Path | None, *, live: bool, as_json: bool) -> int:
+    """List, and return the exit code; `live`: as for sessions in which folders run live."""
+    try:
+        sources = read_modules(plan, working_dir)
+        rows = list(_rows(sources, live=live))
+    except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+        screen = Screen(sys.stderr)
+        screen.mask = masked
+        shown = SourceFailedError.of(error) if isinstance(error, SourceError) else error
+        screen.text(failure.text(shown))
+        if as_json:
+            print_json({"error": failure.as_dict(shown)}, masked)
+        return failure.exit_code(shown)
+    if as_json:
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "modules": [row.as_dict() for row in rows],
+            "unused": [one.source for one in sources.unused],
+            "error": None,
+        }
+        print_json(facts, masked)
+    else:
+        _show(sources, rows)
+    return 0
+
+
+def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
+    if sources.plan is None:
+        yield from (_row(module, live=live) for module in sources.modules)
+        return
+    found = {module.place: module for module in sources.modules}
+    for entry in sources.plan.entries():
+        module = found.get(entry.path)
+        if module is not None:
+            yield _row(module, live=live)
+        else:
+            yield _Row(entry.module, entry.kind, entry.path, None, "shipped", _overridden(entry.module), None)
+
+
+def _row(module: SourcedModule, *, live: bool) -> _Row:
+    runs_live = "live" if live and isinstance(module.uri, FolderUri) else ""
+    return _Row(
+        module.name,
+        module.entry.kind if module.entry is not None else None,
+        module.place,
+        module.key,
+        _pin(module.uri, module.locked),
+        (_overridden(module.name) if module.entry is not None else "") or runs_live,
+        module.locked,
+    )
+
+
+def _overridden(module_id: str) -> str:
+    """Return how somebody has their own folder in a module's place, if so."""
+    variable = environment_variable_of_id(module_id)
+    return f"live, by {variable}" if os.environ.get(variable) else ""
+
+
+def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
+    match uri:
+        case GitUri():
+            known = locked.requested_kind if locked is not None else ""
+            return known or ("commit" if _COMMIT.fullmatch(uri.ref) else "ref" if uri.ref else "default")
+        case PackageUri():
+            return "version" if uri.version else "installed"
+        case BuiltinUri():
+            return "shipped"
+    return "folder"
+
+
+def _show(sources: SourcedModules, rows: list[_Row]) -> None:
+    screen = Screen(sys.stdout)
+    screen.mask = masked
+    screen.listing(
+        [
+            (row.name, row.live.upper() if row.live == "live" else row.live, _state(row), row.source or "shipped")
+            if any(one.live for one in rows)
+            else (row.name, _state(row), row.source or "shipped")
+            for row in rows
+        ]
+    )
+    if not rows:
+        screen.note(f"nothing is locked in {sources.lock_path.parent}")
+    for one in sources.unused:
+        screen.note(f"locked, and of no module of this plan: {one.source}")
+
+
+def _state(row: _Row) -> str:
+    if row.pin in ("shipped", "installed"):
+        return row.pin
+    if row.locked is None:
+        return f"{row.pin}, not locked"
+    made = f" of {date_text(row.locked.committed_at)}" if row.locked.committed_at else ""
+    return f"{row.pin}, {pin_text(row.locked)}{made}"

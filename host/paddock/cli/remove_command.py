@@ -1,0 +1,102 @@
+"""Take a module out of the lock file and, if wanted, out of a plan.
+
+What is locked stays where another module of the plan comes from the same source. What was fetched stays in the cache,
+which is cleared by `paddock cache prune`.
+
+`--json`: `{"lock", "plan", "removed": [source…], "kept": [source…], "places": [place that was in the plan…], "error"}`.
+Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from paddock.kernel.sourced_modules import CodeProvider, NoSuchModuleError, SourcedModule, SourcedModules
+from paddock.plan.entry_writing import PlanEdit, without_entry
+from paddock_sources import SourceError
+from paddock_sources.lock_file import LockFile
+
+from .render import Screen
+from .source_command import Desk, Outcome, run_source_command
+
+
+def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
+    """Remove, and return the exit code."""
+
+    async def work(desk: Desk) -> Outcome:
+        sources = await desk.call(partial(SourcedModules.read, plan, working_dir or Path.cwd()))
+        edits: list[PlanEdit] = []
+        if sources.plan is None:
+            found = await desk.call(partial(_locked_as, desk.provider, sources, module))
+        else:
+            place = _place(sources, module)
+            found = [one for one in sources.modules if one.place == place]
+            assert plan is not None
+            edits = [await desk.call(partial(without_entry, plan, place))]
+        left = [one.key for one in sources.modules if one not in found]
+        gone = [one.key for one in found if one.key not in left and one.locked is not None]
+        for edit in edits:
+            await desk.call(edit.write)
+        await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
+        facts = {
+            "lock": str(sources.lock_path),
+            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            "removed": gone,
+            "kept": [one.key for one in found if one.key in left],
+            "places": [edit.place for edit in edits],
+        }
+        return Outcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))
+
+    return run_source_command(work, offline=True, as_json=as_json)
+
+
+def _place(sources: SourcedModules, written: str) -> str:
+    """Return where in the plan the one module is that somebody means; it may be one without a source.
+
+    Raises:
+        NoSuchModuleError: there is none, or there are several.
+    """
+    assert sources.plan is not None
+    places = [entry.path for entry in sources.plan.entries() if entry.module == written]
+    if not places:
+        places = [one.place for one in sources.meant(written) if one.place is not None]
+    if len(places) > 1:
+        raise _several(written, [sources.plan.place_of(place).text for place in places])
+    return places[0]
+
+
+def _locked_as(provider: CodeProvider, sources: SourcedModules, written: str) -> list[SourcedModule]:
+    """Return the one source in the lock file that somebody means, also by the id of a module in it."""
+    try:
+        found = list(sources.meant(written))
+    except NoSuchModuleError:
+        found = [one for one in sources.modules if written in _ids(provider, one)]
+        if not found:
+            raise
+    if len(found) > 1 and written not in [one.key for one in found]:
+        raise _several(written, [one.key for one in found])
+    return [one for one in found if one.key == written] or found
+
+
+def _ids(provider: CodeProvider, module: SourcedModule) -> tuple[str, ...]:
+    try:
+        return provider.module_ids(module.uri, module.locked)
+    except SourceError:  # not in the cache, and not fetched for this
+        return ()
+
+
+def _several(written: str, which: Sequence[str]) -> NoSuchModuleError:
+    return NoSuchModuleError(
+        f"`{written}` is several", detail=[f"- {one}" for one in which], hints=["name its source, with the ref"]
+    )
+
+
+def _show(screen: Screen, *, gone: Sequence[str], edits: Sequence[PlanEdit], sources: SourcedModules) -> None:
+    for edit in edits:
+        screen.title(f"{edit.path} is without what was at {edit.place}")
+    for source in gone:
+        screen.title(f"{sources.lock_path} is without {source}")
+    if not gone and not edits:
+        screen.note("nothing was locked of it")

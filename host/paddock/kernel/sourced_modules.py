@@ -1,0 +1,248 @@
+"""The modules that a folder's lock file is about: those of a plan, or, without one, those that are in the file.
+
+Reads the plan and the lock file and nothing else. What provides code is described here as far as commands use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Protocol, Self
+from urllib.parse import unquote
+
+from paddock.errors import PaddockError
+from paddock.plan.loading import load_plan
+from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.policy import Policy, refuse_sources
+from paddock_sources import GitUri, PackageUri, Resolution, SourceUri, SourceUriError
+from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.permission_request import PermissionRequest
+from paddock_sources.uri import FolderUri
+
+USUAL_PLAN: Final = "plan.yaml"
+
+_REPOSITORY_PREFIX: Final = "amplifier-module-"
+_ANY_COMMIT: Final = "0" * 40
+
+
+class Pin(Protocol):
+    """What a source is at one moment; `committed_at` is the commit's own word."""
+
+    @property
+    def requested_ref(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def commit(self) -> str: ...
+    @property
+    def committed_at(self) -> datetime | None: ...
+    @property
+    def is_outside(self) -> bool: ...
+
+
+class CodeProvider(Protocol):
+    """Pins, locks and provides code; all of it blocks, and raises a `SourceError` where something cannot be had."""
+
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pin:
+        """Return what a source is now."""
+        ...
+
+    def needs_lock(self, uri: SourceUri) -> bool:
+        """Return whether a source belongs into a lock file."""
+        ...
+
+    def lock(
+        self,
+        uri: SourceUri,
+        module_id: str | None = None,
+        pinned: Any = None,
+        *,
+        previous: LockedModule | None = None,
+        allow_impostor: bool = False,
+    ) -> LockedModule:
+        """Return what a lock file is to say of it, which is fetched; of `previous` is kept what still fits."""
+        ...
+
+    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
+        """Return a module ready to be run."""
+        ...
+
+    def missing(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache lacks of what was locked, in words."""
+        ...
+
+    def damage(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache has of what was locked and is not what was locked, in words; it reads all of it."""
+        ...
+
+    def tree_of(self, uri: FolderUri) -> str:
+        """Return the digest of a folder's code as it is now."""
+        ...
+
+    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
+        """Return the ids of the modules in it."""
+        ...
+
+    def request(self, locked: LockedModule) -> PermissionRequest | None:
+        """Return what its manifest asks for."""
+        ...
+
+
+class NoSuchModuleError(PaddockError):
+    """Raised for a name that is of no module here, or of several."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedModule:
+    """A module and its source: `key` is that of the lock file, `locked` what the file has under it.
+
+    `entry` is the plan's; without a plan there is none, and `name` is what the source is called.
+    """
+
+    name: str
+    uri: SourceUri
+    key: str
+    locked: LockedModule | None
+    entry: ModuleEntry | None = None
+
+    @property
+    def place(self) -> str | None:
+        """Where in the plan it stands."""
+        return self.entry.path if self.entry is not None else None
+
+    def is_meant_by(self, written: str, folder: Path) -> bool:
+        """Return whether somebody who writes this means it: its id, or its source, with the ref or without."""
+        if written in (self.name, self.key):
+            return True
+        try:
+            uri = SourceUri.parse(written).anchored(Path.cwd())
+            key = normalised_source(uri, folder)
+        except SourceUriError:
+            return False
+        if isinstance(uri, PackageUri) and not isinstance(self.uri, PackageUri):
+            return False  # the name of a package looks like the id of any module
+        return key == self.key or (_has_no_ref(uri) and key == _without_ref(self.uri, folder))
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedModules:
+    """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two."""
+
+    folder: Path
+    plan: MountPlan | None
+    lock: LockFile
+    modules: tuple[SourcedModule, ...]
+
+    @classmethod
+    def read(cls, plan: Path | None, folder: Path) -> Self:
+        """Return the modules of a plan, by the lock file beside it; without a plan those locked in `folder`.
+
+        Raises:
+            PlanError: the plan has problems.
+            LockFileError: the lock file cannot be relied on.
+        """
+        loaded = load_plan(plan, environ={}) if plan is not None else None
+        folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
+        lock = LockFile.read(folder / LOCK_FILE)
+        found = _locked(lock, folder) if loaded is None else _planned(loaded, lock, folder)
+        return cls(folder, loaded, lock, tuple(found))
+
+    @property
+    def lock_path(self) -> Path:
+        return self.folder / LOCK_FILE
+
+    @property
+    def unused(self) -> tuple[LockedModule, ...]:
+        """What is locked and of no module of the plan."""
+        used = {module.key for module in self.modules}
+        return tuple(locked for locked in self.lock.modules if locked.source not in used)
+
+    def by_source(self) -> Mapping[str, SourcedModule]:
+        """Return one module of each source."""
+        return {module.key: module for module in reversed(self.modules)}
+
+    def meant(self, written: str) -> tuple[SourcedModule, ...]:
+        """Return the modules that are meant by an id or a source.
+
+        Raises:
+            NoSuchModuleError: none is.
+        """
+        found = tuple(module for module in self.modules if module.is_meant_by(written, self.folder))
+        if not found:
+            known = ", ".join(dict.fromkeys(module.name for module in self.modules)) or "none"
+            where = f"`{self.plan.origin}`" if self.plan is not None else f"`{self.lock_path}`"
+            raise NoSuchModuleError(f"there is no module `{written}` in {where}", hints=[f"known there: {known}"])
+        return found
+
+    def refuse_by(self, policy: Policy) -> None:
+        """Refuse sources that no module may come from, before anything is asked of them.
+
+        Raises:
+            PolicyRefusedError: a rule refuses one of them.
+        """
+        sources = {f"{module.place}.source" if module.place else module.name: pinned(module) for module in self.modules}
+        refuse_sources(sources, policy, self.plan.positions if self.plan is not None else None)
+
+
+def pinned(module: SourcedModule) -> str:
+    """Return a module's source as rules are asked about it: pinned, as it is by being locked."""
+    commit = module.locked.commit if module.locked is not None else _ANY_COMMIT
+    return pinned_text(module.uri, commit)
+
+
+def pinned_text(uri: SourceUri, commit: str = _ANY_COMMIT) -> str:
+    """Return a source at a commit, whichever that will be."""
+    if not isinstance(uri, GitUri):
+        return uri.text
+    inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
+    return f"git+{uri.url}@{commit}{inside}"
+
+
+def name_of(uri: SourceUri) -> str:
+    """Return what a source is called: the id that a module in it would have by its name."""
+    match uri:
+        case GitUri():
+            name = PurePosixPath(uri.subdirectory or unquote(uri.url)).name.removesuffix(".git")
+        case FolderUri():
+            name = uri.folder.resolve().name
+        case PackageUri():
+            name = uri.name
+        case _:
+            name = uri.text.partition(":")[2]
+    return name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+
+
+def _planned(plan: MountPlan, lock: LockFile, folder: Path) -> Iterator[SourcedModule]:
+    for entry in plan.entries():
+        if entry.source is not None:
+            uri = SourceUri.parse(entry.source)
+            key = normalised_source(uri, folder)
+            yield SourcedModule(entry.module, uri, key, lock.get(key), entry)
+
+
+def _locked(lock: LockFile, folder: Path) -> Iterable[SourcedModule]:
+    for locked in lock.modules:
+        uri = locked.uri(folder)
+        yield SourcedModule(name_of(uri), uri, locked.source, locked)
+
+
+def _has_no_ref(uri: SourceUri) -> bool:
+    match uri:
+        case GitUri():
+            return not uri.ref
+        case PackageUri():
+            return not uri.version
+    return False
+
+
+def _without_ref(uri: SourceUri, folder: Path) -> str:
+    match uri:
+        case GitUri():
+            uri = GitUri(uri.text, uri.url, "", uri.subdirectory)
+        case PackageUri():
+            uri = PackageUri(uri.text, uri.name)
+    return normalised_source(uri, folder)
