@@ -10,6 +10,8 @@ import click
 
 import paddock as package
 
+from .source_commands import SOURCE_COMMANDS
+
 if TYPE_CHECKING:
     from paddock.policy.explanation import Family
     from paddock_sandbox.profile import IsolationLevel
@@ -235,3 +237,7 @@ def init(
     from .init_command import run_init
 
     return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json)
+
+
+for _command in SOURCE_COMMANDS:
+    paddock.add_command(_command)
