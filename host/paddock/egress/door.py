@@ -2,6 +2,9 @@
 
 What is not accepted yet waits in the kernel's queue, which is bounded, and costs nothing here meanwhile. If nothing
 ends for a time while there is no room, those that wait are sent away, so that they know.
+
+Each connection is a task of the door's, which holds its socket as well: when the task has ended, whether it ever began
+or not, the socket is closed. Nobody else waits for these tasks; `end_connections` does, for a bounded time.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from paddock.egress.bounds import Bounds
 from paddock.egress.budget import Budget
+from paddock.egress.stream import reset
 
 _ACCEPTED_AT_ONCE: Final = 16  # for one wake-up
 _SENT_AWAY_AT_ONCE: Final = 256
+_END_SECONDS: Final = 5.0  # for a connection that is ended; it only has to let go of what it waits for
 _PAUSE_SECONDS: Final = 1.0  # when the host itself has no descriptors left
 _OUT_OF_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -36,7 +42,7 @@ class Door:
         self._serve = serve
         self._send_away = send_away
         self._budget = Budget(bounds.accepts_per_second, bounds.accepts_at_once)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
         self._loop = asyncio.get_running_loop()
         self._is_reading = False
         self._is_closed = False
@@ -45,12 +51,17 @@ class Door:
         self._read()
 
     async def end_connections(self) -> None:
-        """End what was accepted, and return when nothing of it is left."""
+        """End what was accepted, and return when nothing of it is left; what takes too long is cut off, and told of."""
         ending = tuple(self._connections)
         for task in ending:
             task.cancel()
-        if ending:
-            await asyncio.wait(ending)
+        if not ending:
+            return
+        _, overdue = await asyncio.wait(ending, timeout=_END_SECONDS)
+        for task in overdue:
+            with suppress(OSError):  # not closed: the loop may still look at it
+                self._connections[task].shutdown(socket.SHUT_RDWR)
+            self._loop.call_exception_handler({"message": "a connection does not end", "task": task})
 
     async def close(self) -> None:
         """Accept nothing more, and end what was accepted."""
@@ -101,7 +112,7 @@ class Door:
                 return
             self._budget.take()
             task = self._loop.create_task(self._serve(accepted))
-            self._connections.add(task)
+            self._connections[task] = accepted
             task.add_done_callback(self._has_ended)
 
     def _accepted(self, listener: socket.socket) -> socket.socket | None:
@@ -116,7 +127,7 @@ class Door:
         return accepted
 
     def _has_ended(self, task: asyncio.Task[None]) -> None:
-        self._connections.discard(task)
+        reset(self._connections.pop(task))  # one that was cancelled before its first step had no time to
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

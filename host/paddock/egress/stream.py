@@ -122,15 +122,20 @@ class SocketStream:
 
     def reset(self) -> None:
         """Close at once, in a way that the peer cannot take for an orderly end; what is closed already stays so."""
-        if self._sock.fileno() < 0:
-            return
-        with suppress(OSError):
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.close()
+        reset(self._sock)
 
     def close(self) -> None:
         """Close; what was sent still arrives."""
         self._sock.close()
+
+
+def reset(sock: socket.socket) -> None:
+    """Close a socket in a way that its peer cannot take for an orderly end; what is closed already stays so."""
+    if sock.fileno() < 0:
+        return
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    sock.close()
 
 
 def why(error: OSError) -> str:
