@@ -50,37 +50,74 @@ class Resolver(Protocol):
         ...
 
 
+class _Turns:
+    """Who may ask the system now, a few at a time: as many have a thread."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
+        self.threads = anyio.CapacityLimiter(_LOOKUPS_AT_ONCE)
+
+
+class _Question:
+    """What the addresses of one name are; `waiting` are those who want to know, `task` has the answer."""
+
+    def __init__(self, name: str, turns: _Turns) -> None:
+        self.name = name
+        self.waiting = 0
+        self.has_turn = False
+        self._turns = turns
+        self.task = asyncio.create_task(self._answer())
+
+    async def _answer(self) -> Sequence[Address]:
+        async with self._turns.free:
+            self.has_turn = True
+            ask = partial(socket.getaddrinfo, self.name, None, type=socket.SOCK_STREAM)
+            found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._turns.threads)
+        return [ip_address(where[0]) for family, *_, where in found if family in (socket.AF_INET, socket.AF_INET6)]
+
+
 class SystemResolver:
     """Asks the system, a few names at a time, and for each of them once however many want to know it.
 
-    A question outlives whoever stops waiting for its answer, since the thread that asks it does: they are counted.
+    Questions are tasks of the resolver's. One that a thread has begun to ask outlives whoever stops waiting for its
+    answer, since the thread does: they are counted. Any other ends with the last who waits for it, so that there are
+    never more than those who wait, and a few. `aclose` ends them all.
     """
 
     def __init__(self) -> None:
-        self._limiter = anyio.CapacityLimiter(_LOOKUPS_AT_ONCE)
-        self._asked: dict[str, asyncio.Task[Sequence[Address]]] = {}
+        self._turns = _Turns()
+        self._asked: dict[str, _Question] = {}
 
     async def __call__(self, name: str) -> Sequence[Address]:
-        task = self._asked.get(name)
-        if task is None:
-            task = self._asked[name] = asyncio.create_task(self._ask(name))
-            task.add_done_callback(partial(self._answered, name))
-        return await asyncio.shield(task)
+        question = self._asked.get(name)
+        if question is None:
+            question = self._asked[name] = _Question(name, self._turns)
+            question.task.add_done_callback(partial(self._answered, question))
+        question.waiting += 1
+        try:
+            return await asyncio.shield(question.task)
+        finally:
+            question.waiting -= 1
+            if not question.waiting and not question.has_turn:
+                question.task.cancel()
+                self._forget(question)  # at once: whoever asks next is not to wait for what is cancelled
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Wait for no answer any more."""
-        for task in tuple(self._asked.values()):
+        ending = [question.task for question in self._asked.values()]
+        for task in ending:
             task.cancel()
+        if ending:
+            await asyncio.wait(ending)
 
-    def _answered(self, name: str, task: asyncio.Task[Sequence[Address]]) -> None:
-        del self._asked[name]
+    def _answered(self, question: _Question, task: asyncio.Task[Sequence[Address]]) -> None:
+        self._forget(question)
         if not task.cancelled():
             task.exception()  # known, should nobody wait any more
 
-    async def _ask(self, name: str) -> Sequence[Address]:
-        ask = partial(socket.getaddrinfo, name, None, type=socket.SOCK_STREAM)
-        found = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._limiter)
-        return [ip_address(where[0]) for family, *_, where in found if family in (socket.AF_INET, socket.AF_INET6)]
+    def _forget(self, question: _Question) -> None:
+        if self._asked.get(question.name) is question:
+            del self._asked[question.name]
 
 
 class Dialer:

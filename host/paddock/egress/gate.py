@@ -26,7 +26,7 @@ from paddock.egress.passage import Passage
 from paddock.egress.proxy import USER, ProxyVisit
 from paddock.egress.refusal import RefusedError, line_of
 from paddock.egress.rules import NetRules
-from paddock.egress.stream import SocketStream
+from paddock.egress.stream import SocketStream, reset
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import DEFAULT_PORT
@@ -35,6 +35,7 @@ from paddock_sandbox.network import GATEWAY
 PROXY_PORT: Final = 3128
 """Where the proxy is, at the address GATEWAY of a worker's own network."""
 
+_PROXY: Final = "the proxy"  # what is refused with a connection to it
 _TOKEN_BYTES: Final = 32
 _BACKLOG: Final = 128
 
@@ -44,6 +45,10 @@ Where = tuple[str, int]
 def _own_name(accepted: socket.socket) -> Where:
     host, port = accepted.getsockname()[:2]
     return host, port
+
+
+def _is_proxy(where: Where) -> bool:
+    return where == (GATEWAY, PROXY_PORT)
 
 
 class EgressGate:
@@ -123,7 +128,7 @@ class EgressGate:
         """Take over the sockets of a new life, which are listening and do not block; the one before has to be over."""
         if self._door is not None:
             raise RuntimeError("the life before was not detached")
-        self._door = Door(listeners, self._bounds, self._serve_worker, self._send_away)
+        self._door = Door(listeners, self._bounds, self._serve_worker, self._send_worker_away)
         self._lookups = Lookups(dns, self._bounds, self._look_up, self._unknown_name)
 
     def listen(self) -> int:
@@ -136,7 +141,7 @@ class EgressGate:
             listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
             listener.setblocking(False)
             self._own_port = listener.getsockname()[1]
-            self._own = Door([listener], self._bounds, self._serve_own, self._send_away)
+            self._own = Door([listener], self._bounds, self._serve_own, self._send_own_away)
         return self._own_port
 
     async def detach(self) -> None:
@@ -158,10 +163,12 @@ class EgressGate:
         try:
             await self.detach()
         finally:
-            if self._system is not None:
-                self._system.close()
-            if own is not None:
-                await own.close()
+            try:
+                if own is not None:
+                    await own.close()
+            finally:
+                if self._system is not None:
+                    await self._system.aclose()
 
     # -- who arrives -----------------------------------------------------------------------------
 
@@ -169,7 +176,7 @@ class EgressGate:
         client = SocketStream(accepted)
         try:
             where = self._destination_of(accepted)
-            if where == (GATEWAY, PROXY_PORT):
+            if _is_proxy(where):
                 await ProxyVisit(self._outlet, client, None).run()
             else:
                 await Passage(self._outlet, client, self._destination(*where), "direct").run()
@@ -201,19 +208,24 @@ class EgressGate:
             raise RefusedError(f"{host}:{port}", "no name that was looked up has this address")
         return Destination(name, port)
 
-    def _send_away(self, accepted: socket.socket) -> None:
-        stream = SocketStream(accepted)
+    def _send_worker_away(self, accepted: socket.socket) -> None:
         try:
             where = self._destination_of(accepted)
-            target = "the proxy" if self._own is not None else self._destination(*where).text
-            reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
-            self._refuse(RefusedError(target, reason))
+            self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where).text)
         except RefusedError as refused:
             self._refuse(refused)
         except OSError:
-            pass
+            pass  # it is gone already
         finally:
-            stream.reset()
+            reset(accepted)
+
+    def _send_own_away(self, accepted: socket.socket) -> None:
+        self._refuse_too_many(_PROXY)
+        reset(accepted)
+
+    def _refuse_too_many(self, target: str) -> None:
+        reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
+        self._refuse(RefusedError(target, reason))
 
     def _refuse(self, refused: RefusedError) -> None:
         record = self._outlet.record("direct")

@@ -58,6 +58,22 @@ async def test_those_who_have_waited_too_long_are_refused_and_it_is_told() -> No
             await each.close()
 
 
+@pytest.mark.parametrize("has_own", [False, True])
+async def test_of_a_full_proxy_the_same_is_told_wherever_it_is(has_own: bool) -> None:
+    bounds = brief(connections=1, head_seconds=PATIENCE, idle_seconds=PATIENCE)
+    async with gate_for("api.test", bounds=bounds) as ground:
+        where = (LOOPBACK, ground.gate.listen()) if has_own else ground.proxy()
+        lines = [await Line.to(where) for _ in range(2)]
+        assert await lines[1].rest() == b"RESET"
+        (denial,) = ground.ledger.denials
+        for line in lines:
+            await line.close()
+    assert (denial.target, denial.reason) == (
+        "the proxy",
+        "1 connections of the module are open, and there may not be more",
+    )
+
+
 async def test_a_flood_of_connections_is_taken_a_few_at_a_time() -> None:
     bounds = brief(accepts_at_once=5, accepts_per_second=20, idle_seconds=PATIENCE)
     async with serving(shout) as port, gate_for("127.0.0.1:1", bounds=bounds) as ground:

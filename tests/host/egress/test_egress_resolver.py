@@ -85,12 +85,50 @@ async def test_no_more_than_a_few_names_are_asked_for_at_once_though_those_who_a
     assert slow.most_at_once == 4
 
 
-async def test_closing_waits_for_no_answer(slow: Slow) -> None:
+async def test_there_are_no_more_questions_than_those_who_wait_and_a_few(slow: Slow) -> None:
     resolver = SystemResolver()
-    asking = asyncio.create_task(resolver("api.test"))
+    before = len(asyncio.all_tasks())
+    for turn in range(20):
+        asking = [asyncio.create_task(resolver(f"name-{turn}-{number}.test")) for number in range(20)]
+        await asyncio.sleep(0.01)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    await asyncio.sleep(0.01)
+    assert len(asyncio.all_tasks()) - before <= 4
+    assert len(slow.asked) == 4
+    slow.may_answer.set()
+    await resolver.aclose()
+
+
+async def test_a_name_that_nobody_waited_for_any_more_can_be_asked_for_again_at_once(slow: Slow) -> None:
+    resolver = SystemResolver()
+    busy = [asyncio.create_task(resolver(f"name-{number}.test")) for number in range(4)]
+    waiting = [asyncio.create_task(resolver("api.test")) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    assert not waiting[1].done()  # others wait for the same
+    for task in waiting[1:]:
+        task.cancel()
+    again = asyncio.create_task(resolver("api.test"))
+    await asyncio.gather(*waiting, return_exceptions=True)
+    slow.may_answer.set()
     with anyio.fail_after(PATIENCE):
-        while not slow.asked:
+        assert list(map(str, await again)) == ["192.0.2.1"]
+        await asyncio.gather(*busy)
+    assert slow.asked.count("api.test") == 1
+
+
+async def test_closing_waits_for_no_answer_and_leaves_no_question(slow: Slow) -> None:
+    resolver = SystemResolver()
+    before = asyncio.all_tasks()
+    asking = [asyncio.create_task(resolver(f"name-{number}.test")) for number in range(10)]
+    with anyio.fail_after(PATIENCE):
+        while len(slow.asked) < 4:
             await asyncio.sleep(0.01)
-        resolver.close()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
+        await resolver.aclose()
+        assert asyncio.all_tasks() - before <= set(asking)
+        for task in asking:
+            with pytest.raises(asyncio.CancelledError):
+                await task
