@@ -10,6 +10,7 @@ import click
 
 import paddock as package
 
+from .cache_commands import cache
 from .source_commands import SOURCE_COMMANDS
 
 if TYPE_CHECKING:
@@ -239,5 +240,5 @@ def init(
     return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json)
 
 
-for _command in SOURCE_COMMANDS:
+for _command in (*SOURCE_COMMANDS, cache):
     paddock.add_command(_command)
