@@ -1,7 +1,9 @@
 """Certificates for the hosts that keys are injected for, made for one module and one session, trusted by it alone.
 
-The authority's key exists in memory only, ends with the gate, and may sign for those hosts and no others: a worker that
-trusts it trusts it for nothing else. One certificate is made for each host, when it is first asked for.
+The authority's key exists in memory only, ends with the gate, and signs for those hosts. What its certificate lets it
+sign for is a little more, since constraints on names know no other kind: every name below a host's as well, and for
+`*.x` also `x` itself. A worker that trusts it trusts it for nothing else. One certificate is made for each host, when it
+is first asked for.
 """
 
 from __future__ import annotations
@@ -92,7 +94,10 @@ class CertificateAuthority:
 
 
 def _constraints(rules: tuple[NetRule, ...]) -> x509.NameConstraints:
-    """Return the hosts that may be signed for; where there are none of a kind, all of that kind are excluded."""
+    """Return the hosts that may be signed for; where there are none of a kind, all of that kind are excluded.
+
+    A name stands for all names below it too (RFC 5280, section 4.2.1.10).
+    """
     names = [x509.DNSName(rule.hosts.removeprefix("*.")) for rule in rules if isinstance(rule.hosts, str)]
     addresses = [x509.IPAddress(rule.hosts) for rule in rules if not isinstance(rule.hosts, str)]
     versions = {address.value.version for address in addresses}

@@ -49,6 +49,12 @@ class ConnectionRecord:
         """Note where the connection goes, and by which rule."""
         self.destination, self.rule = destination.text, rule.written
 
+    def next(self) -> ConnectionRecord:
+        """Return the record of another connection, which begins now: it goes where this one does, for the same."""
+        record = ConnectionRecord(self._recorder, self._module, self._way)
+        record.destination, record.rule, record.protocol = self.destination, self.rule, self.protocol
+        return record
+
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Write the record, with what there is to say about its end; the first end counts."""
         if self._has_ended:

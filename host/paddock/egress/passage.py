@@ -48,7 +48,6 @@ class Passage:
         self._outlet = outlet
         self._client = client
         self._destination = destination
-        self._way = way
         self._is_tunnel = is_tunnel
         self._keys = outlet.keys_for(destination)
         self._record = outlet.record(way)
@@ -62,8 +61,7 @@ class Passage:
             await self._carry(received)
             self._client.close()
         except RefusedError as refused:
-            self.deny(refused)
-            await self._part_refused(refused)
+            await self._part_refused(refused, self.deny(refused))
         except DialError as error:
             self._record.end("failed", error.reason)
             if self._is_tunnel:
@@ -100,9 +98,7 @@ class Passage:
     async def open(self, destination: Destination) -> Link:
         """Return a connection to the destination, a new one each time."""
         if self._record.address:  # the record is that of the connection before this one
-            before, self._record = self._record, self._outlet.record(self._way)
-            self._record.destination, self._record.rule = before.destination, before.rule
-            self._record.protocol = before.protocol
+            self._record = self._record.next()
         return await self._outlet.open(destination, self._record, encrypted=self._is_encrypted)
 
     def deny(self, refused: RefusedError) -> Denial:
@@ -241,9 +237,8 @@ class Passage:
         is_granted = self._outlet.rules.rule_for(other) is not None
         return RefusedError(other.text, reason, grant="" if is_granted else line_of(other.text))
 
-    async def _part_refused(self, refused: RefusedError) -> None:
+    async def _part_refused(self, refused: RefusedError, denial: Denial) -> None:
         """Tell the client in the words of what it speaks, if it was not told."""
-        denial = self.deny(refused)
         if self._is_tunnel:
             await self._client.part(plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n"))
         elif self._record.protocol in ("http", "inject"):

@@ -457,7 +457,10 @@ async def test_a_body_that_ends_with_the_connection_is_passed_on_in_chunks() -> 
             assert b"chunked" in await line.hear_until(b"\r\n\r\n")
             assert await line.hear_until(b"0\r\n\r\n") == b"c\r\nall there is\r\n0\r\n\r\n"
         await line.close()
-        assert [record["requests"] for record in await ground.ledger.has(2)] == [1, 1]
+        records = await ground.ledger.has(2)
+    for name in ("requests", "destination", "rule", "protocol", "way"):
+        assert records[0][name] == records[1][name], name
+    assert [record["requests"] for record in records] == [1, 1]
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
