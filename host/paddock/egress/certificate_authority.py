@@ -2,8 +2,8 @@
 
 The authority's key exists in memory only, ends with the gate, and signs for those hosts. What its certificate lets it
 sign for is a little more, since constraints on names know no other kind: every name below a host's as well, and for
-`*.x` also `x` itself. A worker that trusts it trusts it for nothing else. One certificate is made for each host, when it
-is first asked for.
+`*.x` also `x` itself. A worker that trusts it trusts it for nothing else. One certificate is made for each host, when
+it is first asked for.
 """
 
 from __future__ import annotations

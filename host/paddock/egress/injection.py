@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 from paddock.egress.echo_filter import EchoFilter
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
+from paddock.spellings import spellings
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -27,7 +27,6 @@ SHORTEST_VALUE: Final = 8
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _BASIC: Final = re.compile(rb"(basic[ ]+)([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
-_SHORTEST_ENCODED: Final = 8  # letters of base64 that depend on the value alone
 
 
 class InjectionError(ValueError):
@@ -61,7 +60,8 @@ class Keys:
 
     def __init__(self, injections: Iterable[Injection]) -> None:
         self._injections = tuple(injections)
-        self._spellings = tuple(dict.fromkeys(one for each in self._injections for one in _spellings(each.value)))
+        spelled = (one for each in self._injections for one in spellings(each.value))
+        self._spellings = tuple(dict.fromkeys(one.encode() for one in spelled))
 
     def __bool__(self) -> bool:
         return bool(self._injections)
@@ -103,22 +103,3 @@ def _filled(held: bytes, placeholder: bytes, value: bytes) -> bytes:
             return basic[1] + base64.b64encode(credentials.replace(placeholder, value))
         return held
     return held.replace(placeholder, value)
-
-
-def _spellings(value: str) -> Iterator[bytes]:
-    """Yield how a server may spell a value that it was sent; some are alike."""
-    yield value.encode()
-    escaped = json.dumps(value)[1:-1]
-    yield escaped.encode()
-    yield escaped.replace("/", r"\/").encode()
-    for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield quoted.encode()
-        yield re.sub("%..", lambda escape: escape[0].lower(), quoted).encode()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        yield encode(value.encode())
-        for before in range(3):
-            encoded = encode(b"\0" * before + value.encode()).rstrip(b"=")
-            # Without the letters that also depend on what is before or after the value.
-            inner = encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]
-            if len(inner) >= _SHORTEST_ENCODED:
-                yield inner

@@ -7,24 +7,19 @@ file shows of itself.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 from paddock.plan.permissions import Permissions
 from paddock.plan.secret_references import expanded
+from paddock.spellings import spellings
 
 SHORTEST_MASKED: Final = 4
 """Characters of a value: anything shorter is part of so much else that hiding it would hide the output."""
 
 _TOKEN_BYTES: Final = 16
-_SHORTEST_ENCODED: Final = 8  # characters of base64: what is left of a value, once its neighbours' bits are cut off
-_SHORTEST_LINE: Final = 8  # characters of one line of several: shorter ones are in other texts as well
-_FRAME_OF_A_KEY: Final = "-----"  # as in `-----BEGIN PRIVATE KEY-----`, which every such file has
 
 
 class SecretValues(Mapping[str, str]):
@@ -94,55 +89,16 @@ def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
     """Return the name of the secret by each spelling that its value has; of two secrets, the first."""
     found: dict[str, str] = {}
     for name, value in values.items():
-        for spelling in _spellings(value) if len(value) >= SHORTEST_MASKED else ():
+        for spelling in spellings(value) if len(value) >= SHORTEST_MASKED else ():
             found.setdefault(spelling, name)
     return found
 
 
-def _pattern(spellings: Mapping[str, str]) -> re.Pattern[str] | None:
+def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
     # The longest first: of two that begin at the same place, all of it has to go.
-    ordered = sorted(spellings, key=len, reverse=True)
+    ordered = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
-
-def _spellings(value: str) -> Iterator[str]:
-    """Yield how the value may stand in a text; those that are alike are yielded more than once."""
-    yield value
-    for escaped in _JSON:
-        yield escaped(value)
-    for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield quoted
-        yield re.sub("%..", lambda escape: escape[0].lower(), quoted)
-    yield from _base64(value.encode())
-    lines = value.splitlines()
-    if len(lines) > 1:
-        # Whoever masks line by line never sees all of it.
-        yield from (line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith(_FRAME_OF_A_KEY))
-
-
-def _base64(value: bytes) -> Iterator[str]:
-    """Yield the letters that the value comes to in base64, alone and with anything before and after it."""
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        whole = encode(value).decode("ascii")
-        yield whole
-        for before in range(3):
-            encoded = encode(b"\0" * before + value).decode("ascii").rstrip("=")
-            # Letters that also depend on a neighbour: those with bits of what is before, and of what is after.
-            first = (before * 8 + 5) // 6
-            last = (before + len(value)) * 8 // 6
-            if last - first >= _SHORTEST_ENCODED:
-                yield encoded[first:last]
-
-
-def _json_text(value: str, *, ensure_ascii: bool) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii)[1:-1]
-
-
-_JSON: Final[tuple[Callable[[str], str], ...]] = (
-    lambda value: _json_text(value, ensure_ascii=True),
-    lambda value: _json_text(value, ensure_ascii=False),
-    lambda value: _json_text(value, ensure_ascii=True).replace("/", r"\/"),
-)
 
 NO_SECRETS: Final = SecretValues({})
 """The secrets of whoever has none."""
