@@ -63,9 +63,10 @@ def sdist(name: str, version: str, files: Mapping[str, str]) -> bytes:
 
 
 class IndexServer:
-    """Serves until its block is left; `requests` are the paths that were asked for."""
+    """Serves until its block is left; `requests` are the paths that were asked for. Another may have its files."""
 
-    def __init__(self, *, credentials: str = "") -> None:
+    def __init__(self, *, credentials: str = "", file_host: str = "") -> None:
+        self._file_host = file_host
         self.requests: list[str] = []
         self._credentials = credentials
         self._files: dict[str, dict[str, bytes]] = {}
@@ -123,7 +124,10 @@ class IndexServer:
             return (200, "application/octet-stream", found) if found is not None else (404, "text/plain", b"no file")
         if room != "simple" or rest not in self._files:
             return 404, "text/plain", b"no project"
-        files = [(name, f"http://{self.host}/files/{name}", self._hashes[name]) for name in self._files[rest]]
+        files = [
+            (name, f"http://{self._file_host or self.host}/files/{name}", self._hashes[name])
+            for name in self._files[rest]
+        ]
         if _JSON in accept:
             listing = [{"filename": name, "url": url, "hashes": {"sha256": digest}} for name, url, digest in files]
             page = json.dumps({"meta": {"api-version": "1.0"}, "name": rest, "files": listing})

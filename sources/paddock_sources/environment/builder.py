@@ -7,6 +7,7 @@ read-only from then on, and never seen before it is whole.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from ..command_runner import CommandRunner
 from ..progress import Phase, Progress, SilentProgress
-from .errors import ConstrainedError, NoWheelError, UnsolvableError
+from .errors import ConstrainedError, ModesRefusedError, NoWheelError, UnsolvableError
 from .index import Index
 from .installer import Installer, Task, Wanted, find_installer, opened
 from .interpreter import Interpreter
 from .locked import LockedDistribution, environment_digest
+from .pip import Pip
 from .requirements import PROVIDED, Requirements
 from .site import check_distributions, clean_site
 
@@ -99,8 +101,18 @@ def install(
         site.mkdir()
         by = installer or find_installer(os.environ)
         named = subject or (locked[0].name if locked else "the module")
-        with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
-            by.install(locked, site, task)
+        try:
+            with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
+                by.install(locked, site, task)
+        except ModesRefusedError:
+            # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
+            pip = Pip.find()
+            if pip is None:
+                raise
+            shutil.rmtree(site)
+            site.mkdir()
+            with _at_work(pip, cache, runner, index, python, progress, named, "installing", site) as task:
+                pip.install(locked, site, task)
         clean_site(site)
         check_distributions(site, locked)
 

@@ -77,6 +77,10 @@ class InstallerError(SourceError):
         super().__init__(f"{attempted} failed: {problem}", detail=self.report, hints=hints)
 
 
+class ModesRefusedError(InstallerError):
+    """Raised when an installer cannot work where it may not change the modes of its own files."""
+
+
 class UnsolvableError(InstallerError):
     """Raised when no set of versions satisfies what is wanted."""
 

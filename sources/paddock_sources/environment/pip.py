@@ -14,9 +14,10 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import file_hashes
+from . import file_hashes, pip_program
 from .errors import InstallerError, NoWheelError, UnsolvableError
 from .index import Index
 from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
@@ -61,8 +62,8 @@ class Pip:
 
     @property
     def programs(self) -> tuple[Path, ...]:
-        wheel = self.path.parent
-        return (wheel if wheel.is_file() else self.path, Path(file_hashes.__file__).resolve())
+        # All that lies beside it: a package can only be imported from a folder that can be listed.
+        return (self.path.parent, *map(_program, (pip_program, file_hashes)))
 
     def environ(self, index: Index) -> Mapping[str, str]:
         # The machine's configuration is read even in isolation, unless there is none.
@@ -110,7 +111,8 @@ class Pip:
     def _command(self, task: Task) -> tuple[str, ...]:
         certificates = ("--cert", str(task.index.ca_file)) if task.index.ca_file else ()
         return (
-            *(str(task.python.path), "-I", "-B", str(self.path)),
+            *_python(task, pip_program),
+            str(self.path),
             *("--isolated", "--no-input", "--no-color", "--disable-pip-version-check", *certificates),
             *("--retries", "2", "--timeout", "30", "--cache-dir", str(task.downloads)),
         )
@@ -150,16 +152,23 @@ class Pip:
         """Return file name and hash of all that the index has of some projects."""
         ca_file = str(task.index.ca_file or "")
         order = {"url": task.index.url, "ca_file": ca_file, "names": list(names)}
-        program = str(Path(file_hashes.__file__).resolve())
-        finished = task.run(
-            [str(task.python.path), "-I", "-B", program], timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode()
-        )
+        finished = task.run(_python(task, file_hashes), timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode())
         if finished.code != 0:
             raise task.failure(self.name, finished)
         try:
             return _checked_files(json.loads(finished.stdout))
         except (ValueError, RecursionError) as error:
             raise InstallerError(self.name, task.attempted, "the index's list of files is not understood") from error
+
+
+def _python(task: Task, program: ModuleType) -> tuple[str, ...]:
+    """Return what runs one of our programs; not with the interpreter's own packages, of which pip may be one."""
+    return (str(task.python.path), "-I", "-S", "-B", str(_program(program)))
+
+
+def _program(module: ModuleType) -> Path:
+    assert module.__file__ is not None
+    return Path(module.__file__).resolve()
 
 
 def _checked_files(told: Any) -> Mapping[str, Sequence[tuple[str, str]]]:

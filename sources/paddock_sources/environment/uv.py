@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import InstallerError, NoWheelError, UnsolvableError
+from .errors import InstallerError, ModesRefusedError, NoWheelError, UnsolvableError
 from .index import Index
 from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
 from .locked import LockedDistribution
@@ -21,6 +21,7 @@ _NO_WHEEL = (
     re.compile(r"([A-Za-z0-9._-]+?)(?:[=<>!~]=?\S+)? has no (?:usable )?wheels"),
 )
 _NOT_ASKED = re.compile(r"index URL \(.*\) could not be queried", re.IGNORECASE)
+_MODES_REFUSED = re.compile(r"operation not permitted", re.IGNORECASE)
 _UNSOLVABLE = re.compile(r"no solution found|unsatisfiable", re.IGNORECASE)
 
 
@@ -92,6 +93,9 @@ class Uv:
             counts=lambda line: line.lstrip().startswith(("+ ", "Downloaded ")),
         )
         if finished.code != 0:
+            if _MODES_REFUSED.search(finished.stderr.decode("utf-8", "replace")):
+                problem = "it may not change the modes of files here"
+                raise ModesRefusedError(self.name, task.attempted, problem, report=task.report(finished))
             raise task.failure(self.name, finished)
 
     def _pinned(self, output: str, task: Task) -> Iterator[LockedDistribution]:

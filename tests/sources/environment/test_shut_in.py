@@ -1,0 +1,79 @@
+"""Both installers at each isolation level, as the host runs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio.from_thread
+import pytest
+
+from paddock.kernel.source_commands import SourceCommands
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandError, CommandReach
+from paddock_sources.environment import Index, Installer, Interpreter, Requirements
+from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.errors import IndexAccessError
+from paddock_sources.environment.pip import Pip
+from sources.index_server import IndexServer
+
+
+@pytest.fixture(scope="module", params=("ns", "bwrap", "landlock"))
+def runner(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
+    with anyio.from_thread.start_blocking_portal() as portal:
+        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=request.param)) as runner:
+            try:
+                with runner.open(CommandReach("trial")):
+                    pass
+            except CommandError as error:
+                if "cannot be shut in" not in error.problem:
+                    raise
+                pytest.skip(error.problem)
+            yield runner
+
+
+def test_a_module_s_packages_are_chosen_and_installed_by_an_installer_that_is_shut_in(
+    runner: SourceCommands,
+    installer: Installer,
+    index: Index,
+    python: Interpreter,
+    server: IndexServer,
+    tmp_path: Path,
+) -> None:
+    cache = SourceCache(tmp_path / "cache")
+    how = {"cache": cache, "runner": runner, "index": index, "python": python, "installer": installer}
+    locked = resolve(Requirements("tool-demo", "1", ("branch",)), **how)  # type: ignore[arg-type]
+    assert [(one.name, one.version) for one in locked] == [("branch", "1.0"), ("leaf", "2.0")]
+    assert locked[1].hashes == server.hashes_of("leaf", "2.0")
+    site = install(locked, **how)  # type: ignore[arg-type]
+    assert (site / "leaf" / "__init__.py").is_file()
+
+
+def test_an_index_that_sends_an_installer_elsewhere_is_not_followed(
+    runner: SourceCommands, installer: Installer, python: Interpreter, tmp_path: Path
+) -> None:
+    with IndexServer() as files, IndexServer(file_host=files.host) as server:
+        content = files.add_wheel("leaf", "1.0")
+        assert server.add_wheel("leaf", "1.0") == content
+        how = {"cache": SourceCache(tmp_path / "cache"), "runner": runner, "python": python, "installer": installer}
+        wanted = Requirements("tool-demo", "1", ("leaf",))
+        both = Index(server.url, (server.host, files.host))
+        assert resolve(wanted, index=both, **how)  # type: ignore[arg-type]
+        files.requests.clear()
+        how["cache"] = SourceCache(tmp_path / "other")
+        with pytest.raises(IndexAccessError, match=files.host):
+            resolve(wanted, index=Index.of({"PIP_INDEX_URL": server.url}), **how)  # type: ignore[arg-type]
+        assert not files.requests
+
+
+def test_the_pip_that_came_with_python_works_shut_in_as_well(
+    runner: SourceCommands, index: Index, python: Interpreter, tmp_path: Path
+) -> None:
+    bundled = Pip.bundled()
+    if bundled is None:
+        pytest.skip("this Python came without pip")
+    wanted = Requirements("tool-demo", "1", ("leaf<2",))
+    cache = SourceCache(tmp_path / "cache")
+    (leaf,) = resolve(wanted, cache=cache, runner=runner, index=index, python=python, installer=bundled)
+    assert leaf.version == "1.0"
