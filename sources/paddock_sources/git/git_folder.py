@@ -46,10 +46,30 @@ def has_objects(folder: Path) -> bool:
     return packs.is_dir() and any(packs.iterdir())
 
 
-def drop_all(folder: Path) -> None:
-    """Take away all that was fetched."""
-    _take_away(objects_in(folder))
-    _take_away(history_in(folder))
+def set_aside(folder: Path) -> None:
+    """Take away all that was fetched, for as long as it may still be wanted."""
+    for repository in (objects_in(folder), history_in(folder)):
+        _take_away(_aside(repository))
+        if repository.exists():
+            repository.rename(_aside(repository))
+
+
+def put_back(folder: Path) -> None:
+    """Have again what was set aside, in place of what is there."""
+    for repository in (objects_in(folder), history_in(folder)):
+        if _aside(repository).exists():
+            _take_away(repository)
+            _aside(repository).rename(repository)
+
+
+def drop_aside(folder: Path) -> None:
+    """Take away for good what was set aside."""
+    for repository in (objects_in(folder), history_in(folder)):
+        _take_away(_aside(repository))
+
+
+def _aside(repository: Path) -> Path:
+    return repository.with_suffix(".aside")
 
 
 def lay_out(folder: Path) -> None:

@@ -19,14 +19,13 @@ from .credentials import Credentials
 from .errors import (
     AuthRequiredError,
     DamagedRepositoryError,
-    GitMissingError,
     OfflineError,
     RefNotFoundError,
     RepositoryNotFoundError,
 )
 from .git_config import config_text, git_environ, trusted_certificates
 from .git_failure import of_command
-from .git_folder import config_in, drop_all, has_objects, history_in, lay_out_all, objects_in
+from .git_folder import config_in, drop_aside, has_objects, history_in, lay_out_all, objects_in, put_back, set_aside
 from .git_limits import GitLimits
 from .git_pin import GitPin
 from .kept_commits import KeptCommit, KeptCommits
@@ -158,15 +157,21 @@ class GitSource:
                 return None
 
     def _mending(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
-        """Start from nothing, once, when what is kept of the repository turns out to be damaged."""
+        """Start from nothing, once, when it may be what is kept of the repository that is damaged."""
         is_new = not has_objects(folder)
         try:
             return self._authorized(do, folder)
         except DamagedRepositoryError:
             if is_new:
                 raise
-        drop_all(folder)
-        return self._authorized(do, folder)
+        set_aside(folder)
+        try:
+            done = self._authorized(do, folder)
+        except BaseException:
+            put_back(folder)  # it was not that, or cannot be told now
+            raise
+        drop_aside(folder)
+        return done
 
     def _authorized(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
         """Say who asks only where the server wants to know."""
@@ -182,10 +187,8 @@ class GitSource:
         return self._in_session(do, folder, authorization)
 
     def _in_session(self, do: Callable[[GitWork], _Result], folder: Path, authorization: str | None) -> _Result:
-        try:
-            from .git_work import GitWork
-        except ImportError as error:  # what GitPython raises where there is no git
-            raise GitMissingError(self.remote.shown) from error
+        from .git_work import GitWork
+
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
             with self._runner.open(self._reach(folder, authorization)) as session:

@@ -1,18 +1,38 @@
 """GitPython's git, but for who runs it: each command goes to a session of the `CommandRunner`, never to a shell.
 
-This module imports GitPython, which takes a while and runs `git version` once: import it where git is needed.
+This module imports GitPython, which takes a while: import it where git is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from git import Git
-from git.exc import GitCommandError
-
 from ..command_runner import CommandSession, Finished
+
+
+@contextmanager
+def _nothing_run() -> Iterator[None]:
+    """Have GitPython find no git while it is imported: it would run one here, or whatever the environment calls so."""
+    meanwhile = {"GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git", "GIT_PYTHON_REFRESH": "quiet"}
+    before = {name: os.environ.get(name) for name in meanwhile}
+    os.environ.update(meanwhile)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+with _nothing_run():
+    from git import Git
+    from git.exc import GitCommandError
 
 _MAX_STDOUT_BYTES = 32 << 20  # of what is collected; what is passed on is bounded by whom it is passed to
 _UNBOUNDED = 1 << 40
