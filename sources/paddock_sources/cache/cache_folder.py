@@ -6,8 +6,10 @@ that locks are held on stay for ever, empty: to delete one that somebody waits f
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import os
+import pwd
 import re
 import stat
 from collections.abc import Iterator
@@ -28,7 +30,6 @@ _LOCKS: Final = "locks"
 _PATIENCE: Final = 0.5  # seconds of waiting of which nobody is told
 _POLL: Final = 0.02  # seconds
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class CacheFolder:
@@ -142,14 +143,28 @@ class CacheFolder:
         if inner.st_uid not in (0, me):
             fix = f"chown -R {me} {self.path}"
             raise CacheFolderError(self.path, f"belongs to uid {inner.st_uid}, who could change what is run", fix)
-        if inner.st_mode & _OTHERS_WRITE:
+        if _others_write(inner):
             mode = f"{stat.S_IMODE(inner.st_mode):04o}"
             problem = f"can be written to by others (mode {mode}), who could change what is run"
             raise CacheFolderError(self.path, problem, f"look what is in it, then: chmod go-w {self.path}")
         for folder in real.parents:
             outer = os.stat(folder)
-            is_shared = outer.st_mode & _OTHERS_WRITE and not outer.st_mode & stat.S_ISVTX
+            is_shared = _others_write(outer) and not outer.st_mode & stat.S_ISVTX
             if outer.st_uid not in (0, me) or is_shared:
                 problem = f"lies in `{folder}`, in which others could put another in its place"
                 raise CacheFolderError(self.path, problem, f"chmod go-w {folder}")
-            inner = outer
+
+
+def _others_write(info: os.stat_result) -> bool:
+    """Return whether somebody other than its owner may write to a folder; a group of the owner alone is no other."""
+    if info.st_mode & stat.S_IWOTH:
+        return True
+    return bool(info.st_mode & stat.S_IWGRP) and not _is_private_group(info.st_uid, info.st_gid)
+
+
+def _is_private_group(uid: int, gid: int) -> bool:
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

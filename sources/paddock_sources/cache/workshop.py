@@ -27,6 +27,7 @@ class Workshop:
 
     def __init__(self, folder: CacheFolder) -> None:
         self._folder = folder
+        self._is_swept = False
 
     @contextmanager
     def place(self) -> Iterator[Path]:
@@ -36,6 +37,9 @@ class Workshop:
             CacheError: there is no room for it.
         """
         room = self._folder.room(ROOM)
+        if not self._is_swept:
+            self._is_swept = True
+            self.sweep()
         with adding_to(self._folder.path):
             mark, descriptor = _new_mark(room)
         try:
