@@ -1,0 +1,669 @@
+"""The commands about sources, over code that is made up: what they write, show and refuse, and how they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from host.cli.twin_provider import TwinProvider, Version, commit_of, tree_of
+from paddock.cli import commands, source_command
+from paddock.cli.dialogue import Dialogue
+from paddock.cli.question import Question
+from paddock.cli.update_command import read_age
+from paddock.plan import load_plan
+from paddock_sources.lock_file import LockedModule, LockFile
+
+X = "https://example.org/team/tool-x"
+PLAN = """\
+# mine
+session: {orchestrator: loop-basic, context: context-simple}
+tools:
+  - module: tool-x # the one
+    source: git+https://example.org/team/tool-x@v1
+"""
+
+
+class Told:
+    """Runs a command line, and returns its exit code, stdout and stderr."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *args: str) -> tuple[int, str, str]:
+        try:
+            code = commands.paddock.main(args=list(args), prog_name="paddock", standalone_mode=False)
+        finally:
+            shown = self._capsys.readouterr()
+        return code, shown.out, shown.err
+
+    def json(self, *args: str) -> tuple[int, dict[str, Any]]:
+        code, shown, _ = self(args[0], "--json", *args[1:])
+        assert shown.count("\n") == 1
+        return code, json.loads(shown)
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    return Told(capsys)
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> TwinProvider:
+    twin = TwinProvider()
+
+    @asynccontextmanager
+    async def opened(environ: object, progress: object, *, offline: bool) -> AsyncIterator[TwinProvider]:
+        twin.offline = offline
+        yield twin
+
+    monkeypatch.setattr(source_command, "open_provider", opened)
+    return twin
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+class Answers:
+    """Somebody at the terminal who types these lines, one for each question."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.questions: list[Question] = []
+        self.has_person = True
+
+    async def ask(self, question: Question, understood: Callable[[str, int], bool | None]) -> bool | None:
+        self.questions.append(question)
+        return understood(self.lines.pop(0), len(question.options)) if self.lines else None
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answers]:
+    def come(*lines: str) -> Answers:
+        answers = Answers(*lines)
+        monkeypatch.setattr(Dialogue, "at", lambda screen, terminal: answers)
+        return answers
+
+    return come
+
+
+def plan_in(folder: Path, text: str = PLAN, name: str = "plan.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def locked(folder: Path) -> dict[str, LockedModule]:
+    return {module.source: module for module in LockFile.read(folder / "paddock.lock").modules}
+
+
+# -- add -----------------------------------------------------------------------------------
+
+
+def test_added_to_no_plan_it_is_locked_and_shown(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one", {"net": ["api.example.org:443"]}, needs={"httpx": "0.27"}), "tag")
+    code, shown, errors = told("add", f"git+{X}.git@v1")
+    assert code == 0, errors
+    (only,) = locked(folder).values()
+    assert (only.source, only.commit) == (f"git+{X}@v1", commit_of("one"))
+    assert (only.requested_kind, only.tree) == ("tag", tree_of("one"))
+    assert "asks for    net api.example.org:443" in shown and "depends on  httpx 0.27" in shown
+    assert "permissions: {net: ['api.example.org:443']}" in shown and "would grant it" in shown
+    assert "tag v1, made 2026-01-01 by its own word" in shown
+    assert f"source: git+{X}.git@v1" in shown
+    assert [path.name for path in folder.iterdir()] == ["paddock.lock"]
+
+
+def test_added_to_a_plan_it_is_named_there_and_granted_nothing(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder)
+    provider.has("https://example.org/hooks", "", Version("h", "shell", ("hooks-y",), kind="hook"), "default")
+    code, facts = told.json("add", "git+https://example.org/hooks", "--to", "plan.yaml")
+    assert (code, facts["place"], facts["kind"], facts["asks_for"]) == (0, "hooks[0]", "hook", ["preset shell"])
+    assert (facts["grant"], facts["permissions"]) == ("permissions: shell", "shell")
+    assert path.read_text().startswith(PLAN)
+    (added,) = load_plan(path, environ={}).hooks
+    assert (added.module, added.source) == ("hooks-y", "git+https://example.org/hooks")
+    assert not added.permissions.as_written() and added.permissions.preset is None
+    assert list(locked(folder)) == ["git+https://example.org/hooks"]
+
+
+def test_the_lock_file_lies_beside_the_plan(told: Told, provider: TwinProvider, folder: Path) -> None:
+    (folder / "plans").mkdir()
+    (folder / "module").mkdir()
+    plan_in(folder / "plans")
+    provider.folders[folder / "module"] = Version("m")
+    code, facts = told.json("add", "./module", "--to", "plans/plan.yaml")
+    assert code == 0 and facts["lock"] == str(folder / "plans" / "paddock.lock")
+    assert load_plan(folder / "plans/plan.yaml", environ={}).tools[1].source == str(folder / "module")
+    assert list(locked(folder / "plans")) == [str(folder / "module")]
+
+
+@pytest.mark.parametrize("args", [(), ("--as", "tool-c")])
+def test_of_several_modules_one_has_to_be_named(
+    args: tuple[str, ...], told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has(X, "", Version("several", ids=("tool-a", "tool-b")), "default")
+    code, _, errors = told("add", f"git+{X}", *args)
+    assert code == 1 and "tool-a, tool-b" in errors and "--as ID" in errors and "#subdirectory=" in errors
+    assert not list(folder.iterdir())
+    assert told("add", f"git+{X}", "--as", "tool-b")[0] == 0
+    assert told.json("add", f"git+{X}", "--as", "tool-b")[1]["module"] == "tool-b"
+
+
+def test_off_a_terminal_nobody_is_asked_and_on_one_the_default_is_no(
+    told: Told, provider: TwinProvider, folder: Path, answering: Callable[..., Answers]
+) -> None:
+    provider.has(X, "v1", Version("one", {"net": ["\u202egro.elpmaxe"]}), "tag")
+    for line, code, written in (("", 4, False), ("no", 4, False), ("yes", 0, True)):
+        answers = answering(line)
+        ended, shown, errors = told("add", f"git+{X}@v1")
+        assert (ended, (folder / "paddock.lock").exists()) == (code, written), (shown, errors)
+        (question,) = answers.questions
+        assert question.is_ours and "Add tool-x" in question.text and "\\u202e" in question.text
+        assert [option.key.strip() for option in question.options] == ["yes", "no"]
+        assert written or "nothing was written" in errors
+    (folder / "paddock.lock").unlink()
+    for args in (("--yes",), ("--json",)):
+        answers = answering("no")
+        assert told("add", f"git+{X}@v1", *args)[0] == 0 and not answers.questions
+
+
+def test_a_repository_draws_nothing_on_the_screen(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one", {"net": ["a\x1b[2Jb", "c\nerror: d"]}, needs={"httpx": "0.27"}), "tag")
+    _, shown, _ = told("add", f"git+{X}@v1")
+    assert "\x1b" not in shown and "\nerror" not in shown and r"a\x1b[2Jb" in shown
+    assert "not all of it is of a form that a plan can grant" in shown
+
+
+def test_credentials_are_neither_written_nor_shown(told: Told, provider: TwinProvider, folder: Path) -> None:
+    path = plan_in(folder)
+    with_secret = "https://me:s3cr3t@example.org/team/tool-z"
+    provider.has(with_secret, "", Version("z"), "default")
+    code, shown, errors = told("add", f"git+{with_secret}", "--to", "plan.yaml")
+    told_json = told("list", "--json")
+    missing = told("add", f"git+{with_secret}@nothing")
+    assert (code, missing[0]) == (0, 1)
+    written = path.read_text() + (folder / "paddock.lock").read_text()
+    assert "s3cr3t" not in "".join([shown, errors, *map(str, (*told_json, *missing)), written])
+    assert load_plan(path, environ={}).tools[1].source == "git+https://example.org/team/tool-z"
+
+
+def test_with_ssh_the_user_is_kept_and_what_ran_outside_is_told(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has("ssh://git@example.org/x", "", Version("s"), "default")
+    code, shown, _ = told("add", "git+ssh://git@example.org/x")
+    assert code == 0 and "outside the sandbox" in shown
+    assert list(locked(folder)) == ["git+ssh://git@example.org/x"]
+
+
+def test_an_impostor_is_added_only_if_that_is_said(told: Told, provider: TwinProvider, folder: Path) -> None:
+    commit = commit_of("fork")
+    provider.has(X, commit, Version("fork"), "commit")
+    provider.impostors.add("fork")
+    code, _, errors = told("add", f"git+{X}@{commit}")
+    assert code == 1 and "--allow-impostor" in errors and not (folder / "paddock.lock").exists()
+    assert told("add", f"git+{X}@{commit}", "--allow-impostor")[0] == 0
+
+
+def test_what_is_shipped_is_named_in_a_plan_and_not_locked(told: Told, provider: TwinProvider, folder: Path) -> None:
+    path = plan_in(folder)
+    code, _, errors = told("add", "tool-filesystem")
+    assert code == 1 and "it is shipped" in errors and "--to PLAN" in errors
+    assert told("add", "tool-filesystem", "--to", "plan.yaml")[0] == 0
+    assert "- module: tool-filesystem\n" in path.read_text() and not (folder / "paddock.lock").exists()
+
+
+def test_a_plan_that_has_it_already_and_one_that_is_none_are_left_alone(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder)
+    provider.has(X, "", Version("one"), "default")
+    code, _, errors = told("add", f"git+{X}", "--to", "plan.yaml")
+    assert code == 1 and "plan.yaml:4" in errors
+    assert path.read_text() == PLAN and not (folder / "paddock.lock").exists()
+    plan_in(folder, "tools: 3\n")
+    assert told("add", f"git+{X}", "--to", "plan.yaml")[0] == 1
+    assert not (folder / "paddock.lock").exists()
+
+
+def test_a_source_that_no_module_may_come_from_is_not_even_asked(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    assert told("add", f"git+{X}@v1")[0] == 0
+    plan_in(folder)
+    provider.asked.clear()
+    config = folder.parent / "config" / "paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text('git_hosts = ["elsewhere.example"]\n')
+    for args in (("add", f"git+{X}@v1"), ("lock",), ("sync",), ("update",), ("verify",)):
+        code, facts = told.json(*args)
+        assert (code, facts["error"]["type"]) == (4, "PolicyRefusedError"), args
+    assert not provider.asked
+
+
+def test_a_pinned_source_is_what_locking_makes_of_any(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    config = folder.parent / "config" / "paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text("require_pinned = true\n")
+    assert told("add", f"git+{X}@v1")[0] == 0
+
+
+@pytest.mark.parametrize("source", ["--upload-pack=x", "git+ext::sh -c id", "a b", "../../"])
+def test_what_is_no_source_is_told(source: str, told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.folders[folder.parent.parent] = Version("f", ids=("tool-f", "tool-g"))
+    code, facts = told.json("add", "--as", "tool-q", "--", source)
+    assert code == 1 and facts["error"]["message"] and not provider.asked
+
+
+def test_a_wrong_id_is_a_wrong_call(told: Told, provider: TwinProvider) -> None:
+    with pytest.raises(click.UsageError, match="--as"):
+        told("add", f"git+{X}", "--as", "../x")
+
+
+# -- lock ----------------------------------------------------------------------------------
+
+
+def test_what_the_plan_names_is_locked_and_what_is_locked_stays(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder)
+    provider.has(X, "v1", Version("one"), "tag")
+    assert told.json("lock", "--check")[1]["missing"][0]["module"] == "tool-x"
+    assert told("lock", "--check")[0] == 1 and not (folder / "paddock.lock").exists()
+    code, facts = told.json("lock")
+    assert (code, facts["locked"][0]["locked"]["commit"], facts["kept"]) == (0, commit_of("one"), 0)
+    provider.has(X, "v1", Version("two"), "tag")
+    before = (folder / "paddock.lock").read_bytes()
+    code, facts = told.json("lock")
+    assert (code, facts["locked"], facts["kept"]) == (0, [], 1)
+    assert told("lock", "--check")[0] == 0 and (folder / "paddock.lock").read_bytes() == before
+
+
+def test_a_folder_is_locked_where_it_depends_on_something_and_again_when_it_changed(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    (folder / "module").mkdir()
+    plan_in(folder, PLAN.replace("git+https://example.org/team/tool-x@v1", "./module"))
+    provider.folders[folder / "module"] = Version("plain")
+    assert told("lock", "--check")[0] == 0
+    provider.folders[folder / "module"] = Version("one", needs={"httpx": "1"})
+    assert told("lock")[0] == 0 and locked(folder)["./module"].tree == tree_of("one")
+    provider.folders[folder / "module"] = Version("two", needs={"httpx": "1"})
+    assert told("lock", "--check")[0] == 1
+    assert told("lock")[0] == 0 and locked(folder)["./module"].tree == tree_of("two")
+
+
+def test_one_that_cannot_be_locked_does_not_keep_the_others_from_it(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder, f"{PLAN}  - module: tool-gone\n    source: git+https://example.org/gone\n")
+    provider.has(X, "v1", Version("one"), "tag")
+    code, _, errors = told("lock")
+    assert code == 1 and "tool-gone: cannot fetch `https://example.org/gone`" in errors and "hint: look again" in errors
+    assert list(locked(folder)) == [f"git+{X}@v1"]
+
+
+def test_without_a_plan_there_is_nothing_to_lock(told: Told, provider: TwinProvider) -> None:
+    with pytest.raises(click.UsageError, match="name the PLAN"):
+        told("lock")
+
+
+def test_a_broken_lock_file_is_told_with_its_line_and_left_alone(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder)
+    (folder / "paddock.lock").write_text("version = 1\nmodule = 3\n")
+    for args in (("lock",), ("list",), ("sync",), ("update",), ("verify",), ("remove", "tool-x"), ("add", f"git+{X}")):
+        provider.has(X, "", Version("one"), "default")
+        code, _, errors = told(*args)
+        assert code == 1 and "paddock.lock:2" in errors, (args, errors)
+    assert (folder / "paddock.lock").read_text() == "version = 1\nmodule = 3\n"
+
+
+# -- sync ----------------------------------------------------------------------------------
+
+
+def test_all_that_is_locked_is_had_and_what_is_not_locked_is_told(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    plan_in(folder)
+    code, _, errors = told("sync")
+    assert code == 1 and "not locked" in errors and "paddock lock" in errors
+    told("lock")
+    provider.cached.clear()
+    assert told("sync", "--offline")[0] == 1
+    code, facts = told.json("sync")
+    assert (code, facts["modules"][0]["ready"]) == (0, True) and tree_of("one") in provider.cached
+    assert told("sync", "--offline")[0] == 0
+
+
+def test_without_a_plan_each_module_of_each_source_is_had(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one", ids=("tool-a", "tool-b")), "tag")
+    told("add", f"git+{X}@v1", "--as", "tool-a")
+    provider.cached.clear()
+    assert told("sync")[0] == 0 and tree_of("one") in provider.cached
+
+
+# -- list ----------------------------------------------------------------------------------
+
+
+def test_modules_are_listed_with_what_they_are_pinned_to(
+    told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "module").mkdir()
+    plan_in(
+        folder,
+        f"{PLAN}  - module: tool-f\n    source: ./module\n  - module: tool-p\n    source: pkg==1.0\n"
+        "  - module: tool-i\n    source: pkg\n",
+    )
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has("https://example.org/old", "", Version("old"), "default")
+    told("add", f"git+{X}@v1")
+    told("add", "git+https://example.org/old")
+    monkeypatch.setenv("AMPLIFIER_MODULE_TOOL_P", "/somewhere")
+    code, facts = told.json("list", "--dev")
+    found = {one["module"]: one for one in facts["modules"]}
+    assert code == 0 and list(found) == ["loop-basic", "context-simple", "tool-x", "tool-f", "tool-p", "tool-i"]
+    pins = ["shipped", "shipped", "tag", "folder", "version", "installed"]
+    assert [one["pin"] for one in found.values()] == pins
+    assert [name for name, one in found.items() if one["live"]] == ["tool-f", "tool-p"]
+    assert found["tool-x"]["locked"]["commit"] == commit_of("one") and found["tool-f"]["locked"] is None
+    assert facts["unused"] == ["git+https://example.org/old"]
+    _, shown, _ = told("list", "--dev")
+    assert f"tag, {commit_of('one')[:12]} of 2026-01-01" in shown and "LIVE" in shown
+    assert "live, by AMPLIFIER_MODULE_TOOL_P" in shown and "version, not locked" in shown
+    assert "of no module of this plan: git+https://example.org/old" in shown
+    assert "live" not in told("list")[1].replace("live, by AMPLIFIER_MODULE_TOOL_P", "").lower()
+
+
+def test_where_nothing_is_locked_the_list_is_empty(told: Told) -> None:
+    code, shown, errors = told("list")
+    assert (code, errors) == (0, "") and shown.startswith("nothing is locked")
+
+
+# -- update --------------------------------------------------------------------------------
+
+MAIN = f"git+{X}@main"
+NEW = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def moved(
+    told: Told, provider: TwinProvider, new: Version, *, old: Version | None = None, kind: str = "branch"
+) -> None:
+    provider.has(X, "main", old or Version("one", {"net": ["a.example"]}), kind)
+    assert told("add", MAIN)[0] == 0
+    provider.has(X, "main", new, kind)
+
+
+def test_a_branch_that_went_on_is_followed_and_shown(told: Told, provider: TwinProvider, folder: Path) -> None:
+    moved(told, provider, Version("two", {"net": ["a.example"]}, made=NEW))
+    code, shown, errors = told("update")
+    assert (code, errors) == (0, "")
+    change = f"{commit_of('one')[:12]} (2026-01-01) → {commit_of('two')[:12]} (2026-02-01)"
+    assert "updated" in shown and change in shown
+    assert locked(folder)[MAIN].commit == commit_of("two")
+    assert "up to date" in told("update")[1]
+
+
+@pytest.mark.parametrize("asks", [{"net": ["a.example", "b.example"]}, "shell", {"net": ["*.example"]}])
+def test_what_asks_for_more_is_not_taken_where_nobody_accepts_it(
+    asks: object, told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    moved(told, provider, Version("two", asks, made=NEW))
+    before = (folder / "paddock.lock").read_bytes()
+    code, shown, errors = told("update")
+    assert code == 4 and "refused" in shown and "it asks for more" in shown and "--yes" in errors
+    assert (folder / "paddock.lock").read_bytes() == before
+    code, facts = told.json("update")
+    assert (code, facts["modules"][0]["state"]) == (4, "refused") and facts["modules"][0]["asks_more"]
+    assert told("update", "--yes")[0] == 0 and locked(folder)[MAIN].commit == commit_of("two")
+
+
+def test_the_difference_is_shown_before_the_answer_and_no_is_the_default(
+    told: Told, provider: TwinProvider, folder: Path, answering: Callable[..., Answers]
+) -> None:
+    provider.has(X, "main", Version("one", {"net": ["a.example"], "run": ["git"]}), "branch")
+    told("add", MAIN)
+    provider.has(X, "main", Version("two", {"net": ["a.example", "b\x1b.example"]}, made=NEW), "branch")
+    for line, code, commit in (("", 4, "one"), ("no", 4, "one"), ("yes", 0, "two")):
+        answers = answering(line)
+        assert told("update")[0] == code and locked(folder)[MAIN].commit == commit_of(commit)
+        (question,) = answers.questions
+        assert r"+ net b\x1b.example" in question.text and "- run git" in question.text
+        assert commit_of("two")[:12] in question.text and "\x1b" not in question.text
+
+
+def test_what_asks_for_less_or_the_same_in_other_words_is_taken(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    moved(told, provider, Version("two", {"run": ["git"], "read": []}, made=NEW), old=Version("one", {"run": ["*"]}))
+    code, facts = told.json("update")
+    assert (code, facts["modules"][0]["asks_less"]) == (0, ["run *"])
+
+
+def test_where_the_old_request_is_not_at_hand_all_of_the_new_one_is_more(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    moved(told, provider, Version("two", {"net": ["a.example"], "run": ["git"]}, made=NEW))
+    provider.cached.clear()
+    code, facts = told.json("update")
+    assert (code, facts["modules"][0]["asks_more"]) == (4, ["net a.example", "run git"])
+
+
+def test_a_tag_that_moved_is_red_and_not_followed(told: Told, provider: TwinProvider, folder: Path) -> None:
+    moved(told, provider, Version("two", made=NEW), old=Version("one"), kind="tag")
+    for args in ((), ("--yes",)):
+        code, shown, errors = told("update", *args)
+        assert code == 4 and "refused" in shown and locked(folder)[MAIN].commit == commit_of("one")
+        assert "WARNING: tool-x: the tag `main` was moved" in errors and "--allow-moved-tag" in errors
+    assert told("update", "--allow-moved-tag")[0] == 0 and locked(folder)[MAIN].commit == commit_of("two")
+
+
+def test_a_branch_that_took_a_tags_name_is_a_moved_tag(told: Told, provider: TwinProvider, folder: Path) -> None:
+    moved(told, provider, Version("two", made=NEW), old=Version("one"), kind="tag")
+    provider.has(X, "main", Version("two", made=NEW), "branch")
+    assert told("update")[0] == 4 and locked(folder)[MAIN].commit == commit_of("one")
+
+
+@pytest.mark.parametrize(
+    ("made", "held"),
+    [
+        (timedelta(days=1), "it is 1d old"),
+        (timedelta(days=6, hours=23), "it is 6d old"),
+        (timedelta(days=7), ""),
+        (timedelta(days=-3), "in the future"),
+        (None, "nothing says how old"),
+    ],
+)
+def test_what_is_too_young_is_held_back(
+    made: timedelta | None, held: str, told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    date = datetime.now(UTC) - made if made is not None else None
+    moved(told, provider, Version("two", {"net": ["a.example"]}, made=date))
+    code, facts = told.json("update", "--min-age", "7d")
+    (one,) = facts["modules"]
+    assert (code, one["state"]) == (0, "held" if held else "updated") and held in (one["reason"] or "")
+    assert locked(folder)[MAIN].commit == commit_of("one" if held else "two")
+
+
+@pytest.mark.parametrize("written", ["7", "d", "-1d", "7 d", "1.5d", "7d7d", "999999d", ""])
+def test_an_age_is_written_plainly(written: str) -> None:
+    assert (read_age("12h"), read_age("2w"), read_age(None)) == (
+        timedelta(hours=12),
+        timedelta(days=14),
+        timedelta(0),
+    )
+    with pytest.raises(click.UsageError, match="--min-age"):
+        read_age(written)
+
+
+def test_a_commit_from_before_the_locked_one_is_told_of(told: Told, provider: TwinProvider) -> None:
+    moved(told, provider, Version("two", {"net": ["a.example"]}, made=datetime(2025, 1, 1, tzinfo=UTC)))
+    assert "made before the one that is locked" in told("update")[2]
+
+
+def test_only_the_named_modules_are_updated(told: Told, provider: TwinProvider, folder: Path) -> None:
+    other = "https://example.org/other"
+    for url in (X, other):
+        provider.has(url, "main", Version(f"one {url}"), "branch")
+        told("add", f"git+{url}@main")
+        provider.has(url, "main", Version(f"two {url}", made=NEW), "branch")
+    assert told("update", "tool-x")[0] == 0
+    found = locked(folder)
+    assert found[MAIN].commit == commit_of(f"two {X}")
+    assert found[f"git+{other}@main"].commit == commit_of(f"one {other}")
+    assert told("update", f"git+{other}")[0] == 0
+    assert locked(folder)[f"git+{other}@main"].commit == commit_of(f"two {other}")
+    code, _, errors = told("update", "tool-none")
+    assert code == 1 and "other, tool-x" in errors
+
+
+def test_a_remote_that_is_gone_is_told_and_the_others_are_updated(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has("https://example.org/gone", "main", Version("gone"), "branch")
+    told("add", "git+https://example.org/gone@main")
+    moved(told, provider, Version("two", {"net": ["a.example"]}, made=NEW))
+    del provider.refs["https://example.org/gone"]
+    code, _, errors = told("update")
+    assert code == 1 and "gone: cannot fetch" in errors
+    assert locked(folder)[MAIN].commit == commit_of("two")
+    assert "git+https://example.org/gone@main" in locked(folder)
+
+
+def test_what_somebody_else_locked_meanwhile_is_not_undone(
+    told: Told, provider: TwinProvider, folder: Path, answering: Callable[..., Answers]
+) -> None:
+    moved(told, provider, Version("two", {"net": ["b.example"]}, made=NEW))
+    answers = answering("yes")
+    ask = answers.ask
+
+    async def slowly(*args: Any) -> bool | None:
+        path = folder / "paddock.lock"
+        path.write_text(path.read_text().replace(commit_of("one"), commit_of("three")))
+        return await ask(*args)
+
+    answers.ask = slowly  # type: ignore[method-assign]
+    told("update")
+    assert locked(folder)[MAIN].commit == commit_of("three")
+
+
+# -- verify --------------------------------------------------------------------------------
+
+
+def test_what_is_as_it_was_locked_is_fine(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    told("add", f"git+{X}@v1")
+    code, shown, errors = told("verify")
+    assert (code, errors) == (0, "") and "as locked" in shown
+    provider.cached.clear()
+    code, facts = told.json("verify")
+    assert (code, facts["modules"][0]["state"]) == (0, "missing")
+
+
+def test_damage_and_moved_tags_are_found(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    told("add", f"git+{X}@v1")
+    provider.damaged.add(tree_of("one"))
+    code, shown, errors = told("verify")
+    assert code == 1 and "DAMAGED" in shown and "WARNING: tool-x: its code is not" in errors
+    provider.damaged.clear()
+    for kind, said in (("tag", "the tag `v1` is at"), ("branch", "was a tag and is a branch")):
+        provider.has(X, "v1", Version("two"), kind)
+        code, shown, errors = told("verify")
+        assert code == 1 and "MOVED" in shown and said in errors
+        assert told("verify", "--offline")[0] == 0
+    del provider.refs[X]
+    code, shown, errors = told("verify")
+    assert code == 1 and "not known" in shown and "cannot fetch" in errors
+
+
+def test_a_branch_that_went_on_is_no_finding(told: Told, provider: TwinProvider) -> None:
+    moved(told, provider, Version("two", made=NEW))
+    assert told("verify")[0] == 0
+
+
+# -- remove --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["tool-x", f"git+{X}", f"git+{X}.git@v1", f"git+{X}@v1"])
+def test_a_module_is_taken_out_of_the_lock_file(named: str, told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has("https://example.org/other", "", Version("other"), "default")
+    told("add", f"git+{X}@v1")
+    told("add", "git+https://example.org/other")
+    code, facts = told.json("remove", named)
+    assert (code, facts["removed"]) == (0, [f"git+{X}@v1"])
+    assert list(locked(folder)) == ["git+https://example.org/other"]
+
+
+def test_an_id_that_only_its_code_tells_is_known_too(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "", Version("one", ids=("tool-a", "tool-b")), "default")
+    told("add", f"git+{X}", "--as", "tool-a")
+    assert told("remove", "tool-b")[0] == 0 and not locked(folder)
+    code, _, errors = told("remove", "tool-b")
+    assert code == 1 and "no module `tool-b`" in errors
+
+
+def test_out_of_a_plan_it_goes_with_its_lock_unless_another_needs_that(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder, f"{PLAN}  - module: tool-y\n    source: git+{X}@v1\n")
+    provider.has(X, "v1", Version("one"), "tag")
+    told("lock")
+    code, facts = told.json("remove", "tool-y", "--from", "plan.yaml")
+    assert (code, facts["removed"], facts["kept"]) == (0, [], [f"git+{X}@v1"])
+    assert path.read_text() == PLAN and list(locked(folder)) == [f"git+{X}@v1"]
+    code, facts = told.json("remove", f"git+{X}", "--from", "plan.yaml")
+    assert (code, facts["removed"], facts["places"]) == (0, [f"git+{X}@v1"], ["tools[0]"])
+    assert not locked(folder) and "# mine" in path.read_text()
+
+
+def test_what_is_several_or_none_or_needed_is_not_taken_out(told: Told, provider: TwinProvider, folder: Path) -> None:
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has(X, "main", Version("two"), "branch")
+    told("add", f"git+{X}@v1")
+    told("add", MAIN)
+    code, _, errors = told("remove", "tool-x")
+    assert code == 1 and f"git+{X}@v1" in errors and MAIN in errors
+    assert told("remove", MAIN)[0] == 0 and list(locked(folder)) == [f"git+{X}@v1"]
+    plan_in(folder)
+    assert told("remove", "loop-basic", "--from", "plan.yaml")[0] == 1
+    assert told("remove", "tool-none", "--from", "plan.yaml")[0] == 1
+
+
+# -- all of them ---------------------------------------------------------------------------
+
+
+def test_servers_are_asked_in_threads(told: Told, provider: TwinProvider) -> None:
+    moved(told, provider, Version("two", made=NEW))
+    told("update", "--yes")
+    assert provider.threads and threading.get_ident() not in provider.threads
+
+
+def test_a_defect_is_told_as_one(told: Told, provider: TwinProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **more: object) -> None:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(provider, "pin", broken)
+    code, shown, errors = told("add", f"git+{X}")
+    assert (code, shown) == (3, "") and "not foreseen" in errors and "paste" in errors

@@ -1,0 +1,181 @@
+"""What provides code, in memory: repositories as tests make them up, and what of them was fetched.
+
+Keeps to what the real one promises as far as commands can tell: it blocks, is called in threads, and fails with
+`SourceError`s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from paddock.kernel.sourced_modules import name_of
+from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceError, SourceUri
+from paddock_sources.lock_file import LockedDependency, LockedModule
+from paddock_sources.permission_request import PermissionRequest, permissions_digest
+
+
+def commit_of(name: str) -> str:
+    """Return a commit's name that is the same for the same word."""
+    return sha256(name.encode()).hexdigest()[:40]
+
+
+def tree_of(name: str) -> str:
+    """Return a digest that is the same for the same word."""
+    return f"sha256:{sha256(name.encode()).hexdigest()}"
+
+
+@dataclass
+class Version:
+    """A commit: what is in it, and what its manifest asks for."""
+
+    name: str
+    asks: object = None
+    ids: tuple[str, ...] = ()
+    kind: str = "tool"
+    made: datetime | None = datetime(2026, 1, 1, tzinfo=UTC)
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def request(self) -> PermissionRequest | None:
+        return PermissionRequest.of(self.asks) if self.asks is not None else None
+
+
+@dataclass(frozen=True)
+class TwinPin:
+    requested_ref: str
+    kind: str
+    commit: str
+    committed_at: datetime | None = None
+    is_outside: bool = False
+
+
+class TwinProvider:
+    """Provides what is in `refs`: by address, the kind and the version of each ref, "" being the default branch."""
+
+    def __init__(self) -> None:
+        self.refs: dict[str, dict[str, tuple[str, Version]]] = {}
+        self.folders: dict[Path, Version] = {}
+        self.packages: dict[str, Version] = {}
+        self.cached: dict[str, Version] = {}  # by digest
+        self.damaged: set[str] = set()
+        self.impostors: set[str] = set()
+        self.offline = False
+        self.asked: list[str] = []
+        self.threads: set[int] = set()
+
+    def has(self, url: str, ref: str, version: Version, kind: str = "branch") -> None:
+        """Let a ref of a repository be at a version from now on."""
+        self.refs.setdefault(_plain(url), {})[ref] = (kind, version)
+
+    # -- what commands use -----------------------------------------------------------------
+
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> TwinPin:
+        match uri:
+            case GitUri():
+                kind, version = self._ref(uri)
+                if version.name in self.impostors and not allow_impostor:
+                    raise SourceError(f"no branch leads to {version.name}", hints=["`--allow-impostor`"])
+                return TwinPin(uri.ref, kind, commit_of(version.name), version.made, uri.url.startswith("ssh:"))
+            case PackageUri():
+                return TwinPin(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
+        return TwinPin("", "folder", "")
+
+    def needs_lock(self, uri: SourceUri) -> bool:
+        match uri:
+            case FolderUri():
+                return bool(self.folders[uri.folder].needs)
+            case PackageUri():
+                return bool(uri.version)
+        return isinstance(uri, GitUri)
+
+    def lock(
+        self,
+        uri: SourceUri,
+        module_id: str | None = None,
+        pinned: TwinPin | None = None,
+        *,
+        previous: LockedModule | None = None,
+        allow_impostor: bool = False,
+    ) -> LockedModule:
+        pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
+        version = self._version(uri)
+        if isinstance(uri, GitUri):
+            assert commit_of(version.name) == pinned.commit, "it locks what was pinned"
+        tree = tree_of(version.name)
+        self.cached[tree] = version
+        return LockedModule(
+            source=uri.text,
+            requested_ref=pinned.requested_ref,
+            requested_kind="" if isinstance(uri, FolderUri) else pinned.kind,
+            commit=pinned.commit,
+            committed_at=pinned.committed_at,
+            tree="" if isinstance(uri, PackageUri) else tree,
+            subdirectory=uri.subdirectory if isinstance(uri, GitUri) else "",
+            permissions_digest=permissions_digest(version.request),
+            dependencies=tuple(LockedDependency(*item, (tree_of("wheel"),)) for item in version.needs.items()),
+        )
+
+    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
+        version = self._version(uri) if locked is None or not locked.tree else self._fetched(uri, locked)
+        where = Path("/cache") / version.name
+        return Resolution(module_id, uri.text, where, "package", where / "package", where, version.kind)
+
+    def missing(self, locked: LockedModule) -> tuple[str, ...]:
+        return () if not locked.tree or locked.tree in self.cached else ("its code",)
+
+    def damage(self, locked: LockedModule) -> tuple[str, ...]:
+        return ("its code is not what was locked",) if locked.tree in self.damaged else ()
+
+    def tree_of(self, uri: FolderUri) -> str:
+        return tree_of(self.folders[uri.folder].name)
+
+    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
+        known = locked is not None and locked.tree
+        version = self._fetched(uri, locked) if known and locked is not None else self._version(uri)
+        return version.ids or (name_of(uri),)
+
+    def request(self, locked: LockedModule) -> PermissionRequest | None:
+        version = self.cached.get(locked.tree)
+        return version.request if version is not None else None
+
+    # -- what it has -----------------------------------------------------------------------
+
+    def _ref(self, uri: GitUri) -> tuple[str, Version]:
+        self.threads.add(threading.get_ident())
+        self.asked.append(uri.url)
+        if self.offline:
+            raise SourceError(f"`{uri.url}` is not asked offline", hints=["`paddock sync`"])
+        found = self.refs.get(_plain(uri.url), {})
+        if uri.ref not in found:
+            raise SourceError(f"cannot fetch `{uri.url}`: it has no branch or tag `{uri.ref}`", hints=["look again"])
+        return found[uri.ref]
+
+    def _version(self, uri: SourceUri) -> Version:
+        match uri:
+            case GitUri():
+                return self._ref(uri)[1]
+            case FolderUri():
+                return self.folders[uri.folder]
+            case PackageUri():
+                return self.packages[uri.name]
+        return Version("shipped")
+
+    def _fetched(self, uri: SourceUri, locked: LockedModule) -> Version:
+        if locked.tree in self.cached:
+            return self.cached[locked.tree]
+        for _, version in self.refs.get(_plain(uri.url) if isinstance(uri, GitUri) else "", {}).values():
+            if tree_of(version.name) == locked.tree and not self.offline:
+                return self.cached.setdefault(locked.tree, version)
+        raise SourceError(f"`{uri.text}` is not in the cache")
+
+
+def _plain(url: str) -> str:
+    """Return the address that a server knows a repository by."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".removesuffix(".git")
