@@ -7,6 +7,7 @@ Nothing is decided by them but which error is raised.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 
 from ..command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
@@ -27,7 +28,8 @@ from .remote import Remote
 
 _MAX_LINES = 6
 _MAX_LINE = 300
-_SIGNAL_OF_SIZE = 25  # SIGXFSZ: a file was to become larger than it may
+_SIGNAL_OF_SIZE = int(signal.SIGXFSZ)  # a file was to become larger than it may
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 _NOISE = re.compile(r"^(?:warning: |From |remote: (?:Enumerating|Counting|Compressing|Total)|(?:Receiving|Resolving) )")
 _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertised object|no such remote ref")
 
@@ -39,6 +41,8 @@ def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given:
     said = finished.stderr.decode("utf-8", errors="replace")
     if finished.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in said or "File too large" in said:
         return TooLargeError(remote.shown, "it is larger than a repository of modules may be")
+    if -finished.code in _CRASHES:
+        return _damaged(_Failure(remote, said, ref, was_given))
     for patterns, error in _ERRORS:
         if any(re.search(pattern, said) for pattern in patterns):
             return error(_Failure(remote, said, ref, was_given))

@@ -85,6 +85,21 @@ def test_a_poisoned_home_and_environment_have_no_effect(
     assert not marker.exists() and not (tmp_path / "traced").exists()
 
 
+def test_importing_gitpython_runs_nothing_and_leaves_the_environment_as_it_was(tmp_path: Path) -> None:
+    marker, program = tmp_path / "ran", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\necho git version 2.39.5\n")
+    program.chmod(0o755)
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    environ["GIT_PYTHON_GIT_EXECUTABLE"] = str(program)
+    script = "import os; before = dict(os.environ)\nimport {}\nassert dict(os.environ) == before, os.environ\n"
+    for module, is_run in (("git", True), ("paddock_sources.git.sandboxed_git", False)):
+        command = [sys.executable, "-c", script.format(module)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done.stderr
+        assert marker.exists() == is_run
+        marker.unlink(missing_ok=True)
+
+
 def test_what_a_repository_of_ours_was_made_to_say_is_put_back(
     origin: OriginRepository, source: MakeSource, tmp_path: Path
 ) -> None:

@@ -1,0 +1,317 @@
+"""Whatever goes wrong on the way, what was in the cache stays, and the next attempt starts from something sound."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from paddock_sources.cache import SourceCache, UnsafeTreeError
+from paddock_sources.command_runner import CommandError
+from paddock_sources.git.errors import FetchError, GitTimeoutError
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.progress import Step
+from sources.git.conftest import MakeSource
+from sources.git.origin_repository import OriginRepository
+from sources.git.watched_runner import WatchedRunner
+
+STAGES = ("fetch", "cat-file", "ls-tree")
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {os.fspath(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- a git that does not come to an end
+
+
+@pytest.mark.parametrize("verb", ["fetch", "ls-remote"])
+def test_a_git_that_hangs_is_ended_and_said_to_have_hung(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase " $* " in *" {verb} "*) echo $$ > {tmp_path}/pid; exec sleep 60;; esac\n'
+                       f'exec {real} "$@"\n')  # fmt: skip
+    program.chmod(0o755)
+    limits = GitLimits(fetch_seconds=0.5, ask_seconds=0.5)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        begun = time.monotonic()
+        with pytest.raises(GitTimeoutError) as caught:
+            source("main", limits=limits).pin() if verb == "fetch" else source("main", limits=limits).look()
+        assert time.monotonic() - begun < 10 and caught.value.seconds == 0.5
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert source("main").pin().commit == commit  # and nothing of it is in the way
+
+
+def test_no_git_at_all_is_said(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.commit({"a.py": "1"})
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        with pytest.raises(FetchError, match="no `git` on this machine"):
+            source("main").pin()
+
+
+# -- an end in the middle
+
+
+@pytest.mark.parametrize("verb", STAGES)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, verb: str, when: str
+) -> None:
+    first = origin.commit({"a.py": "1"})
+    kept = source("main").fetch(first)
+    second = origin.commit({"a.py": "2"})
+
+    def fail(at: str) -> None:
+        if at == verb:
+            raise CommandError("git", "it was ended")
+
+    setattr(runner, when, fail)
+    trees = everything_in(tmp_path / "cache" / "trees-v1")
+    with pytest.raises(FetchError):
+        source("main").pin()
+    setattr(runner, when, lambda at: None)
+    assert everything_in(tmp_path / "cache" / "trees-v1") == trees
+    assert (kept.root / "a.py").read_text() == "1"
+    assert not list((tmp_path / "cache" / "tmp").iterdir())
+    assert source("main").pin().commit == second
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from paddock_sources import SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.git.git_source import GitSource
+from sources.git.watched_runner import WatchedRunner
+cache, address, verb, when = sys.argv[1:]
+def end(at):
+    if at == verb:
+        os.kill(os.getpid(), signal.SIGKILL)
+def stage(name):
+    end(name)
+runner = WatchedRunner(DirectRunner())
+setattr(runner, when, end)
+with SourceCache(Path(cache), stage=stage) as kept:
+    GitSource(SourceUri.parse(address), kept, runner, direct=DirectRunner(), environ={}).pin()
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "when"),
+    [
+        ("fetch", "before"),
+        ("fetch", "after"),
+        ("ls-tree", "after"),
+        ("cat-file", "after"),
+        ("content written", "stage"),
+        ("marked", "stage"),
+        ("renamed", "stage"),
+    ],
+)
+def test_a_host_that_is_killed_at_any_stage_leaves_a_good_cache(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, verb: str, when: str
+) -> None:
+    first = origin.commit({"a.py": "1", "b.py": "x"})
+    assert source("main").fetch(first)
+    second = origin.commit({"a.py": "2"})
+    arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environ, capture_output=True, timeout=20)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    with SourceCache(tmp_path / "cache") as fresh:
+        assert fresh.verify() == ()
+        again = source("main", cache=fresh)
+        assert (again.fetch(first).root / "a.py").read_text() == "1"
+        pin = again.pin()
+        assert pin.commit == second and (again.fetch(second).root / "a.py").read_text() == "2"
+
+
+def test_what_a_killed_git_has_left_locked_is_in_nobodys_way(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path
+) -> None:
+    origin.commit({"a.py": "1"})
+    source("main").pin()
+    (folder,) = (tmp_path / "cache" / "git-v1").iterdir()
+    for left in ("shallow.lock", "packed-refs.lock", "HEAD.lock", "config.lock", "refs/paddock/x.lock"):
+        (folder / "repo.git" / left).touch()
+    for name in (folder / "repo.git" / "refs" / "paddock").iterdir():
+        name.with_name(name.name + ".lock").touch()
+    (folder / "repo.git" / "objects" / "pack" / "tmp_pack_123").write_bytes(b"half")
+    second = origin.commit({"a.py": "2"})
+    assert source("main").pin().commit == second
+    assert not (folder / "repo.git" / "objects" / "pack" / "tmp_pack_123").exists()
+
+
+# -- damage
+
+
+def packs(tmp_path: Path) -> list[Path]:
+    (folder,) = (tmp_path / "cache" / "git-v1").iterdir()
+    return list((folder / "repo.git" / "objects" / "pack").glob("*.pack"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "changed"])
+def test_objects_that_were_damaged_here_are_fetched_again(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, damage: str
+) -> None:
+    origin.commit({"a.py": "1" * 5000})
+    source("main").pin()
+    for pack in packs(tmp_path):
+        pack.chmod(0o644)
+        content = bytearray(pack.read_bytes())
+        if damage == "gone":
+            pack.unlink()
+            continue
+        if damage == "changed":
+            middle = len(content) // 2
+            content[middle : middle + 20] = b"\xff" * 20
+        pack.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
+    second = origin.commit({"b.py": "2"})
+    pin = source("main").pin()
+    root = source("main").fetch(second).root
+    assert pin.commit == second and (root / "a.py").read_text() == "1" * 5000 and (root / "b.py").read_text() == "2"
+
+
+def test_a_repository_that_sends_damage_is_refused_and_costs_nothing_that_was_good(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path
+) -> None:
+    first = origin.commit({"a.py": "1"})
+    kept = source("main").fetch(first)
+    before = [pack.name for pack in packs(tmp_path)]
+    blob = origin.git("hash-object", "-w", "--stdin", stdin=b"to be lost")
+    origin.commit({"b.py": "to be lost"})
+    (origin.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(FetchError):
+        source("main").pin()
+    assert (kept.root / "a.py").read_text() == "1"
+    assert [pack.name for pack in packs(tmp_path)] == before
+
+
+def test_objects_that_outlive_their_files_are_enough_to_have_them_again(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    source("main").pin()
+    with SourceCache(tmp_path / "cache") as other:
+        (entry,) = (tmp_path / "cache" / "trees-v1").iterdir()
+        subprocess.run(["rm", "-r", "-f", str(entry)], check=True, timeout=10)
+        origin.folder.rename(tmp_path / "away")
+        runner.forget()
+        restored = source("main", cache=other, offline=True).fetch(commit)
+        assert (restored.root / "a.py").read_text() == "1"
+        assert "fetch" not in runner.verbs and "ls-remote" not in runner.verbs
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["", "garbage", "[]", "{}", '{"tree": 5}', '{"tree": "sha256:../../x", "is_reachable": true}', "[" * 5000],
+)
+def test_a_record_that_is_none_is_as_good_as_missing(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, record: str
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    source("main").pin()
+    (path,) = (tmp_path / "cache" / "commits-v1").glob("*/*")
+    path.write_text(record)
+    assert (source("main").fetch(commit).root / "a.py").read_text() == "1"
+
+
+def test_an_unsafe_commit_leaves_the_safe_one_before_it(origin: OriginRepository, source: MakeSource) -> None:
+    first = origin.commit({"a.py": "1"})
+    source("main").pin()
+    (origin.folder / "link").symlink_to("/etc/passwd")
+    origin.commit()
+    with pytest.raises(UnsafeTreeError):
+        source("main").pin()
+    assert (source("main").fetch(first).root / "a.py").read_text() == "1"
+
+
+# -- several at once
+
+
+def test_many_at_once_get_the_same_and_fetch_it_once(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
+) -> None:
+    commit = origin.commit({f"{number}.py": str(number) for number in range(30)})
+    at_once = threading.Barrier(6)
+
+    def resolve(number: int) -> Path:
+        with SourceCache(tmp_path / "cache") as own:
+            at_once.wait(10)
+            entry = source(commit if number % 2 else "main", cache=own).fetch(commit)
+            return entry.root
+
+    with ThreadPoolExecutor(6) as threads:
+        roots = set(threads.map(resolve, range(6)))
+    assert len(roots) == 1 and len(list(roots.pop().iterdir())) == 30
+    assert len(list((tmp_path / "cache" / "trees-v1").iterdir())) == 1
+    assert sum(verb == "fetch" for verb in runner.verbs) == 1
+
+
+def test_a_second_ref_of_a_repository_brings_only_what_is_new(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path
+) -> None:
+    origin.commit({"large": os.urandom(200_000)})
+    source("main").pin()
+    first = sum(pack.stat().st_size for pack in packs(tmp_path))
+    origin.commit({"small": "x"})
+    origin.git("tag", "v1")
+    source("v1").pin()
+    assert sum(pack.stat().st_size for pack in packs(tmp_path)) - first < 5000
+
+
+# -- what is told
+
+
+class Told:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.ended: list[str] = []
+
+    def step(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def finished(self, subject: str) -> None:
+        self.ended.append(subject)
+
+
+def test_progress_is_told_in_objects_and_files_and_ends_also_after_a_failure(
+    origin: OriginRepository, source: MakeSource
+) -> None:
+    origin.commit({f"{number}.py": str(number) for number in range(300)})
+    told = Told()
+    source("main", progress=told).pin()
+    assert told.steps[0].phase == "looking up"
+    fetching = [step for step in told.steps if step.phase == "fetching"]
+    assert fetching[-1].done == fetching[-1].total > 300 and fetching[-1].unit == "objects"
+    assert {step.unit for step in told.steps if step.phase == "unpacking"} == {"files"}
+    assert {step.subject for step in told.steps} == set(told.ended) == {str(origin.folder)}
+    with pytest.raises(FetchError):
+        source("none", progress=told).pin()
+    assert len(told.ended) == 2
