@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -133,19 +133,30 @@ class SecretSources(Mapping[str, str]):
         """
         places = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
         missed: dict[str, PlanProblem] = {}
-        stop = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            await self._get_all(places, missed)
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None
+        if missed:
+            raise _told([(missed[name], place) for name, place in places.items() if name in missed], positions)
+        return {name: self._values[name] for name in places}
+
+    async def _get_all(self, names: Collection[str], missed: dict[str, PlanProblem]) -> None:
+        try:
+            stop = os.eventfd(0, os.EFD_CLOEXEC)
+        except OSError as error:
+            problem = f"it cannot be asked for: {(error.strerror or '').lower()}"
+            missed |= {name: PlanProblem(name, f"{self.where(name)}: {problem}") for name in names}
+            return
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_tell_of_the_end, stop)
                 async with anyio.create_task_group() as getting:
-                    for name in places:
+                    for name in names:
                         getting.start_soon(anyio.to_thread.run_sync, self._get, name, stop, missed)
                 tasks.cancel_scope.cancel()
         finally:
             os.close(stop)
-        if missed:
-            raise _told([(missed[name], place) for name, place in places.items() if name in missed], positions)
-        return {name: self._values[name] for name in places}
 
     def _get(self, name: str, stop: int | None, missed: dict[str, PlanProblem]) -> None:
         if name in self._values:
@@ -219,6 +230,13 @@ async def _tell_of_the_end(stop: int) -> None:
         await anyio.sleep_forever()
     finally:
         os.eventfd_write(stop, 1)
+
+
+def _alone(error: BaseException) -> BaseException:
+    """Return an error that is alone in its group, or in groups of groups, without them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _decoded(printed: bytes) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -188,6 +189,30 @@ async def test_a_command_that_gives_no_secret_says_why_and_not_what_it_printed(
     told = everything_told_by(caught.value)
     assert said in told and f"{file_in(home)}:1" in told
     assert VALUE not in told
+
+
+@pytest.mark.parametrize("call", ["pidfd_open", "eventfd"])
+async def test_a_host_without_descriptors_says_so_of_each_secret(
+    home: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, call, exhausted)
+    found = sources(home, "[KEY]\ncommand = ['echo', 'x']\n[OTHER]\ncommand = ['echo', 'x']")
+    with pytest.raises(SecretError) as caught, anyio.fail_after(20):
+        await found.fetch(["KEY", "OTHER"])
+    assert [problem.path for problem in caught.value.problems] == ["KEY", "OTHER"]
+    assert all("too many open files" in problem.message for problem in caught.value.problems)
+
+
+async def test_a_defect_is_told_as_what_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("paddock.policy.secret_sources.run_secret_command", fail)
+    with pytest.raises(ZeroDivisionError):
+        await sources(home, "[KEY]\ncommand = ['echo', 'x']").fetch(["KEY"])
 
 
 def test_a_command_ends_in_time_with_all_of_its_group(home: Path) -> None:
