@@ -62,12 +62,12 @@ class WorkerNetwork:
         """
         folder.mkdir(mode=0o755)
         certificates = folder / "certificates.pem"
-        certificates.write_text(_trusted_here() + extra_certificates)
+        certificates.write_text(_trusted_here() + extra_certificates, encoding="utf-8")
         files = [(certificates, certificates)]
         if level in LEVELS_WITH_NAMESPACES:
             files = [(certificates, _CERTIFICATES)]
             for name, text in _RESOLVER_FILES.items():
-                (folder / name).write_text(text)
+                (folder / name).write_text(text, encoding="utf-8")
                 files.append((folder / name, Path("/etc") / name))
         environ = dict.fromkeys(_CERTIFICATE_VARIABLES, os.fspath(files[0][1]))
         for name in _PROXY_VARIABLES:
@@ -83,5 +83,5 @@ def _trusted_here() -> str:
     found = next((path for path in candidates if path and os.path.isfile(path)), None)
     if found is None:
         return ""
-    text = Path(found).read_text(errors="replace")
+    text = Path(found).read_text(encoding="utf-8", errors="replace")
     return text if text.endswith("\n") else text + "\n"
