@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, get_args
 
 from paddock.errors import CallRefusedError
-from paddock.plan.host_name import LOOPBACK, Destination, parse_authority
+from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import Permissions
@@ -248,7 +248,7 @@ def _why_no_rule(rules: list[NetRule], destination: Destination) -> str:
     if ports:
         return f"it may reach that host at port {' and '.join(map(str, ports))} only"
     granted = ", ".join(rule.text for rule in rules)
-    if destination.host == LOOPBACK or not isinstance(destination.host, str):
+    if not isinstance(destination.host, str):
         return f"an address has to be granted literally, and it may reach only {granted}"
     return f"it may reach only {granted}"
 
