@@ -33,6 +33,8 @@ class TreeNames:
         Raises:
             UnsafeTreeError: it is no path that a tree may have, or not beside those before it.
         """
+        if path.startswith("/"):
+            raise UnsafeTreeError(path, "its path is absolute")
         folder, _, name = path.rpartition("/")
         made = self._enter(folder, path) if folder not in self._folders else []
         _check_component(name, path)
@@ -80,7 +82,7 @@ class TreeNames:
 
 def _check_component(name: str, path: str) -> None:
     if not name:
-        raise UnsafeTreeError(path, "its path is absolute, or a part of it is empty")
+        raise UnsafeTreeError(path, "a part of its path is empty")
     if name in (".", ".."):
         raise UnsafeTreeError(path, "its path leads elsewhere")
     if name.isascii():
