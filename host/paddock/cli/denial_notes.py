@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final, cast
+
+from paddock.errors import Denial
 
 from .render import Screen
 
@@ -12,17 +14,9 @@ _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]]) -> None:
     """Write a line for each different denial, of which each is told as `Denial.as_dict` has it."""
-    lines = list(dict.fromkeys(map(_line, denials)))
+    told = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
+    lines = list(dict.fromkeys(f"{denial.describe()}; {denial.hint}" for denial in told))
     for line in lines[:_MAX_LINES]:
         screen.warning(line)
     if len(lines) > _MAX_LINES:
         screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; `--json` has them")
-
-
-def _line(denial: Mapping[str, object]) -> str:
-    told = f"`{denial['caller']}` was not let {denial['operation']} `{denial['target']}`"
-    if denial.get("reason"):
-        told += f": {denial['reason']}"
-    if denial.get("grant"):
-        return f"{told}; to allow it, add to its entry: {denial['grant']}"
-    return f"{told}; no grant allows it"

@@ -514,8 +514,8 @@ class HostedModule:
             return
         self.audit.record("denial", module=self.name, **noted.as_dict())
         if noted.times == 1:
-            what = f"{noted.describe()}; to allow it: {noted.grant or 'there is no grant for it'}"
-            _log.log(logging.INFO if is_urgent else logging.DEBUG, "%s %s", self.kind, what)
+            level = logging.INFO if is_urgent else logging.DEBUG
+            _log.log(level, "%s %s; %s", self.kind, noted.describe(), noted.hint)
 
 
 def _is_round(times: int) -> bool:

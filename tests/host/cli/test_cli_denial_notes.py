@@ -19,11 +19,11 @@ def _told(*denials: Denial) -> list[str]:
     ("denial", "line"),
     [
         (
-            Denial("read", "/x", "tool-x", "files", 'permissions: {read: ["/x"]}', "it is there"),
-            '`tool-x` was not let read `/x`: it is there; to allow it, add to its entry: permissions: {read: ["/x"]}',
+            Denial("read", "/x", "x", "files", "permissions: shell", "why"),
+            "module `x` may not read `/x`: why; to allow it, add to the entry of `x` in the plan: permissions: shell",
         ),
-        (Denial("emit", "tool:pre", "tool-x"), "`tool-x` was not let emit `tool:pre`; no grant allows it"),
-        (Denial("read", "a\x1b[2J\nb", "x"), r"`x` was not let read `a\x1b[2J\nb`; no grant allows it"),
+        (Denial("emit", "tool:pre", "tool-x"), "module `tool-x` may not emit `tool:pre`; no grant allows this"),
+        (Denial("read", "a\x1b[2J\nb", "x"), r"module `x` may not read `a\x1b[2J\nb`; no grant allows this"),
     ],
 )
 def test_a_denial_is_told_with_the_line_that_allows_it(denial: Denial, line: str) -> None:

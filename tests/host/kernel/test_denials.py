@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -46,11 +47,10 @@ class Judging:
 
 def test_the_same_refusal_is_counted_and_another_is_kept_up_to_a_bound() -> None:
     denials = Denials()
-    for number in range(300):
-        denials.note(Denial("read", f"/{number % 150}", "tool-x"), float(number))
+    noted = [denials.note(Denial("read", f"/{number % 150}", "tool-x"), float(number)) for number in range(300)]
     assert len(denials.all) == 100
     assert {denial.times for denial in denials.all} == {2}
-    assert denials.left_out == 100
+    assert noted.count(None) == 100
 
 
 def test_those_since_a_time_are_those_that_were_refused_then_first_or_again() -> None:
@@ -90,6 +90,19 @@ async def test_refusals_are_audited_the_first_time_and_then_ever_less_often(host
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert [(line["event"], line["module"], line["times"]) for line in lines] == [
         ("denial", "tool-x", times) for times in (1, 10, 100)
+    ]
+
+
+@pytest.mark.parametrize("grant", ["", 'permissions: {emit: ["tool:pre"]}'])
+async def test_the_log_says_what_everybody_is_told(
+    hosted: Hosted, grant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paddock.kernel.module")
+    module, _ = await hosted.start("tool", "tool-x")
+    denial = Denial("emit", "tool:pre", "tool-x", grant=grant)
+    module.deny(denial)
+    assert [record.getMessage() for record in caplog.records if "may not" in record.getMessage()] == [
+        f"tool {denial.describe()}; {denial.hint}"
     ]
 
 
