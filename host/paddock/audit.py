@@ -1,9 +1,10 @@
 """The record of what happened: one JSON object a line, in a file that is the user's alone.
 
-`record` never raises and never waits for anybody: what cannot be written is told once, in the log. A line is plain
-ASCII and bounded, so that text from modules stays inside the quotes around it; known secrets are masked before it is
-cut. About one module and event only so much is written for any length of time, lest a module push everything else out
-of the file; the next line says how many were left out.
+`record` never raises: what cannot be written is told once, in the log. A line is in the file when it returns, behind
+those of other threads that came first: that takes as long as the file system does, and no other process is waited for.
+A line is plain ASCII and bounded, so that text from modules stays inside the quotes around it; known secrets are masked
+before it is cut. About one module and event only so much is written for any length of time, lest a module push
+everything else out of the file; the next line says how many were left out.
 """
 
 from __future__ import annotations
