@@ -95,11 +95,12 @@ def _moved_tag(provider: CodeProvider, module: SourcedModule, locked: LockedModu
 
 def _tell(screen: Screen, verdicts: list[_Verdict]) -> None:
     for one in verdicts:
-        if one.state in ("damaged", "moved"):
-            for finding in one.findings:
-                screen.alarm(f"{one.module.name}: {finding}")
+        if one.state == "damaged":
+            screen.alarm(f"{one.module.name}: no longer what was put into the cache: {', '.join(one.findings)}")
+        elif one.state == "moved":
+            screen.alarm(f"{one.module.name}: {', '.join(one.findings)}")
     if any(one.state == "damaged" for one in verdicts):
-        screen.text("hint: `paddock cache verify` lists all damage and takes it out; `paddock sync` fetches it again")
+        screen.text("hint: `paddock cache verify` has damage handed out no more; then `paddock sync` fetches it again")
     tell_failures(screen, [(one.module.name, one.error) for one in verdicts if one.error is not None])
 
 

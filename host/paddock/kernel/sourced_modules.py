@@ -74,7 +74,7 @@ class CodeProvider(Protocol):
         ...
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache has of what was locked and is not what was locked, in words; it reads all of it."""
+        """Return what the cache has of what was locked and is no longer that, in words; it reads all of it."""
         ...
 
     def tree_of(self, uri: FolderUri) -> str:

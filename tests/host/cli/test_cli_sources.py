@@ -585,7 +585,7 @@ def test_damage_and_moved_tags_are_found(told: Told, provider: TwinProvider, fol
     told("add", f"git+{X}@v1")
     provider.damaged.add(tree_of("one"))
     code, shown, errors = told("verify")
-    assert code == 1 and "DAMAGED" in shown and "WARNING: tool-x: its code is not" in errors
+    assert code == 1 and "DAMAGED" in shown and "WARNING: tool-x: no longer what was put into the cache: its code" in errors
     provider.damaged.clear()
     for kind, said in (("tag", "the tag `v1` is at"), ("branch", "was a tag and is a branch")):
         provider.has(X, "v1", Version("two"), kind)

@@ -130,7 +130,7 @@ class TwinProvider:
         return () if not locked.tree or locked.tree in self.cached else ("its code",)
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
-        return ("its code is not what was locked",) if locked.tree in self.damaged else ()
+        return ("its code",) if locked.tree in self.damaged else ()
 
     def tree_of(self, uri: FolderUri) -> str:
         return tree_of(self.folders[uri.folder].name)
