@@ -19,7 +19,7 @@ from .environment.index import Index
 from .environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
 from .environment.installer import Installer
 from .environment.interpreter import Interpreter
-from .environment.locked import LockedDistribution, copied_digest, without_preloaded
+from .environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
 from .environment.requirements import Requirements, normalised
 from .environment.site import clean_site
 from .file import FileSource
@@ -163,14 +163,14 @@ class PackageSource:
         entries = self.cache.store(Bucket.ENVIRONMENTS)
 
         def build(folder: Path) -> None:
-            site = folder / "site"
+            site = folder / SITE
             site.mkdir()
             for one in together:
                 one.copy(site)
             clean_site(site)
 
         facts = {"distributions": [f"{one.name}=={one.version}" for one in together], "python": self.python.tag}
-        return entries.add(digest, build, facts) / "site"
+        return entries.add(digest, build, facts) / SITE
 
     def _resolution(
         self,

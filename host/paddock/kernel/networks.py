@@ -38,7 +38,7 @@ class Networks:
         self._gates: dict[str, EgressGate] = {}
 
     def open(self, entry: ModuleEntry, level: IsolationLevel, secrets: SecretValues) -> WorkerNetwork | None:
-        """Open the gate of a module and lay out its worker's network; None where no host is granted, or at level `none`.
+        """Open the gate of a module and lay out its worker's network; None without granted hosts, and at level `none`.
 
         Raises:
             GrantError: what it is granted cannot be had.

@@ -19,15 +19,14 @@ from .errors import ConstrainedError, ModesRefusedError, NoWheelError, Unsolvabl
 from .index import Index
 from .installer import Installer, Task, Wanted, find_installer, opened
 from .interpreter import Interpreter
-from .locked import LockedDistribution, environment_digest
-from .pip import Pip
+from .locked import SITE, LockedDistribution, environment_digest, installed
 from .requirements import PROVIDED, Requirements
 from .site import check_distributions, clean_site
 
 if TYPE_CHECKING:
     from ..cache import SourceCache
 
-_SITE = "site"  # the folder of an entry that goes on `sys.path`
+__all__ = ["install", "installed", "resolve"]
 
 
 def resolve(
@@ -97,7 +96,7 @@ def install(
     from ..cache import Bucket
 
     def build(folder: Path) -> None:
-        site = folder / _SITE
+        site = folder / SITE
         site.mkdir()
         by = installer or find_installer(os.environ)
         named = subject or (locked[0].name if locked else "the module")
@@ -106,6 +105,8 @@ def install(
                 by.install(locked, site, task)
         except ModesRefusedError:
             # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
+            from .pip import Pip
+
             pip = Pip.find()
             if pip is None:
                 raise
@@ -117,15 +118,7 @@ def install(
         check_distributions(site, locked)
 
     facts = {"distributions": [f"{one.name}=={one.version}" for one in sorted(locked)], "python": python.tag}
-    return cache.store(Bucket.ENVIRONMENTS).add(environment_digest(locked, python), build, facts) / _SITE
-
-
-def installed(locked: Sequence[LockedDistribution], *, cache: SourceCache, python: Interpreter) -> Path | None:
-    """Return the folder that has exactly these, if the cache has it."""
-    from ..cache import Bucket
-
-    entry = cache.store(Bucket.ENVIRONMENTS).get(environment_digest(locked, python))
-    return entry / _SITE if entry is not None else None
+    return cache.store(Bucket.ENVIRONMENTS).add(environment_digest(locked, python), build, facts) / SITE
 
 
 @contextmanager

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
-import sysconfig
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_SYSTEM_PREFIXES = (Path("/"), Path("/usr"), Path("/usr/local"))  # every command has the system's programs
+_SYSTEM_PREFIXES = tuple(map(Path, ("/", "/usr", "/usr/local", "/usr/bin", "/bin", "/usr/local/bin")))
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """`path` starts it without any environment's packages; `prefixes` are the folders it lives in.
+    """`path` starts it without any environment's packages; `prefixes` are the folders it lives in besides the system's.
 
-    `markers` are the values that environment markers are judged by; `tag` (`cpython-311`) and `platform` say which
-    compiled code it takes.
+    `tag` (`cpython-311`) and `platform` say which compiled code it takes. Environment markers have the values that they
+    have for this process, but for `marker_values`.
     """
 
     path: Path
@@ -25,25 +25,34 @@ class Interpreter:
     tag: str
     platform: str
     prefixes: tuple[Path, ...]
-    markers: Mapping[str, str] = field(repr=False)
+    marker_values: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     @staticmethod
     def this() -> Interpreter:
         """Return the one behind this process, without the environment around it: workers are started by it."""
-        from packaging.markers import default_environment
-
         path = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
         prefixes = (Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve(), path.parent)
-        environment = {name: str(value) for name, value in default_environment().items()}
         return Interpreter(
             path=path,
-            version=platform.python_version(),
+            version=".".join(map(str, sys.version_info[:3])),
             tag=sys.implementation.cache_tag or f"{sys.implementation.name}-{sys.version_info[0]}{sys.version_info[1]}",
-            platform="-".join((sysconfig.get_platform(), *filter(None, platform.libc_ver()))),
-            prefixes=tuple(dict.fromkeys(prefix for prefix in prefixes if _is_special(prefix))),
-            markers=environment,
+            platform="-".join(
+                (sys.platform, os.uname().machine, "64" if sys.maxsize > 1 << 32 else "32", _c_library())
+            ),
+            prefixes=tuple(dict.fromkeys(prefix for prefix in prefixes if prefix not in _SYSTEM_PREFIXES)),
         )
 
+    @property
+    def markers(self) -> Mapping[str, str]:
+        """The values that environment markers are judged by."""
+        from packaging.markers import default_environment
 
-def _is_special(prefix: Path) -> bool:
-    return prefix not in _SYSTEM_PREFIXES and prefix not in (Path("/usr/bin"), Path("/bin"), Path("/usr/local/bin"))
+        return {**{name: str(value) for name, value in default_environment().items()}, **self.marker_values}
+
+
+def _c_library() -> str:
+    """Return which C library compiled code is linked with, and in which version where that matters."""
+    with suppress(ValueError, OSError):
+        if told := os.confstr("CS_GNU_LIBC_VERSION"):
+            return told.replace(" ", "-")
+    return "musl" if sys.platform == "linux" else "system"

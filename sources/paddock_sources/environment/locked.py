@@ -7,9 +7,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import LockedDistributionError
 from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from ..cache import SourceCache
+
+SITE = "site"  # the folder of an environment's entry that goes on `sys.path`
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]{0,127}")
@@ -48,6 +55,14 @@ class LockedDistribution:
 def environment_digest(locked: Iterable[LockedDistribution], python: Interpreter) -> str:
     """Return what the environment is known by that holds these, for that interpreter."""
     return _digest("index", python, sorted((one.name, one.version, *sorted(one.hashes)) for one in locked))
+
+
+def installed(locked: Iterable[LockedDistribution], *, cache: SourceCache, python: Interpreter) -> Path | None:
+    """Return the folder for `sys.path` that has exactly these, if the cache has it."""
+    from ..cache import Bucket
+
+    entry = cache.store(Bucket.ENVIRONMENTS).get(environment_digest(locked, python))
+    return entry / SITE if entry is not None else None
 
 
 def copied_digest(files: Mapping[str, str], python: Interpreter) -> str:

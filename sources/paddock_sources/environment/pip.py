@@ -14,10 +14,8 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import file_hashes, pip_program
 from .errors import InstallerError, NoWheelError, UnsolvableError
 from .index import Index
 from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
@@ -27,6 +25,8 @@ from .requirements import parsed_requirement
 if TYPE_CHECKING:
     from packaging.version import Version
 
+_PIP = Path(__file__).resolve().with_name("pip_program.py")
+_FILE_HASHES = _PIP.with_name("file_hashes.py")
 _MISSING = re.compile(r"no matching distribution found for (.+?)(?: \(from .*)?$", re.IGNORECASE | re.MULTILINE)
 _IMPOSSIBLE = re.compile(r"resolutionimpossible|conflicting dependencies", re.IGNORECASE)
 _NOT_REACHED = re.compile(r"retrying \(|could not fetch url|\b40[137] (?:client )?error", re.IGNORECASE)
@@ -63,7 +63,7 @@ class Pip:
     @property
     def programs(self) -> tuple[Path, ...]:
         # All that lies beside it: a package can only be imported from a folder that can be listed.
-        return (self.path.parent, *map(_program, (pip_program, file_hashes)))
+        return (self.path.parent, _PIP, _FILE_HASHES)
 
     def environ(self, index: Index) -> Mapping[str, str]:
         # The machine's configuration is read even in isolation, unless there is none.
@@ -111,7 +111,7 @@ class Pip:
     def _command(self, task: Task) -> tuple[str, ...]:
         certificates = ("--cert", str(task.index.ca_file)) if task.index.ca_file else ()
         return (
-            *_python(task, pip_program),
+            *_python(task, _PIP),
             str(self.path),
             *("--isolated", "--no-input", "--no-color", "--disable-pip-version-check", *certificates),
             *("--retries", "2", "--timeout", "30", "--cache-dir", str(task.downloads)),
@@ -152,7 +152,7 @@ class Pip:
         """Return file name and hash of all that the index has of some projects."""
         ca_file = str(task.index.ca_file or "")
         order = {"url": task.index.url, "ca_file": ca_file, "names": list(names)}
-        finished = task.run(_python(task, file_hashes), timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode())
+        finished = task.run(_python(task, _FILE_HASHES), timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode())
         if finished.code != 0:
             raise task.failure(self.name, finished)
         try:
@@ -161,14 +161,9 @@ class Pip:
             raise InstallerError(self.name, task.attempted, "the index's list of files is not understood") from error
 
 
-def _python(task: Task, program: ModuleType) -> tuple[str, ...]:
+def _python(task: Task, program: Path) -> tuple[str, ...]:
     """Return what runs one of our programs; not with the interpreter's own packages, of which pip may be one."""
-    return (str(task.python.path), "-I", "-S", "-B", str(_program(program)))
-
-
-def _program(module: ModuleType) -> Path:
-    assert module.__file__ is not None
-    return Path(module.__file__).resolve()
+    return (str(task.python.path), "-I", "-S", "-B", str(program))
 
 
 def _checked_files(told: Any) -> Mapping[str, Sequence[tuple[str, str]]]:

@@ -12,10 +12,10 @@ from paddock_sources import SourceError
 from paddock_sources.environment import Interpreter, Requirements
 from paddock_sources.environment.errors import PythonVersionError, RequirementsError
 
-PYTHON = replace(Interpreter.this(), version="3.12.4")
 PYTHON = replace(
-    PYTHON,
-    markers={**PYTHON.markers, "python_version": "3.12", "python_full_version": "3.12.4", "sys_platform": "linux"},
+    Interpreter.this(),
+    version="3.12.4",
+    marker_values={"python_version": "3.12", "python_full_version": "3.12.4", "sys_platform": "linux"},
 )
 
 
