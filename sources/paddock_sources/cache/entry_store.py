@@ -238,7 +238,6 @@ class EntryStore:
         self.shelf.stage("about to rename")
         os.rename(entry, target)
         self.shelf.stage("renamed")
-        _sync_folder(self.folder)
 
     def _held(self, name: str) -> Marker | None:
         path = self._marker_text(name)
@@ -292,7 +291,8 @@ class Building:
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
                 raise DigestMismatchError(shelf.folder.path, PREFIX + name, contents.digest)
             shelf.stage("sealed")
-            # Not the marker: it must not be on the disk before what it vouches for.
+            # Before there is a marker: it must not be on the disk without what it vouches for. Should the machine stop
+            # before it is there itself, there is no such entry.
             write_out(self.content, contents.files)
             shelf.stage("written out")
             marker = Marker(PREFIX + name, contents, shelf.clock(), dict(facts or {}))
@@ -310,10 +310,7 @@ class Building:
         path = self.folder / markers.NAME
         with open(path, "xb") as file:
             file.write(marker.encode())
-            file.flush()
-            os.fsync(file.fileno())
         os.utime(path, (marker.made_at, marker.made_at))
-        _sync_folder(self.folder)
 
 
 def _name_of(digest: str) -> str:
@@ -325,11 +322,3 @@ def _name_of(digest: str) -> str:
 
 def _fitting(marker: Marker | None, name: str) -> Marker | None:
     return marker if marker is not None and marker.digest == PREFIX + name else None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -78,10 +78,7 @@ class Repositories:
         record = self._record(url, commit)
         self._shelf.folder.room(Bucket.COMMITS.value)
         with self._shelf.workshop.place() as place, adding_to(self._shelf.folder.path):
-            with open(place / "record", "wb") as file:
-                file.write(json.dumps(dict(facts), sort_keys=True).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            (place / "record").write_bytes(json.dumps(dict(facts), sort_keys=True).encode() + b"\n")
             with self._shelf.names_locked():  # or its folder could go meanwhile
                 record.parent.mkdir(mode=0o700, exist_ok=True)
                 os.replace(place / "record", record)

@@ -11,7 +11,7 @@ from typing import Final
 
 from .tree_digest import Contents, TreeDigest, file_sha256, kind_of, text_sha256, walk
 
-_FEW: Final = 32  # files, up to which it costs less to write out each than all that the file system has to write
+_FEW: Final = 8  # files, up to which it costs less to write out each than all that the file system has to write
 
 
 def sealed(root: Path) -> Contents:
