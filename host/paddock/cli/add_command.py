@@ -1,6 +1,7 @@
 """Lock a source and, if wanted, name it in a plan; show what the module asks for, and grant none of it.
 
 On a terminal it asks before anything is written, unless that is answered beforehand; elsewhere it does as it is told.
+What is locked already stays as it is: newer versions are taken by `paddock update`, which shows what moved.
 
 `--json`: `{"module", "kind", "source", "ref", "ref_kind", "commit", "committed_at", "tree", "subdirectory",
 "dependencies", "asks_for": [line…], "permissions": what a plan would grant or null, "grant": the line of it or null,
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -65,6 +67,17 @@ class AddWishes:
 
 
 @dataclass(frozen=True, slots=True)
+class _AsLocked:
+    """What a source was when it was locked."""
+
+    requested_ref: str
+    kind: str
+    commit: str
+    committed_at: datetime | None
+    is_outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Added:
     """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for."""
 
@@ -79,6 +92,7 @@ class _Added:
     plan: Path | None
     edit: PlanEdit | None
     lock_path: Path
+    is_known: bool
 
     @property
     def grant(self) -> str | None:
@@ -139,8 +153,8 @@ async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
     folder = await desk.call(partial(_folder, wishes.plan, start))
     refuse_sources({"SOURCE": pinned_text(uri)}, desk.policy)
     key = await desk.call(partial(normalised_source, uri, folder))
-    pinned = await desk.call(partial(desk.provider.pin, uri, allow_impostor=wishes.allow_impostor))
-    locked = await desk.call(partial(_locked, desk, uri, key, pinned, wishes))
+    known = (await desk.call(partial(LockFile.read, folder / LOCK_FILE))).get(key)
+    pinned, locked = await desk.call(partial(_pinned, desk, uri, key, known, wishes))
     if locked is None and wishes.plan is None:
         raise NothingToAddError(
             f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
@@ -169,6 +183,7 @@ async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
         wishes.plan,
         edit,
         folder / LOCK_FILE,
+        is_known=locked is not None and locked == known,
     )
 
 
@@ -186,12 +201,18 @@ def _uri(written: str, start: Path) -> SourceUri:
     return uri.anchored(start)
 
 
-def _locked(desk: Desk, uri: SourceUri, key: str, pinned: Pin, wishes: AddWishes) -> LockedModule | None:
+def _pinned(
+    desk: Desk, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddWishes
+) -> tuple[Pin, LockedModule | None]:
+    """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
+    if known is not None and not isinstance(uri, FolderUri):
+        return _AsLocked(known.requested_ref, known.requested_kind, known.commit, known.committed_at), known
+    pinned = desk.provider.pin(uri, allow_impostor=wishes.allow_impostor)
     # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
     if not (desk.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
-        return None
+        return pinned, None
     locked = desk.provider.lock(uri, wishes.module_id, pinned, allow_impostor=wishes.allow_impostor)
-    return replace(locked, source=key)
+    return pinned, replace(locked, source=key)
 
 
 def _module_id(desk: Desk, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
@@ -274,6 +295,8 @@ def _show(screen: Screen, *, added: _Added) -> None:
     place = f" {added.plan}, at {added.edit.place}" if added.edit is not None else f" {added.lock_path}"
     screen.title(f"{added.module_id} is in{place}")
     screen.labelled([(f"  {label}  ", text) for label, text in _facts(added)])
+    if added.is_known:
+        screen.note("it was locked before, and stays as it was; `paddock update` takes newer versions")
     if added.pinned.is_outside:
         screen.note("it was looked up over ssh, with your own keys and outside the sandbox")
     if added.grant is not None:

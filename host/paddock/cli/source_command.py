@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import click
 
@@ -128,7 +129,9 @@ class Desk:
             is_ours=True,
         )
         words = {"yes": True, "no": False, "": False}
-        return bool(await self.dialogue.ask(question, lambda line, _: words.get(line.casefold())))
+        answer = await self.dialogue.ask(question, lambda line, _: words.get(line.casefold()))
+        await anyio.lowlevel.checkpoint()  # whoever was interrupted has answered nothing
+        return bool(answer)
 
 
 @asynccontextmanager

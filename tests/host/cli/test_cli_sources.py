@@ -22,6 +22,7 @@ from paddock.plan import load_plan
 from paddock_sources.lock_file import LockedModule, LockFile
 
 X = "https://example.org/team/tool-x"
+SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"
 PLAN = """\
 # mine
 session: {orchestrator: loop-basic, context: context-simple}
@@ -240,6 +241,29 @@ def test_a_plan_that_has_it_already_and_one_that_is_none_are_left_alone(
     plan_in(folder, "tools: 3\n")
     assert told("add", f"git+{X}", "--to", "plan.yaml")[0] == 1
     assert not (folder / "paddock.lock").exists()
+
+
+def test_what_is_locked_already_is_not_moved_by_adding_it_again(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder, SESSION)
+    provider.has(X, "v1", Version("one", {"net": ["a.example"]}), "tag")
+    told("add", f"git+{X}@v1")
+    provider.has(X, "v1", Version("two"), "tag")
+    provider.asked.clear()
+    before = (folder / "paddock.lock").read_bytes()
+    code, shown, _ = told("add", f"git+{X}@v1", "--to", "plan.yaml", "--offline")
+    assert (code, provider.asked) == (0, []) and "stays as it was" in shown and "net a.example" in shown
+    assert (folder / "paddock.lock").read_bytes() == before
+
+
+def test_a_folder_that_changed_is_locked_anew_by_adding_it_again(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    (folder / "module").mkdir()
+    for name in ("one", "two"):
+        provider.folders[folder / "module"] = Version(name)
+        assert told("add", "./module")[0] == 0 and locked(folder)["./module"].tree == tree_of(name)
 
 
 def test_a_source_that_no_module_may_come_from_is_not_even_asked(
@@ -585,7 +609,11 @@ def test_damage_and_moved_tags_are_found(told: Told, provider: TwinProvider, fol
     told("add", f"git+{X}@v1")
     provider.damaged.add(tree_of("one"))
     code, shown, errors = told("verify")
-    assert code == 1 and "DAMAGED" in shown and "WARNING: tool-x: no longer what was put into the cache: its code" in errors
+    assert (
+        code == 1
+        and "DAMAGED" in shown
+        and "WARNING: tool-x: no longer what was put into the cache: its code" in errors
+    )
     provider.damaged.clear()
     for kind, said in (("tag", "the tag `v1` is at"), ("branch", "was a tag and is a branch")):
         provider.has(X, "v1", Version("two"), kind)

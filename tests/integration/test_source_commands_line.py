@@ -1,0 +1,145 @@
+"""Modules from real repositories, as people and scripts add, lock, update and verify them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from sources.git.origin_repository import OriginRepository
+
+_SHOUT = """
+from amplifier_core import ToolResult
+
+class Shout:
+    name = "shout"
+    description = "Says it louder."
+    input_schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+    async def execute(self, input):
+        return ToolResult(output=input["text"].upper() + "MARK")
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Shout())
+"""
+_PLAN = """\
+# mine
+session: {orchestrator: loop-basic, context: context-simple}
+providers:
+  - module: provider-mock
+    config: {fallback: "You said: {prompt}"}
+"""
+
+
+def _files(mark: str, *, asks: str = "") -> dict[str, str | bytes]:
+    project = '[project]\nname = "amplifier-module-tool-shout"\nversion = "1.0"\n'
+    return {
+        "pyproject.toml": project + (f"[tool.paddock.permissions]\n{asks}\n" if asks else ""),
+        "amplifier_module_tool_shout/__init__.py": _SHOUT.replace("MARK", mark),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> OriginRepository:
+    repository = OriginRepository(tmp_path / "amplifier-module-tool-shout")
+    repository.commit(_files("!", asks='net = ["a.example:443"]'))
+    repository.git("tag", "v1")
+    return repository
+
+
+def told(*args: str) -> tuple[int, Any]:
+    done = paddock(*args, "--json")
+    assert done.stdout.count("\n") == 1, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def shouted(*more: str) -> str:
+    source = f"git+file://{Path.cwd()}/amplifier-module-tool-shout@main"
+    code, result = told("call", source, "shout", '{"text": "a"}', *more)
+    assert code == 0, result
+    return str(result["output"])
+
+
+def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, origin: OriginRepository) -> None:
+    (tmp_path / "plan.yaml").write_text(_PLAN)
+    added = paddock("add", f"{origin.address}@v1", "--to", "plan.yaml")
+    assert added.returncode == 0, added.stderr
+    assert "tag v1, made 2024-01-02" in added.stdout and "a.example:443" in added.stdout
+    assert (tmp_path / "plan.yaml").read_text().startswith(_PLAN)
+    code, turn = told("run", "plan.yaml", "hello")
+    assert (code, turn["response"]) == (0, "You said: hello")
+    assert "tool-shout" in [module["module"] for module in turn["modules"]]
+    assert told("lock", "--check", "--offline")[0] == 0
+
+
+def test_what_is_locked_is_what_runs_until_it_is_updated(tmp_path: Path, origin: OriginRepository) -> None:
+    assert told("add", f"{origin.address}@main")[0] == 0
+    origin.commit(_files("?", asks='net = ["a.example:443"]'), GIT_COMMITTER_DATE="2024-02-02T00:00:00Z")
+    assert shouted() == "A!"
+    code, updated = told("update", "--min-age", "7d")
+    assert (code, updated["modules"][0]["state"]) == (0, "updated")
+    assert updated["modules"][0]["new"]["committed_at"] == "2024-02-02T00:00:00+00:00"
+    assert shouted("--offline", "--frozen") == "A?"
+
+
+def test_a_new_version_that_asks_for_more_is_taken_when_the_person_types_yes(
+    tmp_path: Path, origin: OriginRepository
+) -> None:
+    assert told("add", f"{origin.address}@main")[0] == 0
+    origin.commit(_files("?", asks='net = ["a.example:443", "b.example:443"]'))
+    before = (tmp_path / "paddock.lock").read_bytes()
+    with Terminal("update") as terminal:
+        terminal.type("no\n")  # before there is a question: no answer
+        terminal.until("Paddock asks, not a module")
+        terminal.until("+ net b.example:443")
+        terminal.until("yes or no, and Enter [no]:")
+        assert (tmp_path / "paddock.lock").read_bytes() == before
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0, terminal.shown
+    assert (tmp_path / "paddock.lock").read_bytes() != before
+
+
+def test_a_tag_that_moved_is_seen_and_not_followed(tmp_path: Path, origin: OriginRepository) -> None:
+    assert told("add", f"{origin.address}@v1")[0] == 0
+    origin.commit(_files("?"))
+    origin.git("tag", "--force", "v1")
+    code, verified = told("verify")
+    assert (code, verified["modules"][0]["state"]) == (1, "moved")
+    refused = paddock("update", "--yes")
+    assert refused.returncode == 4 and "WARNING" in refused.stderr and "--allow-moved-tag" in refused.stderr
+
+
+def test_damage_to_what_is_locked_is_found(tmp_path: Path, origin: OriginRepository) -> None:
+    assert told("add", f"{origin.address}@v1")[0] == 0
+    (damaged,) = (tmp_path / "cache").glob("trees-v1/*/tree/pyproject.toml")
+    damaged.chmod(0o644)
+    damaged.write_text("[project]\n")
+    code, verified = told("verify", "--offline")
+    assert (code, verified["modules"][0]["state"]) == (1, "damaged")
+
+
+def test_without_its_remote_what_is_not_in_the_cache_is_named(tmp_path: Path, origin: OriginRepository) -> None:
+    done = paddock("add", f"{origin.address}@v1", "--offline")
+    assert done.returncode == 1 and "offline" in done.stderr and not (tmp_path / "paddock.lock").exists()
+
+
+def test_ctrl_c_ends_a_question_and_writes_nothing(tmp_path: Path, origin: OriginRepository) -> None:
+    with Terminal("add", f"{origin.address}@v1") as terminal:
+        terminal.until("yes or no, and Enter [no]:")
+        terminal.type("\x03")
+        assert terminal.exit_code() == 130, terminal.shown
+    assert not (tmp_path / "paddock.lock").exists()
