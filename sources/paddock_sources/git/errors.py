@@ -164,4 +164,5 @@ class DamagedRepositoryError(FetchError):
 
 
 def _helper_hint(host: str) -> str:
-    return f"store them for `{host}`: `gh auth login`, or `git credential approve` (`git help credentials`)"
+    by_hand = "`gh auth login`, or " if host == "github.com" else ""
+    return f"store them for `{host}`: {by_hand}`git credential approve` (`git help credentials`)"

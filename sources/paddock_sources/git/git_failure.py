@@ -47,7 +47,8 @@ def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given:
         if any(re.search(pattern, said) for pattern in patterns):
             return error(_Failure(remote, said, ref, was_given))
     lines = lines_of(said) or (f"git ended with code {finished.code} and said nothing",)
-    return FetchError(remote.shown, "git could not do it", detail=lines)
+    hints = [f"`git ls-remote {remote.url}` tells whether git itself gets there"]
+    return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
 
 
 def of_command(remote: Remote, error: CommandError, doing: str, seconds: float) -> FetchError:
@@ -177,6 +178,7 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
         (
             "fsck error",
             "bad object",
+            "bad pack header",
             "index-pack",
             "corrupt",
             "inflate",

@@ -89,20 +89,18 @@ class GitSource:
         kept = self._kept.get(ref) if is_commit(ref) else None
         if kept is not None and (kept.is_reachable or allow_impostor) and self._kept.tree(kept) is not None:
             return GitPin(ref, "commit", ref, kept.committed_at, kept.is_reachable, self.remote.is_outside)
-        wanted = f"commit {ref}" if is_commit(ref) else f"what `{ref}` is now" if ref else "its default branch"
-        return self._online(wanted, lambda work: work.pin(ref, allow_impostor=allow_impostor))
+        return self._online(self._wanted(ref), lambda work: work.pin(ref, allow_impostor=allow_impostor))
 
     def look(self) -> GitPin:
         """Return what the source's branch or tag is now, and fetch nothing of it; a whole commit is what it is.
 
-        The default branch, which a server names only to those who fetch, is pinned.
+        Raises:
+            FetchError: there is none of that name, or nobody to ask.
         """
         ref = self._checked_ref()
-        if not ref or ref == "HEAD":
-            return self.pin()
         if is_commit(ref):
             return GitPin(ref, "commit", ref, is_outside=self.remote.is_outside)
-        return self._online(f"what `{ref}` is now", lambda work: work.look(ref))
+        return self._online(self._wanted(ref), lambda work: work.look(ref))
 
     def cached(self, commit: str) -> TreeEntry | None:
         """Return the files of a commit if the cache has them; nothing is started for that."""
@@ -133,6 +131,12 @@ class GitSource:
         if is_commit(ref.lower()) and not is_commit(ref):
             raise RefNotFoundError(self.remote.shown, ref, hints=["a commit is written in small letters"])
         return ref
+
+    @staticmethod
+    def _wanted(ref: str) -> str:
+        if is_commit(ref):
+            return f"commit {ref}"
+        return f"what `{ref}` is now" if ref else "what its default branch is now"
 
     def _online(self, wanted: str, do: Callable[[GitWork], _Result]) -> _Result:
         if self._is_offline:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ..cache import TreeEntry, TreeWriter, UnsafeTreeError
@@ -22,13 +23,12 @@ from .errors import (
     RefNotFoundError,
     TooLargeError,
 )
-from .git_folder import history_in, objects_in
+from .git_folder import has_objects, history_in, objects_in
 from .git_limits import GitLimits
 from .git_pin import GitPin, RefKind
 from .kept_commits import KeptCommit, KeptCommits
 from .ref_name import is_commit, is_like_commit
 from .remote import Remote
-from .remote_refs import RemoteRefs
 from .repository import Commit, Repository
 from .sandboxed_git import SandboxedGit
 from .tree_listing import TooManyFilesError, TreeLine, TreeListingError
@@ -36,6 +36,7 @@ from .tree_listing import TooManyFilesError, TreeLine, TreeListingError
 _TOLD = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
 _PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}
 _FILES_A_STEP = 250
+_DEFAULT = ("", "HEAD")  # two names of whatever a server has for its default branch
 _WHOLE_HINT = "write all 40 digits of the commit: a part of its name may be another's tomorrow"
 
 
@@ -54,6 +55,7 @@ class GitWork:
         was_given: bool = False,
     ) -> None:
         self._remote = remote
+        self._folder = folder
         self._kept = kept
         self._limits = limits
         self._progress = progress
@@ -71,6 +73,10 @@ class GitWork:
             kind: RefKind = "commit"
             name, is_reachable = ref, self._bring(ref, allow_impostor=allow_impostor)
         else:
+            if has_objects(self._folder):
+                pin = self.look(ref)
+                if pin.commit in self._kept:
+                    return pin
             kind, name = self._fetch_named(ref)
             is_reachable = True
         commit = self._present(name)
@@ -78,12 +84,18 @@ class GitWork:
         return GitPin(ref, kind, commit.name, commit.committed_at, is_reachable, self._remote.is_outside)
 
     def look(self, ref: str) -> GitPin:
-        """Return what a branch or tag is now, without fetching anything of it."""
-        refs = self._objects.refs()
-        found = refs.find(ref)
+        """Return what a branch or tag, or the default branch, is now, without fetching anything of it."""
+        found: tuple[RefKind, str] | None
+        if ref in _DEFAULT:
+            commit = self._objects.default()
+            found = ("default", commit) if commit is not None else None
+        else:
+            found = self._objects.refs(ref).find(ref)
         if found is None:
-            raise self._not_found(ref, refs)
-        return GitPin(ref, found[0], found[1], is_outside=self._remote.is_outside)
+            raise self._not_found(ref)
+        kept = self._kept.get(found[1])
+        committed_at = kept.committed_at if kept is not None else None
+        return GitPin(ref, found[0], found[1], committed_at, is_outside=self._remote.is_outside)
 
     def fetch(self, commit: str, *, allow_impostor: bool) -> TreeEntry:
         """Return the files of a commit, which are in the cache then.
@@ -106,11 +118,11 @@ class GitWork:
         try:
             fetched = self._objects.fetch_ref(ref)
         except RefNotFoundError as error:
-            raise self._not_found(ref, self._objects.refs()) from error
-        if not ref or ref == "HEAD":
+            raise self._not_found(ref) from error
+        if ref in _DEFAULT:
             return "default", fetched.name
         if fetched.kind is None:  # git takes `pull/1/head` for `refs/pull/1/head`
-            raise self._not_found(ref, self._objects.refs())
+            raise self._not_found(ref)
         return fetched.kind, fetched.name
 
     def _bring(self, commit: str, *, allow_impostor: bool) -> bool:
@@ -140,18 +152,19 @@ class GitWork:
             )
         return commit
 
-    def _not_found(self, ref: str, refs: RemoteRefs) -> RefNotFoundError:
+    def _not_found(self, ref: str) -> RefNotFoundError:
         hints = [_WHOLE_HINT] if is_like_commit(ref) else []
-        return RefNotFoundError(self._remote.shown, ref, close=refs.close_to(ref), hints=hints)
+        close = () if ref in _DEFAULT else self._objects.refs().close_to(ref)
+        return RefNotFoundError(self._remote.shown, "" if ref in _DEFAULT else ref, close=close, hints=hints)
 
     # -- into the cache
 
     def _keep(self, commit: Commit, *, is_reachable: bool) -> TreeEntry:
         kept = self._kept.get(commit.name)
-        if kept is not None and kept.is_reachable >= is_reachable:
-            entry = self._kept.tree(kept)
-            if entry is not None:
-                return entry
+        if kept is not None and (entry := self._kept.tree(kept)) is not None:
+            if is_reachable and not kept.is_reachable:  # an impostor that was merged meanwhile
+                self._kept.note(replace(kept, is_reachable=True))
+            return entry
         with self._judging(commit):
             listing = self._objects.listing(commit.name)
             found = KeptCommit(commit.name, "", commit.committed_at, is_reachable, tuple(listing.submodules))

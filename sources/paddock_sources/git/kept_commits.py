@@ -77,6 +77,19 @@ class KeptCommits:
         folder = trees.get(kept.tree)
         return None if folder is None else TreeEntry(folder / trees.bucket.content, kept.tree)
 
+    def __contains__(self, commit: str) -> bool:
+        """Tell whether a commit's files are there, and a branch or tag led to it."""
+        kept = self.get(commit)
+        return kept is not None and kept.is_reachable and self.tree(kept) is not None
+
+    def note(self, kept: KeptCommit) -> None:
+        """Note what was found out about a commit whose files are there.
+
+        Raises:
+            CacheError: nothing can be noted.
+        """
+        self._cache.repositories.note(self._url, kept.commit, kept.facts)
+
     def add(self, commit: KeptCommit, write: Callable[[TreeWriter], None]) -> TreeEntry:
         """Keep the files that `write` writes as those of a commit, which is given without its tree.
 
@@ -84,8 +97,7 @@ class KeptCommits:
             CacheError: they cannot be kept. What `write` raises is raised, and nothing is kept.
         """
         entry = self._cache.trees.add_tree(write)
-        kept = replace(commit, tree=entry.digest)
-        self._cache.repositories.note(self._url, kept.commit, kept.facts)
+        self.note(replace(commit, tree=entry.digest))
         return entry
 
     def locked(self, seconds: float, progress: Progress) -> AbstractContextManager[Path]:

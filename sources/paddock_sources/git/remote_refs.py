@@ -1,7 +1,7 @@
 """What a server says that its branches and tags are: the output of `git ls-remote`, read strictly.
 
-Only `refs/heads` and `refs/tags` are asked for and kept. A line of any other form ends the reading: whoever sends one
-is no server, or not one of ours to guess about.
+Only branches and tags are asked for, and the default branch. A line of any other form ends the reading: whoever sends
+one is no server, or not one of ours to guess about.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Literal, Self
 
 from .git_pin import RefKind
 
-ASKED = ("refs/heads/*", "refs/tags/*")
-
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(refs/(?:heads|tags)/[^\x00-\x20\x7f]+)")
+_HEAD = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\tHEAD")
 _PEELED = "^{}"
 
 
@@ -84,6 +83,19 @@ class RemoteRefs:
         """Return names that somebody may have meant."""
         plain = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
         return tuple(get_close_matches(plain, list({**self.tags, **self.branches})[:5000], n=2))
+
+
+def asked_for(ref: str) -> tuple[str, ...]:
+    """Return the patterns by which `git ls-remote` tells of what a name may be, and of nothing else."""
+    if ref.startswith("refs/"):
+        return ref, ref + _PEELED
+    return f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}{_PEELED}"
+
+
+def default_commit(output: str) -> str | None:
+    """Return the commit that the default branch is at, given what `git ls-remote` says of `HEAD`."""
+    matched = _HEAD.fullmatch(output.partition("\n")[0])
+    return matched[1] if matched else None
 
 
 def kind_of_fetched(described: str) -> Literal["branch", "tag"] | None:

@@ -21,7 +21,7 @@ from .git_folder import lay_out_config
 from .git_limits import GitLimits
 from .git_pin import RefKind
 from .remote import Remote
-from .remote_refs import ASKED, RemoteRefs, RemoteRefsError, kind_of_fetched
+from .remote_refs import RemoteRefs, RemoteRefsError, asked_for, default_commit, kind_of_fetched
 from .sandboxed_git import GitFailedError, SandboxedGit
 from .tree_listing import TreeLine, TreeListing
 
@@ -63,15 +63,19 @@ class Repository:
 
     # -- what the server has
 
-    def refs(self) -> RemoteRefs:
-        """Ask for all branches and tags."""
-        seconds = self._limits.ask_seconds
-        with self._failing("asking for branches and tags", seconds):
-            printed = self._git.text("ls-remote", "--", self._remote.url, *ASKED, kill_after_timeout=seconds)
+    def refs(self, name: str = "") -> RemoteRefs:
+        """Ask for all branches and tags, or for those of a name."""
+        patterns = asked_for(name) if name else ()
         try:
-            return RemoteRefs.parse(printed, self._limits.refs)
+            return RemoteRefs.parse(
+                self._ask("--heads", "--tags", "--", self._remote.url, *patterns), self._limits.refs
+            )
         except RemoteRefsError as error:
             raise self._damaged(f"its list of branches and tags is malformed: {error}") from error
+
+    def default(self) -> str | None:
+        """Ask for the commit that the default branch is at."""
+        return default_commit(self._ask("--", self._remote.url, "HEAD"))
 
     def fetch_ref(self, ref: str) -> Fetched:
         """Fetch what a branch, a tag or, for an empty name, the default branch is at, without its history."""
@@ -151,6 +155,11 @@ class Repository:
         return any((self._git.folder / "objects" / "pack").glob("*.promisor"))
 
     # -- how
+
+    def _ask(self, *arguments: str) -> str:
+        seconds = self._limits.ask_seconds
+        with self._failing("asking for branches and tags", seconds):
+            return self._git.text("ls-remote", *arguments, kill_after_timeout=seconds)
 
     def _fetch(self, *refspecs: str, options: Sequence[str] | None = None, ref: str = "") -> None:
         seconds = self._limits.fetch_seconds

@@ -63,10 +63,10 @@ def test_a_pin_brings_the_files_in_one_session_with_few_commands(
 def test_looking_up_a_ref_fetches_nothing(origin: OriginRepository, source: MakeSource, runner: WatchedRunner) -> None:
     commit = origin.commit({"a.py": "1"})
     origin.git("tag", "-a", "v1", "-m", "annotated")
-    for ref in ("main", "v1"):
-        assert source(ref).look().commit == commit
-    assert source(commit).look().commit == commit
-    assert runner.verbs == ["ls-remote", "ls-remote"]
+    for ref, kind in {"main": "branch", "v1": "tag", "": "default", commit: "commit"}.items():
+        pin = source(ref).look()
+        assert (pin.commit, pin.kind) == (commit, kind)
+    assert runner.verbs == ["ls-remote"] * 3
     with pytest.raises(RefNotFoundError):
         source("v2").look()
 
@@ -186,12 +186,17 @@ def test_a_commit_of_a_pull_request_alone_is_an_impostor(
     assert source(pulled).pin().is_reachable
 
 
-def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(source: MakeSource, pulled: str) -> None:
+def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(
+    origin: OriginRepository, source: MakeSource, pulled: str
+) -> None:
     pin = source(pulled).pin(allow_impostor=True)
     assert (pin.commit, pin.is_reachable) == (pulled, False)
     with pytest.raises(ImpostorCommitError):
         source(pulled).pin()
     assert (source("main").fetch(pulled).root / "a.py").read_text() == "evil"  # it was accepted, and is in the cache
+    origin.git("branch", "merged", pulled)
+    assert source(pulled).pin().is_reachable
+    assert source(pulled, offline=True).pin().is_reachable  # as was found out before
 
 
 @pytest.mark.parametrize("ref", ["pull/1/head", "refs/pull/1/head", "refs/stash", "refs/heads"])

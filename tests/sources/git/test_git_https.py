@@ -1,0 +1,237 @@
+"""Sources of a server on loopback that speaks HTTPS: what it wants to know, what it can do, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.egress.certificates import TestAuthority
+from paddock_sources import GitUri, SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.git.credentials import Credentials
+from paddock_sources.git.errors import (
+    AuthRequiredError,
+    CertificateError,
+    DamagedRepositoryError,
+    FetchError,
+    GitTimeoutError,
+    ImpostorCommitError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    UnreachableError,
+)
+from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_source import GitSource
+from sources.git.origin_repository import OriginRepository
+from sources.git.watched_runner import WatchedRunner
+from sources.git_server import (
+    BreaksOff,
+    Corrupts,
+    Fault,
+    Floods,
+    GitServer,
+    Refuses,
+    Stalls,
+    packet,
+    store_credentials,
+)
+
+
+class Scene:
+    """A server with the repository `org/tool`, and a user with a home of their own."""
+
+    def __init__(self, server: GitServer, origin: OriginRepository, cache: SourceCache, home: Path) -> None:
+        self.server = server
+        self.origin = origin
+        self.home = home
+        self.environ = {"HOME": str(home), "PATH": os.environ["PATH"], **server.environ}
+        self.runner = WatchedRunner(DirectRunner(self.environ))
+        self.direct = WatchedRunner(DirectRunner(self.environ))
+        self._cache = cache
+
+    def source(self, ref: str = "", name: str = "org/tool", **options: Any) -> GitSource:
+        uri = SourceUri.parse(self.server.address(name, ref))
+        assert isinstance(uri, GitUri)
+        options.setdefault("environ", self.environ)
+        return GitSource(uri, self._cache, self.runner, direct=self.direct, **options)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, cache: SourceCache) -> Iterator[Scene]:
+    (tmp_path / "authority").mkdir()
+    (tmp_path / "home").mkdir()
+    origin = OriginRepository(tmp_path / "srv" / "org" / "tool")
+    with GitServer(tmp_path / "srv", TestAuthority(tmp_path / "authority")) as server:
+        yield Scene(server, origin, cache, tmp_path / "home")
+
+
+def test_a_ref_is_fetched_with_one_list_and_one_pack_and_a_second_time_with_neither(scene: Scene) -> None:
+    commit = scene.origin.commit({"a.py": "1"})
+    pin = scene.source("main").pin()
+    assert (pin.commit, pin.is_outside) == (commit, False)
+    assert scene.server.asked("list", "fetch") == ["org/tool", "org/tool"]
+    assert scene.runner.reaches[0].hosts == (scene.server.host,)
+    scene.server.forget()
+    assert (scene.source("main").fetch(commit).root / "a.py").read_text() == "1"
+    assert scene.source(commit).pin().commit == commit
+    assert not scene.server.requests
+    for ref in ("main", ""):
+        assert scene.source(ref).pin().commit == scene.source(ref).look().commit == commit
+    assert not scene.server.asked("fetch")
+
+
+@pytest.mark.parametrize("capable", [True, False])
+def test_commits_are_checked_whatever_the_server_can_do(
+    tmp_path: Path, cache: SourceCache, scene: Scene, capable: bool
+) -> None:
+    scene.server.is_capable = capable
+    first = scene.origin.commit({"a.py": "1"})
+    scene.origin.git("checkout", "-q", "--detach")
+    pulled = scene.origin.commit({"a.py": "evil"})
+    scene.origin.git("update-ref", "refs/pull/1/head", pulled)
+    scene.origin.git("checkout", "-q", "main")
+    scene.origin.commit({"a.py": "2"})
+    assert scene.source(first).pin().is_reachable
+    assert (scene.source("main").fetch(first).root / "a.py").read_text() == "1"
+    with pytest.raises(ImpostorCommitError):
+        scene.source(pulled).pin()
+
+
+# -- who asks
+
+
+def test_a_private_repository_is_fetched_with_what_gits_helpers_know(scene: Scene) -> None:
+    commit = scene.origin.commit({"a.py": "1"})
+    scene.server.private["org/tool"] = "ann:hunter2"
+    with pytest.raises(AuthRequiredError) as caught:
+        scene.source("main").pin()
+    assert not caught.value.was_given and caught.value.hints
+    store_credentials(scene.home, scene.server, "ann:hunter2")
+    assert scene.source("main").pin().commit == commit
+    ran = str(scene.runner.commands) + str(scene.direct.commands)
+    assert "hunter2" not in ran and "Basic" not in ran
+    kept = b"".join(path.read_bytes() for path in (scene.home.parent / "cache").rglob("*") if path.is_file())
+    assert b"hunter2" not in kept and b"Authorization" not in kept
+
+
+def test_helpers_are_asked_only_by_who_is_asked_and_once(scene: Scene) -> None:
+    scene.origin.commit({"a.py": "1"})
+    store_credentials(scene.home, scene.server, "ann:hunter2")
+    scene.source("main").pin()
+    assert not scene.direct.commands
+    scene.server.private["org/tool"] = "ann:hunter2"
+    shared = Credentials(scene.direct, scene.environ)
+    for ref in ("", "main", "main"):
+        scene.source(ref, credentials=shared).pin()
+    assert len(scene.direct.commands) == 1
+
+
+def test_credentials_that_the_server_does_not_accept_are_said_to_be(scene: Scene) -> None:
+    scene.origin.commit({"a.py": "1"})
+    scene.server.private["org/tool"] = "ann:hunter2"
+    store_credentials(scene.home, scene.server, "ann:hunter3")
+    with pytest.raises(AuthRequiredError) as caught:
+        scene.source("main").pin()
+    assert caught.value.was_given
+    assert "hunter" not in str(caught.value) + str(caught.value.hints) + str(caught.value.__cause__)
+
+
+# -- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Refuses(404), RepositoryNotFoundError),
+        (Refuses(403), AuthRequiredError),
+        (Refuses(503), UnreachableError),
+        (Refuses(429), UnreachableError),
+        (Refuses(301, headers={"Location": "/elsewhere/info/refs?service=git-upload-pack"}), FetchError),
+        (Refuses(302, headers={"Location": "https://elsewhere.example/"}), FetchError),
+        (BreaksOff(0, ("refs", "list", "fetch")), FetchError),
+        (BreaksOff(300), UnreachableError),
+        (BreaksOff(20_000), UnreachableError),
+        (Corrupts(5), FetchError),
+        (Corrupts(500), DamagedRepositoryError),
+        (Corrupts(30_000), DamagedRepositoryError),
+    ],
+    ids=str,
+)
+def test_a_server_that_fails_is_said_to_and_costs_nothing_that_was_good(
+    scene: Scene, fault: Fault, error: type[FetchError]
+) -> None:
+    first = scene.origin.commit({"a.py": "1"})
+    kept = scene.source("main").fetch(first)
+    second = scene.origin.commit({"large": os.urandom(60_000)})
+    scene.server.fault = fault
+    with pytest.raises(error) as caught:
+        scene.source("main").pin()
+    assert caught.value.hints and caught.value.summary.isprintable()
+    assert (kept.root / "a.py").read_text() == "1"
+    assert (scene.source("main", offline=True).fetch(first).root / "a.py").read_text() == "1"
+    scene.server.fault = None
+    assert scene.source("main").pin().commit == second
+
+
+def test_a_redirect_is_not_followed_also_on_the_same_host(scene: Scene) -> None:
+    commit = scene.origin.commit({"a.py": "1"})
+    location = {"Location": f"https://{scene.server.host}/org/tool/info/refs?service=git-upload-pack"}
+    assert scene.source("main").pin().commit == commit
+    scene.server.forget()
+    scene.server.fault = Refuses(301, headers=location)
+    with pytest.raises(FetchError, match="leads to another one"):
+        scene.source("main", name="org/moved").pin()
+    assert set(scene.server.asked()) == {"org/moved"}
+
+
+def test_a_server_that_says_nothing_more_is_given_up(scene: Scene) -> None:
+    commit = scene.origin.commit({"large": os.urandom(100_000)})
+    for limits, error in (
+        (GitLimits(slow_seconds=1), UnreachableError),
+        (GitLimits(fetch_seconds=1), GitTimeoutError),
+    ):
+        scene.server.fault = stalled = Stalls(after=1000)
+        with pytest.raises(error):
+            scene.source("main", limits=limits).pin()
+        assert stalled.has_stalled.is_set()
+    scene.server.fault = None
+    assert scene.source("main").pin().commit == commit
+
+
+def test_a_list_of_refs_without_end_is_cut_off(scene: Scene) -> None:
+    commit = scene.origin.commit({"a.py": "1"})
+    scene.server.fault = Floods(packet(b"%040d refs/heads/%s\n" % (1, b"x" * 200)) * 200, at=("list",))
+    with pytest.raises(FetchError):
+        scene.source("main", limits=GitLimits(ask_seconds=2)).look()
+    scene.server.fault = None
+    assert scene.source("main").look().commit == commit
+
+
+def test_a_host_that_cannot_prove_who_it_is_gets_nothing(scene: Scene, tmp_path: Path) -> None:
+    scene.origin.commit({"a.py": "1"})
+    store_credentials(scene.home, scene.server, "ann:hunter2")
+    unknown = {name: value for name, value in scene.environ.items() if not name.startswith("GIT_SSL")}
+    with pytest.raises(CertificateError) as caught:
+        scene.source("main", environ=unknown).pin()
+    assert any("GIT_SSL_CAINFO" in hint for hint in caught.value.hints)
+    with pytest.raises(CertificateError):
+        scene.source("main", environ={**unknown, "GIT_SSL_NO_VERIFY": "1"}).pin()
+    proved, scene.server.context = scene.server.context, scene.server.impostor(tmp_path / "impostor")
+    with pytest.raises(CertificateError):
+        scene.source("main").pin()
+    assert not scene.server.requests and not scene.direct.commands
+    scene.server.context = proved
+    assert scene.source("main").pin()
+    assert scene.source("main", environ={**unknown, "SSL_CERT_FILE": scene.environ["GIT_SSL_CAINFO"]}).pin()
+
+
+def test_names_that_are_none_are_looked_up_for_close_ones(scene: Scene) -> None:
+    scene.origin.commit({"a.py": "1"})
+    with pytest.raises(RefNotFoundError) as caught:
+        scene.source("mian").pin()
+    assert caught.value.close == ("main",)
