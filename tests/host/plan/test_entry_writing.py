@@ -240,8 +240,10 @@ def test_what_a_session_needs_is_not_taken_out(tmp_path: Path) -> None:
 
 
 _NAMES = st.sampled_from(["tools", "hooks", "more", "providers"])
-_SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), st.text(max_size=12))
-_CONTENT = st.dictionaries(st.text(max_size=6), _SCALARS | st.lists(_SCALARS, max_size=3), max_size=3)
+# Without what ends lines in YAML and nowhere else: where there is such a thing, no place is certain.
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029"), max_size=12)
+_SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), _TEXTS)
+_CONTENT = st.dictionaries(_TEXTS, _SCALARS | st.lists(_SCALARS, max_size=3), max_size=3)
 _PLANS = st.dictionaries(_NAMES, st.lists(_CONTENT.map(lambda one: {"module": "a", **one}), max_size=3), max_size=4)
 
 
