@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock_sources import lock_file
@@ -151,6 +151,7 @@ def _modules(draw: st.DrawFn) -> LockedModule:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(_modules(), max_size=5, unique_by=lambda module: module.source))
 def test_what_is_written_is_what_is_read(modules: list[LockedModule]) -> None:
     text = lock_text(modules)
@@ -254,6 +255,7 @@ def test_of_a_later_version_it_is_told_what_to_do() -> None:
     assert "newer Paddock" in caught.value.hints[0] and "paddock lock" in caught.value.hints[0]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_a_lock_file_or_a_lock_error(text: str) -> None:
     try:
@@ -269,6 +271,7 @@ _VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(TEXT.splitlines()), _VALUES)
 def test_any_value_in_any_place_is_read_or_told(line: str, value: object) -> None:
     key = line.partition(" = ")[0]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.policy.presets import PRESETS as GRANTED_PRESETS
@@ -95,6 +95,7 @@ _GRANTS = st.lists(st.sampled_from([".", "a", "b", "*"]), max_size=3)
 _REQUESTS = st.dictionaries(_FAMILIES, _GRANTS, max_size=4).map(PermissionRequest.of)
 
 
+@settings(deadline=None)
 @given(_REQUESTS, st.randoms(use_true_random=False))
 def test_the_digest_is_of_what_is_asked_and_not_of_how(request: PermissionRequest, order: object) -> None:
     families = list(request.grants.items())
@@ -104,6 +105,7 @@ def test_the_digest_is_of_what_is_asked_and_not_of_how(request: PermissionReques
     assert difference(request, again) == difference(again, request) == difference(None, None)
 
 
+@settings(deadline=None)
 @given(_REQUESTS, _REQUESTS)
 def test_whatever_the_digest_tells_apart_is_a_difference_unless_everything_was_asked_before(
     old: PermissionRequest, new: PermissionRequest

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import PlanError
@@ -247,6 +247,7 @@ _CONTENT = st.dictionaries(_TEXTS, _SCALARS | st.lists(_SCALARS, max_size=3), ma
 _PLANS = st.dictionaries(_NAMES, st.lists(_CONTENT.map(lambda one: {"module": "a", **one}), max_size=3), max_size=4)
 
 
+@settings(deadline=None)
 @given(_PLANS.filter(bool), st.booleans() | st.none(), st.integers(0, 2))
 def test_whatever_a_text_says_one_of_the_proposals_is_right(plan: dict[str, Any], flow: Any, index: int) -> None:
     text = yaml.safe_dump(plan, default_flow_style=flow, allow_unicode=True)
