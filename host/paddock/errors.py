@@ -12,7 +12,7 @@ import errno
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
@@ -236,6 +236,17 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
             return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[Attempt("source", "", answer)], hints=error.hints)
+
+
+class SourcesError(PaddockError):
+    """Raised when what code comes from, or is kept in, cannot be used: a source, the lock file, the cache."""
+
+    exit_code = 1
+
+    @classmethod
+    def of(cls, error: SourceError) -> Self:
+        """Return the error that tells a host's caller what `error` told the host."""
+        return cls(error.summary, detail=error.detail, hints=error.hints)
 
 
 LoadStage = Literal["import", "mount", "start", "handshake"]

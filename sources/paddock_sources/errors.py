@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_CREDENTIALS = re.compile(r"(\w+://)[^/\s`]*@")
+# Also a password with a slash in it, which makes of its user a host whose port is no number.
+_CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@|[^/\s`]*@)")
 
 
 def without_credentials(text: str) -> str:
@@ -127,4 +128,54 @@ class UnresolvedError(SourceError):
             f"no code was found for module `{module_id}`" + (f" from source `{source}`" if source else ""),
             detail=[attempt.describe() for attempt in self.attempts],
             hints=hints,
+        )
+
+
+class NotLockedError(SourceError):
+    """Raised for a source that is to come from a lock file that does not have it."""
+
+    def __init__(self, source: str, use: str) -> None:
+        self.source = source
+        self.use = use
+        super().__init__(
+            f"`{source}` is not in `paddock.lock`, which is to be used as it is (--{use})",
+            hints=["lock it first: `paddock lock`"],
+        )
+
+
+class PinMismatchError(SourceError):
+    """Raised when code is other than what was locked; `locked` and `found` are digests of its tree."""
+
+    def __init__(self, source: str, locked: str, found: str) -> None:
+        self.source = source
+        self.locked = locked
+        self.found = found
+        super().__init__(
+            f"`{source}` is not what was locked",
+            detail=[f"locked: {locked}", f"found:  {found}"],
+            hints=["if the change is meant, lock it again: `paddock update`"],
+        )
+
+
+class NotFetchedError(SourceError):
+    """Raised when something would have to be fetched, and nothing may be."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        super().__init__(
+            f"something is not in the cache, and offline {program} is not asked for it",
+            hints=["fetch it while there is a network: `paddock sync`"],
+        )
+
+
+class OwnVersionError(SourceError):
+    """Raised for a module that needs what its worker is made of in a version that no worker can be made of."""
+
+    def __init__(self, name: str, version: str, problem: str) -> None:
+        self.name = name
+        self.version = version
+        self.problem = problem
+        super().__init__(
+            f"it needs `{name}` {version}, which modules are run with here: {problem}",
+            hints=[f"take a version of the module that can do with another `{name}`"],
         )

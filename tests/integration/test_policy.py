@@ -148,7 +148,9 @@ class Ground:
 
     def is_untouched(self) -> bool:
         """Whether no session ever began, by the account that is kept of them."""
-        return not list(self.state.rglob("audit.jsonl")) and not list(self.state.glob("paddock/sessions/*"))
+        told = [json.loads(line) for log in self.state.rglob("audit.jsonl") for line in log.read_text().splitlines()]
+        began = [one for one in told if one["event"] != "plan.refused"]
+        return not began and not list(self.state.glob("paddock/sessions/*"))
 
 
 @pytest.fixture(autouse=True)

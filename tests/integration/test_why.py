@@ -104,10 +104,11 @@ class Scene:
 
 def _record_of(session: Session, scene: Scene) -> SessionRecord:
     hosting = session._hosting
+    assert session._kernel is not None
     modules = []
-    for entry in session.plan.entries():
-        shelter = hosting.confinements.of(entry)
-        modules.append(ModuleRecord.of(entry, hosting.resolve(entry), shelter.confinement, shelter.limits))
+    for cleared in session._kernel._cleared.values():
+        shelter = hosting.confinements.of(cleared.entry)
+        modules.append(ModuleRecord.of(cleared.entry, cleared.resolution, shelter.confinement, shelter.limits))
     return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
 
 

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import anyio
 import click
@@ -29,12 +29,16 @@ from .approval import TerminalApproval
 from .confinement_notes import tell_confinements
 from .denial_notes import tell_denials
 from .display import ScreenDisplay
+from .fetch_progress import FetchProgress
 from .interruption import Interruption
 from .json_output import Mask, plain, print_json
 from .log_lines import LogLines
 from .progress import Progress
 from .render import Screen
+from .source_options import SourceFlags
 from .stdin_text import read_stdin
+
+_NO_FLAGS: Final = SourceFlags()
 
 
 def call_tool(
@@ -47,6 +51,7 @@ def call_tool(
     isolation: IsolationLevel | None = None,
     working_dir: Path | None = None,
     *,
+    sources: SourceFlags = _NO_FLAGS,
     as_json: bool,
 ) -> int:
     """Start the module, call the tool, print the result and return the exit code."""
@@ -56,6 +61,7 @@ def call_tool(
     settings = _object(config, "--config")
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
     approval = TerminalApproval.at(screen, sys.stdin)
+    fetching = FetchProgress(screen)
     call = ToolCall(
         source,
         tool,
@@ -69,9 +75,10 @@ def call_tool(
         display=ScreenDisplay(screen),
         on_output=lambda name, line: screen.module_line(name, line.text),
         on_confined=lambda confined: tell_confinements(screen, confined),
+        sources=sources.read(fetching),
     )
     screen.mask = call.mask
-    with LogLines(screen):
+    with LogLines(screen), fetching:
         try:
             outcome = asyncio.run(_run(call, screen, approval))
         except KeyboardInterrupt:

@@ -28,6 +28,19 @@ _ISOLATING = ["ns", "bwrap", "landlock"]
 _LEVELS = click.Choice([*_ISOLATING, "none"])
 _JSON = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
 
+_SOURCES = (
+    click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
+    click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),
+    click.option("--frozen", is_flag=True, help="Run exactly what paddock.lock says, and never change it."),
+    click.option("--dev", is_flag=True, help="Run modules in folders from there, and not from a copy."),
+)
+
+
+def _source_options(command: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(_SOURCES):
+        command = option(command)
+    return command
+
 
 # What each family of grants takes, as a plan has it.
 _FAMILIES = {
@@ -81,6 +94,7 @@ def paddock() -> None:
     help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several with "
     "commas between them.",
 )
+@_source_options
 @_JSON
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
 def run(
@@ -92,12 +106,14 @@ def run(
     grants: tuple[str, ...],
     as_json: bool,
     verbose: bool,
+    **sources: bool,
 ) -> int:
     """Run one turn of a session: start the modules of PLAN, hand them PROMPT, print the answer.
 
     Without PROMPT it is read from stdin.
     """
     from .run_command import run_turn
+    from .source_options import SourceFlags
 
     return run_turn(
         plan,
@@ -106,6 +122,7 @@ def run(
         isolation=isolation,
         trust_plan=trust_plan,
         grants=grants,
+        sources=SourceFlags(**sources),
         as_json=as_json,
         verbose=verbose,
     )
@@ -126,6 +143,7 @@ def run(
     help="The isolation level, accepted however weak it is; by default the strongest there is.",
 )
 @_WORKING_DIR
+@_source_options
 @_JSON
 def call(
     source: str,
@@ -135,21 +153,38 @@ def call(
     limits: tuple[str, ...],
     isolation: IsolationLevel | None,
     working_dir: Path | None,
+    offline: bool,
+    locked: bool,
+    frozen: bool,
+    dev: bool,
     as_json: bool,
     **grants: tuple[str, ...],
 ) -> int:
     """Call one tool of one module and print what it returns.
 
-    SOURCE is what a plan accepts: a folder (./module), builtin:<id>, or the id of a module that is shipped. The tool's
-    input is a JSON object; `-` reads it from stdin.
+    SOURCE is what a plan accepts: a folder (./module), git+https://…@ref, a package (name==version), builtin:<id>, or
+    the id of a module that is shipped. The tool's input is a JSON object; `-` reads it from stdin. A paddock.lock in
+    the working directory applies.
 
     The module is granted what the `--allow-` options say and nothing else. They can be repeated, and take several
     values with commas between them; a comma of a value's own is written twice.
     """
     from .call_command import call_tool
+    from .source_options import SourceFlags
 
     families = {name.removeprefix("allow_"): values for name, values in grants.items()}
-    return call_tool(source, tool, arguments, config, limits, families, isolation, working_dir, as_json=as_json)
+    return call_tool(
+        source,
+        tool,
+        arguments,
+        config,
+        limits,
+        families,
+        isolation,
+        working_dir,
+        sources=SourceFlags(offline, locked, frozen, dev),
+        as_json=as_json,
+    )
 
 
 @paddock.command()

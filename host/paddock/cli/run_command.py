@@ -11,11 +11,13 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import anyio
 import click
 
 from paddock.errors import PaddockError, render
+from paddock.kernel.module_sources import SourceOptions
 from paddock.kernel.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
@@ -27,12 +29,16 @@ from .consent import TerminalConsent
 from .denial_notes import tell_denials
 from .dialogue import Dialogue
 from .display import ScreenDisplay
+from .fetch_progress import FetchProgress
 from .interruption import Interruption
 from .json_output import print_json
 from .log_lines import LogLines
 from .progress import Progress, activity_of
 from .render import Screen
+from .source_options import SourceFlags
 from .stdin_text import read_stdin
+
+_NO_FLAGS: Final = SourceFlags()
 
 
 def run_turn(
@@ -43,6 +49,7 @@ def run_turn(
     isolation: IsolationLevel | None = None,
     trust_plan: bool = False,
     grants: Sequence[str] = (),
+    sources: SourceFlags = _NO_FLAGS,
     as_json: bool,
     verbose: bool,
 ) -> int:
@@ -57,8 +64,9 @@ def run_turn(
         prompt = read_stdin(screen, "the prompt")
     if not prompt.strip():
         raise click.UsageError("the prompt is empty")
-    turn = _Turn(screen, isolation, presets, trust_plan=trust_plan, verbose=verbose)
-    with LogLines(screen, verbose=verbose):
+    fetching = FetchProgress(screen)
+    turn = _Turn(screen, isolation, presets, sources.read(fetching), trust_plan=trust_plan, verbose=verbose)
+    with LogLines(screen, verbose=verbose), fetching:
         try:
             asyncio.run(turn.run(plan, prompt, working_dir))
         except KeyboardInterrupt:
@@ -82,6 +90,7 @@ class _Turn:
         screen: Screen,
         isolation: IsolationLevel | None,
         presets: Mapping[str, str],
+        sources: SourceOptions,
         *,
         trust_plan: bool,
         verbose: bool,
@@ -91,6 +100,7 @@ class _Turn:
         self._screen = screen
         self._isolation = isolation
         self._presets = presets
+        self._sources = sources
         self._trust_plan = trust_plan
         self._verbose = verbose
         self._dialogue = Dialogue.at(screen, sys.stdin)
@@ -139,6 +149,7 @@ class _Turn:
                 grants=self._presets,
                 consent=TerminalConsent(self._dialogue),
                 on_confined=lambda confined: tell_confinements(self._screen, confined, verbose=self._verbose),
+                sources=self._sources,
             )
         except PaddockError as error:
             self.fail(error)

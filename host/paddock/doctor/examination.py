@@ -32,7 +32,7 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
-    hosting = Hosting(working_dir=Path("/"), environ=environ, base=Path("/"))
+    hosting = Hosting(working_dir=Path("/"), environ=environ)
     async with hosting:
         reach = await hosting.confinements.try_levels(ISOLATION_LEVELS)
         groups = hosting.confinements.groups

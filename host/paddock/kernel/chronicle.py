@@ -48,7 +48,7 @@ class Chronicle:
             )
             for module in clearance.modules
         ]
-        origin, digest = (None, "") if plan is None else (plan.origin, plan.digest)
+        origin, digest = (None, "") if plan is None else (plan.origin, clearance.digest)
         self._record = SessionRecord.begin(
             self._id, modules, working_dir=self._working_dir, home=self._home, plan=origin, digest=digest
         )

@@ -60,13 +60,15 @@ class Cleared:
 class Clearance:
     """All the modules of a session, in their order, and the secrets they use.
 
-    `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual.
+    `accepts_weaker` says that the operator accepted a plan, and with it a weaker isolation level than usual; `digest`
+    is the plan's as it was judged, with where its paths lead.
     """
 
     modules: tuple[Cleared, ...]
     trust: Trust
     secrets: SecretValues
     accepts_weaker: bool = False
+    digest: str = ""
 
 
 class Clerk:
@@ -94,6 +96,11 @@ class Clerk:
         if policy is None:
             policy = Policy.load(environ)
         return cls(working_dir, environ, policy, SecretSources.load(environ))
+
+    @property
+    def policy(self) -> Policy:
+        """What bounds all that is granted."""
+        return self._policy
 
     async def clear_call(self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None) -> Clearance:
         """Clear the one module of a call, whose entry is made of flags.
@@ -139,7 +146,18 @@ class Clerk:
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
         clearance = await self._clear(asked, codes, acceptance.trust, plan.positions)
-        return replace(clearance, accepts_weaker=acceptance.trust.accepted)
+        return replace(clearance, accepts_weaker=acceptance.trust.accepted, digest=plan.digest)
+
+    async def check_places(self, plan: MountPlan, clearance: Clearance) -> None:
+        """Refuse a plan with a path that leads elsewhere outside the working directory than when it was judged.
+
+        Raises:
+            PlanError: one does, so that something else than was accepted would be granted.
+        """
+        now = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
+        if now.digest != clearance.digest:
+            problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
+            raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
     async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan) -> Acceptance | None:
         """Return what was accepted, and see to it that it is remembered; None if nothing was.
@@ -220,7 +238,10 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
             problems.append(PlanProblem("--grant", error.problem, error.accepted))
             continue
         rule = Rule(Place("the command line"), f"--grant {name}={preset}")
-        given |= {entry.path: (Given(permissions, rule),) for entry in entries}
+        for entry in entries:
+            # What is said of one instance counts for it, whatever is said of all that the module has.
+            if entry.path not in given or name == entry.instance_id:
+                given[entry.path] = (Given(permissions, rule),)
     if problems:
         raise PlanError(problems)
     return given

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,6 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.errors import ModuleMissingError
 from paddock.kernel.clearance import Clearance
 from paddock.kernel.confinements import Confinements, OnConfined, Place
 from paddock.kernel.coordinator import HostedCoordinator
@@ -51,7 +50,7 @@ from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.session import AmplifierSession
-from paddock_sources import Resolution, Resolver, SourceError
+from paddock_sources import Resolution
 
 OnOutput = Callable[[str, OutputLine], None]
 """Told of each line that a module prints, with the module's name."""
@@ -69,7 +68,6 @@ class Hosting:
         *,
         working_dir: Path,
         environ: Mapping[str, str],
-        base: Path,
         on_output: OnOutput | None = None,
         kept: Iterable[Path] = (),
         isolation: IsolationLevel | None = None,
@@ -83,7 +81,6 @@ class Hosting:
         self._kept = tuple(kept)
         self._isolation = isolation
         self._on_confined = on_confined
-        self._resolver = Resolver(environ, base=base)
         self._tasks = asyncio.TaskGroup()
         self._launchers: dict[str, Launcher] = {}
         self._scratch: Path
@@ -133,11 +130,10 @@ class Hosting:
                 await self._stop_modules()
         finally:
             try:
-                with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
-                    await self._networks.aclose()
-                    for launcher in self._launchers.values():
-                        await launcher.aclose()
+                await _bounded(self._networks.aclose)
             finally:
+                for launcher in self._launchers.values():
+                    await _bounded(launcher.aclose)
                 self._watching.cancel()
                 self.router.cancel_all()
                 try:
@@ -161,17 +157,6 @@ class Hosting:
         self.coordinator = coordinator
         self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
         coordinator.register_capability("session.working_dir", str(self.working_dir))
-
-    def resolve(self, entry: ModuleEntry) -> Resolution:
-        """Find the code of a plan entry's module.
-
-        Raises:
-            ModuleMissingError: with every place that was looked at.
-        """
-        try:
-            return self._resolver.resolve(entry.module, entry.source)
-        except SourceError as exc:
-            raise ModuleMissingError.of(entry.module, exc) from exc
 
     async def shelter(self, clearance: Clearance) -> None:
         """Decide how each module that was cleared is shut in; what they are started with is settled by that.
@@ -221,6 +206,15 @@ class Hosting:
         if on_output is None:
             return None
         return lambda line: on_output(name, line)
+
+
+async def _bounded(close: Callable[[], Awaitable[None]]) -> None:
+    """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
+    with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
+        try:
+            await close()
+        except Exception:
+            _log.exception("something of the session could not be closed")
 
 
 @cache

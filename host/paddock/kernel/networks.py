@@ -6,6 +6,7 @@ Closing ends every connection.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ from paddock_sandbox.profile import IsolationLevel
 if TYPE_CHECKING:
     from paddock.egress.gate import EgressGate
     from paddock.egress.injection import Injection
+
+_log = logging.getLogger(__name__)
 
 _FOLDER: Final = "network-{}"
 
@@ -74,7 +77,10 @@ class Networks:
         """Close every gate with its connections."""
         while self._gates:
             _, gate = self._gates.popitem()
-            await gate.aclose()
+            try:
+                await gate.aclose()
+            except Exception:  # the others are closed all the same
+                _log.exception("a module's network could not be closed")
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:

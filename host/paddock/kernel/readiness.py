@@ -6,11 +6,11 @@ imported and nothing started here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from paddock.errors import ModuleMissingError, PlanError, PlanProblem
-from paddock.kernel.hosting import Hosting
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock_sources import Resolution
 
@@ -37,7 +37,7 @@ def check_working_dir(folder: Path) -> Path:
     return resolved
 
 
-def resolve_modules(plan: MountPlan, hosting: Hosting) -> dict[str, Resolution]:
+def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | ModuleMissingError]) -> dict[str, Resolution]:
     """Return where each entry's code is, by the entry's place in the plan.
 
     Raises:
@@ -48,11 +48,11 @@ def resolve_modules(plan: MountPlan, hosting: Hosting) -> dict[str, Resolution]:
     missing: list[tuple[ModuleEntry, ModuleMissingError]] = []
     misplaced: list[PlanProblem] = []
     for entry in plan.entries():
-        try:
-            resolution = resolutions[entry.path] = hosting.resolve(entry)
-        except ModuleMissingError as exc:
-            missing.append((entry, exc))
+        resolution = found[entry.path]
+        if isinstance(resolution, ModuleMissingError):
+            missing.append((entry, resolution))
             continue
+        resolutions[entry.path] = resolution
         kind = resolution.declared_kind
         if kind is not None and kind != entry.kind:
             hint = f"list it under `{_SECTION[kind]}`" if kind in _SECTION else ""

@@ -34,7 +34,8 @@ from paddock.kernel.consent import Consent
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
-from paddock.kernel.readiness import check_working_dir, resolve_modules
+from paddock.kernel.module_sources import ModuleSources, SourceOptions
+from paddock.kernel.readiness import check_working_dir, checked_resolutions
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.policy import Policy
@@ -45,6 +46,8 @@ from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.session import AmplifierSession
+from paddock_sources import Resolution
+from paddock_sources.cache import SourceCache
 
 _CLEANUP_SECONDS: Final = 30.0  # for session:end handlers and every module's cleanup function together
 
@@ -96,6 +99,8 @@ class Session:
         grants: what modules are given beyond the plan: the name of a preset, by module.
         consent: who is asked about a plan that was not accepted yet; without one, it is taken as it is.
         on_confined: told how each module will be shut in, before the first of them is started.
+        sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
+            what it lacks is fetched and put into it.
 
     Raises:
         PlanError: the plan has problems; all of them are named.
@@ -117,6 +122,7 @@ class Session:
         grants: Mapping[str, str] | None = None,
         consent: Consent | None = None,
         on_confined: OnConfined | None = None,
+        sources: SourceOptions | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
@@ -132,7 +138,6 @@ class Session:
         self._hosting = Hosting(
             working_dir=self._working_dir,
             environ=self._environ,
-            base=self.plan.origin.parent if self.plan.origin is not None else Path.cwd(),
             on_output=on_output,
             kept=() if self.plan.origin is None else (self.plan.origin.resolve(),),
             isolation=isolation,
@@ -140,6 +145,7 @@ class Session:
             on_confined=on_confined,
         )
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
+        self._sources = sources or SourceOptions()
         self._approval = approval
         self._display = display
         self._stack = AsyncExitStack()
@@ -177,22 +183,12 @@ class Session:
         return self._kernel
 
     async def __aenter__(self) -> Self:
-        resolutions = resolve_modules(self.plan, self._hosting)
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
+            resolutions = await self._resolve(clerk.policy, stack.enter_context(SourceCache.of_user(self._environ)))
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._hosting)
-            clearance = await clerk.clear_plan(
-                self.plan,
-                resolutions,
-                trust_plan=self._trust_plan,
-                grants=self._grants,
-                named=self._isolation,
-                consent=self._consent,
-                weaker_level=lambda: self._hosting.confinements.weaker_level(self.plan.entries()),
-            )
-            self._secrets = clearance.secrets
-            await self._shelter(clearance)
+            clearance = await self._clear(clerk, resolutions)
             await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
             self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
             stack.push_async_callback(self._cleanup)
@@ -205,6 +201,33 @@ class Session:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def _resolve(self, policy: Policy, cache: SourceCache) -> dict[str, Resolution]:
+        """Return where the code of the plan's modules is, by the places of their entries."""
+        origin = self.plan.origin
+        base = origin.parent if origin is not None else Path.cwd()
+        sources = ModuleSources(cache, self._environ, base, origin and base, policy, self._sources, self._audit)
+        return checked_resolutions(self.plan, await sources.resolve(tuple(self.plan.entries()), self.plan.positions))
+
+    async def _clear(self, clerk: Clerk, resolutions: Mapping[str, Resolution]) -> Clearance:
+        """Have all that is asked for decided, and each module's shelter."""
+        try:
+            clearance = await clerk.clear_plan(
+                self.plan,
+                resolutions,
+                trust_plan=self._trust_plan,
+                grants=self._grants,
+                named=self._isolation,
+                consent=self._consent,
+                weaker_level=lambda: self._hosting.confinements.weaker_level(self.plan.entries()),
+            )
+            self._secrets = clearance.secrets
+            await self._shelter(clearance)
+            await clerk.check_places(self.plan, clearance)
+        except PaddockError as error:
+            self._chronicle.refuse(self.plan, error)
+            raise
+        return clearance
 
     async def _shelter(self, clearance: Clearance) -> None:
         try:

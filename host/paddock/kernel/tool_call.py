@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
+from paddock.kernel.module_sources import ModuleSources, SourceOptions
 from paddock.kernel.modules import failed_result
 from paddock.plan.models import EntryPlace, ModuleEntry
 from paddock.policy import Policy
@@ -37,15 +38,13 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sources import ModuleIdError, Resolution, SourceError, SourceUri
-from paddock_sources.manifest import ModuleManifest
-from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
+from paddock_sources import Resolution, SourceError, SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.module_id import kind_of_id
+from paddock_sources.uri import BuiltinUri, PackageUri
 
 _WEIGHING_SECONDS: Final = 2.0  # for what a failed call was refused to be found out; it takes milliseconds
 _CLEANUP_SECONDS: Final = 15.0  # for the module's cleanup functions, each of which is bounded by itself
-_REPOSITORY_PREFIX: Final = "amplifier-module-"
-_NAMELESS: Final = "tool"  # the id of a module in a folder whose name can be none
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +83,7 @@ class ToolCall:
         display: where the module's messages are shown; without one, they are logged.
         on_output: told of each line that the module prints.
         on_confined: told how the module will be shut in, before it is started.
+        sources: how its code may be come by; by default as a lock file in the working directory pins it, if one does.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class ToolCall:
         display: DisplaySystem | None = None,
         on_output: OnOutput | None = None,
         on_confined: OnConfined | None = None,
+        sources: SourceOptions | None = None,
     ) -> None:
         self._source = source
         self._tool = tool
@@ -114,6 +115,7 @@ class ToolCall:
         self._policy = policy
         self._secrets: SecretValues = NO_SECRETS
         self._environ = dict(os.environ if environ is None else environ)
+        self._sources = sources or SourceOptions()
         self._approval = approval
         self._display = display
         self._on_output = on_output
@@ -141,31 +143,65 @@ class ToolCall:
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
+        with SourceCache.of_user(self._environ) as cache:
+            return await self._run_from(cache)
+
+    async def _run_from(self, cache: SourceCache) -> ToolCallOutcome:
         try:
-            entry = _entry(self._source, self._config, self._limits, self._permissions)
+            clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+            entry, resolution = await self._find(clerk.policy, cache)
             hosting = Hosting(
                 working_dir=self._working_dir,
                 environ=self._environ,
-                base=Path.cwd(),
                 on_output=self._on_output,
                 isolation=self._isolation,
                 audit=self._audit,
                 on_confined=self._on_confined,
             )
-            resolution = hosting.resolve(entry)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
         try:
             async with hosting:
                 self._hosting = hosting
-                outcome = await self._run(hosting, entry, resolution)
+                outcome = await self._run(hosting, clerk, entry, resolution)
         finally:
             await self._chronicle.end()
         return replace(outcome, changes=self.changes)
 
-    async def _run(self, hosting: Hosting, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+    async def _find(self, policy: Policy, cache: SourceCache) -> tuple[ModuleEntry, Resolution]:
+        """Return the plan entry that stands for the module, and where its code is.
+
+        Raises:
+            ModuleMissingError: the source names no module, or it is not to be had.
+            PolicyRefusedError: no module may come from there.
+            PlanError: the configuration or a limit is not accepted.
+        """
+        sources = ModuleSources(
+            cache, self._environ, Path.cwd(), self._working_dir, policy, self._sources, audit=self._audit
+        )
+        written: dict[str, object] = {
+            "config": self._config,
+            "limits": self._limits,
+            "permissions": self._permissions,
+        }
         try:
-            clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
+            match uri := SourceUri.parse(self._source).anchored(Path.cwd()):
+                case PackageUri(version=""):  # a bare id, of a module that is shipped or installed
+                    written["module"] = uri.name
+                case BuiltinUri():
+                    written |= {"module": uri.module_id, "source": uri.text}
+                case _:
+                    written |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
+        except SourceError as error:
+            raise ModuleMissingError.of(self._source, error) from error
+        entry = ModuleEntry.read(written, EntryPlace("tool", "", Path.cwd()))
+        (found,) = (await sources.resolve([entry])).values()
+        if isinstance(found, ModuleMissingError):
+            raise found
+        return entry, found
+
+    async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+        try:
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
             self._secrets = clearance.secrets
             await hosting.shelter(clearance)
@@ -283,58 +319,6 @@ def _failed(kind: str, message: str) -> ToolResult:
     return ToolResult(success=False, error={"type": kind, "message": message})
 
 
-def _entry(
-    source: str, config: Mapping[str, Any], limits: Mapping[str, object], permissions: Mapping[str, object]
-) -> ModuleEntry:
-    """Return the plan entry that stands for the module at `source`.
-
-    Raises:
-        ModuleMissingError: `source` names no module.
-        PlanError: the configuration or a limit is not accepted.
-    """
-    written: dict[str, object] = {
-        "config": dict(config),
-        "limits": dict(limits),
-        "permissions": dict(permissions),
-    }
-    try:
-        match uri := SourceUri.parse(source).anchored(Path.cwd()):
-            case PackageUri():  # a bare id: one of those that are shipped, or reported with all that was tried
-                written["module"] = uri.name
-            case BuiltinUri():
-                written |= {"module": uri.module_id, "source": uri.text}
-            case FolderUri():
-                written |= {"module": _module_id(uri.folder), "source": uri.text}
-            case GitUri():
-                written |= {"module": _id_of_name(uri.url.removesuffix(".git")), "source": uri.text}
-            case _:
-                raise AssertionError(f"there is no such source as {uri!r}")
-    except SourceError as error:
-        raise ModuleMissingError.of(source, error) from error
-    return ModuleEntry.read(written, EntryPlace("tool", "", Path.cwd()))
-
-
-def _module_id(folder: Path) -> str:
-    """Return the id of the module in a folder, by its entry points, else its name.
-
-    Raises:
-        SourceError: the folder holds no module.
-    """
-    named = _id_of_name(str(folder.resolve()))
-    manifest = ModuleManifest.read(folder, named)
-    declared = tuple(manifest.entry_points) or (_id_of_package(manifest.package, named),)
-    if named in declared:
-        return named
-    return next((one for one in declared if kind_of_id(one) == "tool"), declared[0])
-
-
-def _id_of_name(path: str) -> str:
-    name = PurePosixPath(path).name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
-    try:
-        return checked_module_id(name)
-    except ModuleIdError:
-        return _NAMELESS
-
-
-def _id_of_package(package: str, otherwise: str) -> str:
-    return package.removeprefix(PACKAGE_PREFIX).replace("_", "-") if package.startswith(PACKAGE_PREFIX) else otherwise
+def _tool_of(module_ids: Sequence[str]) -> str:
+    """Return which of the modules in one place is meant by whoever wants a tool."""
+    return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])

@@ -12,10 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from paddock.kernel.clearance import Clerk
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.module import HostedModule
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
+from paddock.policy import Policy
+from paddock_sources import FileSource
 
 _MODULES = Path(__file__).resolve().parent.parent / "modules"
 
@@ -33,7 +36,7 @@ class Stage:
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
         compileall.compile_dir(_MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
-        async with Hosting(working_dir=Path.cwd(), environ=os.environ, base=_MODULES, is_trusted=True) as hosting:
+        async with Hosting(working_dir=Path.cwd(), environ=os.environ) as hosting:
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
             coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
             hosting.bind(coordinator)
@@ -50,9 +53,11 @@ class Stage:
         place = EntryPlace(kind, f"{kind}s[{self._entries}]", _MODULES)
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
-        resolution = self._hosting.resolve(entry)
-        await self._hosting.confinements.decide([(entry, resolution)])
-        return partial(self._hosting.start, entry, resolution)
+        resolution = FileSource(_MODULES / module).resolve(module)
+        clerk = await Clerk.at_work(self._hosting.working_dir, os.environ, Policy())
+        clearance = await clerk.clear_call(entry, resolution, None)
+        await self._hosting.shelter(clearance)
+        return partial(self._hosting.start, clearance.modules[0].entry, resolution)
 
     async def start(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any

@@ -1,0 +1,188 @@
+"""Where the code of the modules of one plan, or of one call, comes from.
+
+Chosen for all of them, judged by the policy, and only then fetched, side by side, if the cache lacks it: before
+anything of a module runs, and so in no module's time to start. What was pinned on the way is written to the lock file.
+Cancelled, it leaves nothing running and nothing half-done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.errors import ModuleMissingError, SourcesError
+from paddock.kernel.provisioning import provisioning
+from paddock.plan.models import ModuleEntry
+from paddock.plan.positions import Positions
+from paddock.plan.problems import path_text
+from paddock.policy import Policy, refuse_sources
+from paddock_sdk.contract import module_sources
+from paddock_sources import Resolution, Resolver, SourceError, SourceUri
+from paddock_sources.application import ApplicationResolver
+from paddock_sources.cache import SourceCache
+from paddock_sources.errors import without_credentials
+from paddock_sources.lock_file import LOCK_FILE, LockFile
+from paddock_sources.locked_sources import LockedSources, LockUse
+from paddock_sources.progress import Progress, SilentProgress
+
+_AT_A_TIME: Final = 20  # modules whose code is fetched side by side
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How the code of modules may be come by.
+
+    `use` says what the lock file is for; `offline`, that nothing is fetched; `live`, that modules in folders run from
+    there and not from a copy. `progress` is told of what is fetched. `application` is an application's own resolver,
+    an object as the contract describes it, which is asked before the plan is.
+    """
+
+    use: LockUse = LockUse.UPDATE
+    offline: bool = False
+    live: bool = False
+    progress: Progress = field(default_factory=SilentProgress)
+    application: Any = None
+
+
+class ModuleSources:
+    """Finds code for whoever has `environ`, with folders named from `base` on, by the lock file in the folder `locks`.
+
+    Without such a folder nothing is locked beforehand, and nothing is written. What is found stays in the `cache` for
+    as long as that is open.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        environ: Mapping[str, str],
+        base: Path,
+        locks: Path | None,
+        policy: Policy,
+        options: SourceOptions,
+        audit: AuditLog | None = None,
+    ) -> None:
+        self._cache = cache
+        self._environ = environ
+        self._base = base
+        self._locks = locks
+        self._policy = policy
+        self._options = options
+        self._audit = audit
+
+    async def resolve(
+        self, entries: Sequence[ModuleEntry], positions: Positions | None = None
+    ) -> dict[str, Resolution | ModuleMissingError]:
+        """Return where each entry's code is, or why it is not to be had, by the entry's place in the plan.
+
+        Raises:
+            PolicyRefusedError: no module may come from one of the sources.
+            SourcesError: the lock file or the cache cannot be used.
+            PolicyFileError: the user's settings cannot.
+        """
+        found: dict[str, Resolution | ModuleMissingError] = {}
+        async with self._opened() as (sources, resolver):
+            chosen = {}
+            for entry in entries:
+                try:
+                    chosen[entry.path] = await anyio.to_thread.run_sync(resolver.choose, entry.module, entry.source)
+                except SourceError as error:
+                    found[entry.path] = ModuleMissingError.of(entry.module, error)
+            texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
+            refuse_sources(texts, self._policy, positions)
+            limiter = anyio.CapacityLimiter(_AT_A_TIME)
+
+            async def provide(entry: ModuleEntry) -> None:
+                try:
+                    act = partial(resolver.provide, chosen[entry.path])
+                    found[entry.path] = await anyio.to_thread.run_sync(act, limiter=limiter)
+                except SourceError as error:
+                    found[entry.path] = ModuleMissingError.of(entry.module, error)
+
+            async with anyio.create_task_group() as providing:
+                for entry in entries:
+                    if entry.path in chosen:
+                        providing.start_soon(provide, entry)
+            await self._write(sources)
+        return {entry.path: found[entry.path] for entry in entries}
+
+    async def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
+        """Return the ids that the code at a source goes by, fetching it if that is needed.
+
+        Raises:
+            PolicyRefusedError: no module may come from there.
+            ModuleMissingError: it cannot be had.
+            SourcesError: the lock file or the cache cannot be used.
+        """
+        async with self._opened() as (sources, _):
+            refuse_sources({"": sources.pinned_text(uri)}, self._policy)
+            try:
+                ids = await anyio.to_thread.run_sync(sources.module_ids, uri)
+            except SourceError as error:
+                raise ModuleMissingError.of(without_credentials(uri.text), error) from error
+            await self._write(sources)
+        return ids
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
+        try:
+            async with self._opening() as opened:
+                yield opened
+        except SourceError as error:
+            raise SourcesError.of(error) from error
+
+    @asynccontextmanager
+    async def _opening(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
+        options = self._options
+        async with provisioning(
+            self._environ,
+            self._cache,
+            offline=options.offline,
+            live=options.live,
+            progress=options.progress,
+            audit=self._audit,
+        ) as provisioner:
+            lock, folder = LockFile(), self._locks or self._base
+            if self._locks is not None:
+                lock = await anyio.to_thread.run_sync(LockFile.read, self._locks / LOCK_FILE)
+            sources = LockedSources(provisioner, lock, folder, options.use)
+            application = None
+            if options.application is not None:
+                application = ApplicationResolver(
+                    options.application,
+                    not_found=module_sources.ModuleNotFoundError,
+                    await_call=anyio.from_thread.run,
+                )
+            yield (
+                sources,
+                Resolver(
+                    self._environ,
+                    base=self._base,
+                    application=application,
+                    settings=provisioner.settings,
+                    installed=provisioner.find_installed,
+                    provide=sources.provide,
+                ),
+            )
+
+    async def _write(self, sources: LockedSources) -> None:
+        """Put what was pinned into the lock file; a folder that cannot be written to has none."""
+        news = sources.news
+        if not news or self._locks is None:
+            return
+        write = partial(LockFile.update, self._locks / LOCK_FILE, lambda lock: lock.with_modules(news))
+        try:
+            await anyio.to_thread.run_sync(write)
+        except (OSError, SourceError) as error:
+            _log.warning("what was fetched is not locked, and may be another thing next time: %s", error)

@@ -1,0 +1,68 @@
+"""The means to come by modules' code: the user's settings, and a sandbox for the programs that fetch.
+
+Nothing is started before something has to be fetched. Leaving ends whatever still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from importlib import metadata
+from typing import Final
+
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.kernel.source_commands import SourceCommands, check_cancelled
+from paddock.policy.sources_file import load_source_settings
+from paddock_sources.cache import SourceCache
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.provisioner import Provisioner
+
+# Distributions of the runtime that modules may depend on as well, in whatever version it has.
+_OF_RUNTIME: Final = (
+    "pydantic",
+    "pydantic-core",
+    "typing-extensions",
+    "annotated-types",
+    "typing-inspection",
+    "msgpack",
+)
+
+
+@asynccontextmanager
+async def provisioning(
+    environ: Mapping[str, str],
+    cache: SourceCache | None = None,
+    *,
+    offline: bool = False,
+    live: bool = False,
+    progress: Progress | None = None,
+    audit: AuditLog | None = None,
+) -> AsyncIterator[Provisioner]:
+    """Have a provisioner for the user who has `environ`.
+
+    What it provides is kept in `cache`, and stays there while that is open; by default while this is.
+
+    `offline`, nothing is fetched; `live`, modules in folders are run from there. `progress` is told of what takes time,
+    `audit` of each connection.
+
+    Raises:
+        PolicyFileError: the user's settings cannot be relied on.
+    """
+    settings = await anyio.to_thread.run_sync(load_source_settings, environ)
+    with ExitStack() as stack:
+        kept = cache or stack.enter_context(SourceCache.of_user(environ))
+        async with SourceCommands(environ, audit=audit) as commands:
+            yield Provisioner(
+                kept,
+                commands,
+                DirectRunner(environ, check=check_cancelled),
+                environ=environ,
+                settings=settings,
+                preloaded={name: metadata.version(name) for name in _OF_RUNTIME},
+                progress=progress or SilentProgress(),
+                offline=offline,
+                live=live,
+            )

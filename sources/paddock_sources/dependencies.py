@@ -1,0 +1,314 @@
+"""What code depends on: chosen once, written to a lock file, and from then on the same.
+
+Packages come from the index, as wheels with hashes; repositories are pinned to a commit as the module itself is.
+Nothing of either is executed. What is locked and in the cache is provided without asking anybody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .cache import Bucket, SourceCache, tree_digest
+from .command_runner import CommandRunner
+from .declared_ids import id_of_name
+from .errors import OwnVersionError, PinMismatchError, SourceUriError, without_credentials
+from .locked_module import LockedDependency, LockedModule
+from .manifest import ModuleManifest
+from .progress import Progress
+from .resolution import Resolution
+from .settings import IndexSettings
+from .uri import GitUri, SourceUri
+
+if TYPE_CHECKING:
+    from .environment.index import Index
+    from .environment.interpreter import Interpreter
+    from .environment.locked import LockedDistribution
+    from .environment.requirements import Requirements
+    from .git.git_source import GitSource
+
+# What a worker's runtime cannot do without in its own version: it is imported before anything of a module.
+_KEPT: Final = "msgpack"
+# What the contract's models are written with, from this version on.
+_OF_CONTRACT: Final = ("pydantic", "2.10")
+_MAX_REPOSITORIES: Final = 20  # that one module depends on, directly or not
+
+
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """A repository that a module depends on, and what its code needs."""
+
+    dependency: LockedDependency
+    needs: Requirements
+
+
+class Dependencies:
+    """Chooses and provides what modules depend on.
+
+    `git` makes the source of a repository; `preloaded` are the distributions that a worker's runtime brings, with their
+    versions: these are kept to where a module lets them be.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        runner: CommandRunner,
+        git: Callable[[GitUri], GitSource],
+        *,
+        environ: Mapping[str, str],
+        index: IndexSettings | None,
+        preloaded: Mapping[str, str],
+        progress: Progress,
+    ) -> None:
+        self._cache = cache
+        self._runner = runner
+        self._git = git
+        self._environ = environ
+        self._index_settings = index
+        self._preloaded = preloaded
+        self._progress = progress
+        self._interpreter: Interpreter | None = None
+        self._making = threading.Lock()
+
+    @property
+    def index(self) -> Index:
+        """Where packages come from.
+
+        Raises:
+            IndexUrlError: what the user named cannot be used.
+        """
+        from .environment.index import Index
+
+        return Index.of(self._environ, self._index_settings)
+
+    @property
+    def python(self) -> Interpreter:
+        """What modules are run by."""
+        from .environment.interpreter import Interpreter
+
+        with self._making:
+            if self._interpreter is None:
+                self._interpreter = Interpreter.this()
+            return self._interpreter
+
+    @staticmethod
+    def are_declared(root: Path) -> bool:
+        """Return whether the project in `root` says that it depends on anything.
+
+        Raises:
+            RequirementsError: its project file cannot be read.
+        """
+        from .environment.requirements import read_project
+
+        return bool(read_project(root).get("dependencies")) if (root / "pyproject.toml").is_file() else False
+
+    # -- choosing --------------------------------------------------------------------------
+
+    def choose(self, root: Path, previous: LockedModule | None, *, mine: bool) -> tuple[LockedDependency, ...]:
+        """Return what the project in `root` depends on, each in one version; repositories come first.
+
+        What `previous` says of packages is kept if it still satisfies all that is needed. `mine` says that the user
+        wrote the code.
+
+        Raises:
+            SourceError: there is no such choice, or it cannot be found out.
+        """
+        if not self.are_declared(root):
+            return ()
+        from .environment.requirements import Requirements
+
+        needs = Requirements.of(root, self.python, may_name_local=mine)
+        libraries = tuple(self._libraries(needs))
+        together = needs.joined(*(one.needs for one in libraries))
+        before = distributions(previous) if previous is not None else ()
+        chosen = before if before and _satisfy(before, together) else self._resolve(together)
+        self.check(chosen)
+        packages = (LockedDependency(one.name, one.version, one.hashes) for one in chosen)
+        return (*(one.dependency for one in libraries), *packages)
+
+    def check(self, locked: Sequence[LockedDistribution]) -> None:
+        """Refuse versions of what a worker's runtime is made of that it cannot be made of.
+
+        Raises:
+            OwnVersionError: one of them is such a version.
+        """
+        from packaging.version import Version
+
+        name, oldest = _OF_CONTRACT
+        for one in locked:
+            if one.name == _KEPT and one.version != self._preloaded[_KEPT]:
+                raise OwnVersionError(one.name, one.version, f"only version {self._preloaded[_KEPT]} will do")
+            if one.name == name and Version(one.version) < Version(oldest):
+                raise OwnVersionError(one.name, one.version, f"the contract needs {oldest} or later")
+
+    def _libraries(self, needs: Requirements) -> Iterator[_Library]:
+        """Yield the repositories that code depends on, and those that these depend on."""
+        from .environment.requirements import Requirements
+
+        waiting, seen = list(needs.direct), set[str]()
+        while waiting:
+            direct = waiting.pop(0)
+            if direct.name in seen:
+                continue
+            seen.add(direct.name)
+            if len(seen) > _MAX_REPOSITORIES:
+                raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
+            git = self._git(direct.uri)
+            pin = git.pin()
+            entry = git.fetch(pin.commit)
+            root = entry.root / direct.uri.subdirectory
+            its = Requirements.of(root, self.python, extras=direct.extras)
+            waiting += its.direct
+            version = its.version or f"0+{pin.commit[:12]}"
+            source = without_credentials(direct.uri.text)
+            yield _Library(LockedDependency(direct.name, version, (), source, pin.commit, entry.digest), its)
+
+    def _resolve(self, needs: Requirements) -> Sequence[LockedDistribution]:
+        from .environment.builder import resolve
+        from .environment.errors import ConstrainedError
+
+        try:
+            return resolve(
+                needs,
+                cache=self._cache,
+                runner=self._runner,
+                index=self.index,
+                python=self.python,
+                constraints=self._preloaded,
+                progress=self._progress,
+            )
+        except ConstrainedError as error:
+            return error.locked  # a worker of its own kind is started for it then
+
+    # -- providing -------------------------------------------------------------------------
+
+    def provide(self, resolution: Resolution, locked: LockedModule | None) -> tuple[Path, ...]:
+        """Return the folders that have all a module needs from elsewhere, installing what is not there.
+
+        Raises:
+            PinMismatchError: something is not what was locked.
+            SourceError: it cannot be had.
+        """
+        folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
+        for one in locked.dependencies if locked is not None else ():
+            if one.commit:
+                folders += self._library(one)
+        wanted = self._wanted(locked)
+        if wanted:
+            folders.append(self._installed(wanted) or self._install(wanted, resolution.module_id))
+        return tuple(dict.fromkeys(folder for folder in folders if folder is not None))
+
+    def own_versions(self, locked: LockedModule | None) -> tuple[str, ...]:
+        """Return the packages of a worker's runtime that the module has in another version."""
+        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._preloaded)
+
+    def missing(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache lacks of them, in words for people."""
+        lacking = [_told(one) for one in _repositories(locked) if self._tree(one.tree) is None]
+        wanted = self._wanted(locked)
+        if wanted and self._installed(wanted) is None:
+            lacking.append(", ".join(f"{one.name} {one.version}" for one in wanted))
+        return tuple(lacking)
+
+    def damage(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache has of them and is no longer what it was, in words; all of it is read."""
+        damaged = []
+        for one in _repositories(locked):
+            tree = self._tree(one.tree)
+            if tree is not None and tree_digest(tree) != one.tree:
+                damaged.append(_told(one))
+        wanted = self._wanted(locked)
+        if wanted:
+            from .environment.locked import environment_digest
+
+            environments = self._cache.store(Bucket.ENVIRONMENTS)
+            digest = environment_digest(wanted, self.python)
+            entry, marker = environments.get(digest), environments.marker(digest)
+            if entry is not None and marker is not None and tree_digest(entry) != marker.contents.digest:
+                damaged.append("what it depends on")
+        return tuple(damaged)
+
+    def _wanted(self, locked: LockedModule | None) -> tuple[LockedDistribution, ...]:
+        """Return what has to be installed: all that a worker's runtime does not bring in the same version."""
+        if locked is None or not locked.dependencies:
+            return ()
+        from .environment.locked import without_preloaded
+
+        return without_preloaded(distributions(locked), self._preloaded)
+
+    def _library(self, one: LockedDependency) -> Iterator[Path | None]:
+        """Yield the folders of a repository that a module depends on."""
+        uri = SourceUri.parse(one.source)
+        if not isinstance(uri, GitUri):
+            raise SourceUriError(one.source, "what has a commit is a repository")
+        tree = self._tree(one.tree)
+        if tree is None:
+            fetched = self._git(uri).fetch(one.commit)
+            if fetched.digest != one.tree:
+                raise PinMismatchError(one.source, one.tree, fetched.digest)
+            tree = fetched.root
+        root = tree / uri.subdirectory
+        yield ModuleManifest.read(root, id_of_name(one.name)).import_root
+        yield self._metadata(root, one.commit)
+
+    def _tree(self, digest: str) -> Path | None:
+        entry = self._cache.trees.get(digest)
+        return entry / Bucket.TREES.content if entry is not None else None
+
+    def _metadata(self, root: Path, version: str) -> Path | None:
+        """Return the folder that tells of a project as an installed one would; None for one that has no name."""
+        from .environment.metadata import distribution_metadata
+
+        found = distribution_metadata(root, version) if (root / "pyproject.toml").is_file() else None
+        return found.provide(self._cache) if found is not None else None
+
+    def _installed(self, wanted: Sequence[LockedDistribution]) -> Path | None:
+        from .environment.builder import installed
+
+        return installed(wanted, cache=self._cache, python=self.python)
+
+    def _install(self, wanted: Sequence[LockedDistribution], subject: str) -> Path:
+        from .environment.builder import install
+
+        return install(
+            wanted,
+            cache=self._cache,
+            runner=self._runner,
+            index=self.index,
+            python=self.python,
+            progress=self._progress,
+            subject=subject,
+        )
+
+
+def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
+    """Return the packages of the index that a locked module depends on."""
+    from .environment.locked import LockedDistribution
+
+    return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in locked.dependencies if not one.commit)
+
+
+def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:
+    return (one for one in locked.dependencies if one.commit)
+
+
+def _told(one: LockedDependency) -> str:
+    return f"{one.name} {one.commit[:12]}"
+
+
+def _satisfy(chosen: Sequence[LockedDistribution], needs: Requirements) -> bool:
+    """Whether each requirement is met by what was chosen for it before."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    versions = {one.name: one.version for one in chosen}
+    for line in needs.index:
+        wanted = Requirement(line)
+        version = versions.get(canonicalize_name(wanted.name))
+        # What an extra asks for was not noted beside it.
+        if version is None or wanted.extras or not wanted.specifier.contains(version, prereleases=True):
+            return False
+    return True

@@ -1,0 +1,99 @@
+"""The code of modules as a lock file pins it.
+
+What the file says is what is run: nothing is looked up that is locked. What it lacks is pinned and noted for it, or
+refused, as `LockUse` says. Safe to be used by several threads at once; writing the file is its caller's business.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+
+from .errors import NotLockedError, PinMismatchError
+from .lock_file import LockedModule, LockFile, normalised_source
+from .provisioner import Provisioner
+from .resolution import Resolution
+from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
+
+
+class LockUse(Enum):
+    """What a lock file is used for: `UPDATE` it, refuse if it is out of date, or take it as it is."""
+
+    UPDATE = "update"
+    LOCKED = "locked"
+    FROZEN = "frozen"
+
+
+class LockedSources:
+    """Provides modules by the lock file of `folder`."""
+
+    def __init__(self, provisioner: Provisioner, lock: LockFile, folder: Path, use: LockUse = LockUse.UPDATE) -> None:
+        self._provisioner = provisioner
+        self._lock = lock
+        self._folder = folder
+        self._use = use
+        self._noted: dict[str, LockedModule] = {}
+        self._noting = threading.Lock()
+
+    @property
+    def news(self) -> tuple[LockedModule, ...]:
+        """What the lock file has to be told."""
+        with self._noting:
+            return tuple(self._noted.values())
+
+    def pinned_text(self, uri: SourceUri) -> str:
+        """Return a source as rules are to judge it: with the commit that is locked in place of a branch or tag."""
+        if not isinstance(uri, GitUri):
+            return uri.text
+        locked = self._lock.get(normalised_source(uri, self._folder))
+        if locked is None or not locked.commit:
+            return uri.text
+        inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
+        return f"git+{uri.url}@{locked.commit}{inside}"
+
+    def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
+        """Return the ids that the code at `uri` goes by, fetching it if that is needed.
+
+        Raises:
+            SourceError: it cannot be had.
+        """
+        return self._provisioner.module_ids(uri, self._locked(uri, None))
+
+    def provide(self, uri: SourceUri, module_id: str) -> Resolution:
+        """Return a module, ready to be run, fetching what is not in the cache.
+
+        Raises:
+            SourceError: it cannot be had, or is not what was locked.
+        """
+        if isinstance(uri, BuiltinUri):
+            return self._provisioner.provide(uri, module_id, None)
+        locked = self._locked(uri, module_id)
+        if locked is not None and isinstance(uri, FolderUri) and self._use is not LockUse.FROZEN:
+            locked = self._as_it_is_now(uri, module_id, locked)
+        return self._provisioner.provide(uri, module_id, locked)
+
+    def _locked(self, uri: SourceUri, module_id: str | None) -> LockedModule | None:
+        """Return what is locked of a source; None for a folder that needs no lock."""
+        key = normalised_source(uri, self._folder)
+        with self._noting:
+            locked = self._noted.get(key) or self._lock.get(key)
+        if locked is not None or not self._provisioner.needs_lock(uri):
+            return locked
+        if self._use is not LockUse.UPDATE:
+            raise NotLockedError(key, self._use.value)
+        return self._note(replace(self._provisioner.lock(uri, module_id), source=key))
+
+    def _as_it_is_now(self, uri: FolderUri, module_id: str, locked: LockedModule) -> LockedModule:
+        """Return what is locked of a folder, which may have been worked on since."""
+        tree = self._provisioner.tree_of(uri)
+        if tree == locked.tree:
+            return locked
+        if self._use is LockUse.LOCKED:
+            raise PinMismatchError(uri.text, locked.tree, tree)
+        return self._note(replace(self._provisioner.lock(uri, module_id, previous=locked), source=locked.source))
+
+    def _note(self, locked: LockedModule) -> LockedModule:
+        with self._noting:
+            return self._noted.setdefault(locked.source, locked)

@@ -1,0 +1,365 @@
+"""Code that is ready to be run, from a source: pinned, fetched, checked against its lock, with what it depends on.
+
+Pinning and locking may ask a server; providing what was locked asks nobody as long as the cache has it. Nothing of the
+code is executed for any of it. May be used by several threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from .builtin import BuiltinSource
+from .cache import Bucket, SourceCache, TreeEntry, tree_digest
+from .command_runner import CommandReach, CommandRunner, CommandSession
+from .declared_ids import declared_ids
+from .dependencies import Dependencies, distributions
+from .errors import (
+    NotFetchedError,
+    PinMismatchError,
+    SourceUnavailableError,
+    SourceUriError,
+    without_credentials,
+)
+from .file import FileSource
+from .locked_module import LockedDependency, LockedModule
+from .permission_request import PermissionRequest, permissions_digest
+from .progress import Progress
+from .resolution import Resolution
+from .settings import SourceSettings
+from .snapshot import snapshot
+from .source_key import package_key
+from .uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+
+if TYPE_CHECKING:
+    from .environment.installed import InstalledDistributions
+    from .git.git_source import GitSource
+    from .package import PackageSource
+
+PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What a source is at one moment. `committed_at` is the commit's own word; a pusher can write any date.
+
+    `is_outside` says that it was looked up with the user's own keys, by a program that nothing shuts in.
+    """
+
+    requested_ref: str
+    kind: PinKind
+    commit: str
+    committed_at: datetime | None = None
+    is_outside: bool = False
+
+
+class Provisioner:
+    """Provides code from `cache`, and fetches into it.
+
+    Args:
+        cache: where code is kept.
+        runner: runs the programs that fetch, shut in.
+        direct: runs what needs the user's own keys.
+        environ: the user's environment.
+        settings: what the user says of sources.
+        preloaded: versions of the distributions that a worker's runtime brings, by name.
+        progress: is told of what takes time.
+        offline: nothing is fetched.
+        live: folders are run from where they are.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        runner: CommandRunner,
+        direct: CommandRunner,
+        *,
+        environ: Mapping[str, str],
+        settings: SourceSettings,
+        preloaded: Mapping[str, str],
+        progress: Progress,
+        offline: bool = False,
+        live: bool = False,
+    ) -> None:
+        self.settings = settings
+        self._cache = cache
+        self._runner = _Offline() if offline else runner
+        self._direct = _Offline() if offline else direct
+        self._environ = environ
+        self._preloaded = preloaded
+        self._progress = progress
+        self._offline = offline
+        self._live = live
+        self._builtin = BuiltinSource()
+        self._dependencies = Dependencies(
+            cache,
+            self._runner,
+            self._git,
+            environ=environ,
+            index=settings.index,
+            preloaded=preloaded,
+            progress=progress,
+        )
+        self._installed_here: InstalledDistributions | None = None
+        self._making = threading.Lock()
+
+    # -- pinning ---------------------------------------------------------------------------
+
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pinned:
+        """Return what a source is now.
+
+        Raises:
+            SourceError: that cannot be found out.
+        """
+        match uri:
+            case GitUri():
+                pin = self._git(uri).pin(allow_impostor=allow_impostor)
+                return Pinned(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
+            case FolderUri():
+                return Pinned("", "folder", "")
+            case PackageUri(version=""):
+                return Pinned("", "installed", "")
+            case PackageUri():
+                return Pinned(uri.version, "version", uri.version)
+            case _:
+                return Pinned("", "builtin", "")
+
+    def needs_lock(self, uri: SourceUri) -> bool:
+        """Return whether a source could be another thing tomorrow without anybody having changed it here."""
+        match uri:
+            case GitUri():
+                return True
+            case PackageUri():
+                return bool(uri.version)
+            case FolderUri():
+                return self._dependencies.are_declared(uri.folder)
+            case _:
+                return False
+
+    def lock(
+        self,
+        uri: SourceUri,
+        module_id: str | None = None,
+        pinned: Pinned | None = None,
+        *,
+        previous: LockedModule | None = None,
+        allow_impostor: bool = False,
+    ) -> LockedModule:
+        """Return what a lock file is to say of a source, which is fetched for that; its key is the source's text.
+
+        What `previous` says of dependencies is kept where it still satisfies what the code asks for.
+
+        Raises:
+            SourceError: it cannot be had, or not in a way that would be the same tomorrow.
+        """
+        match uri:
+            case GitUri():
+                pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
+                entry = self._git(uri).fetch(pinned.commit, allow_impostor=allow_impostor)
+                root = _inside(uri, entry.root)
+            case FolderUri():
+                pinned = pinned or self.pin(uri)
+                entry = self._snapshot(uri)
+                root = entry.root
+            case PackageUri(version=str(version)) if version:
+                return self._lock_package(uri)
+            case _:
+                raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
+        is_folder = isinstance(uri, FolderUri)
+        return LockedModule(
+            source=without_credentials(uri.text),
+            requested_ref=pinned.requested_ref,
+            commit=pinned.commit,
+            tree=entry.digest,
+            subdirectory="" if is_folder else uri.subdirectory,
+            permissions_digest=permissions_digest(PermissionRequest.read(root)),
+            dependencies=self._dependencies.choose(root, previous, mine=is_folder),
+            requested_kind="" if is_folder else pinned.kind,
+            committed_at=pinned.committed_at,
+        )
+
+    # -- providing -------------------------------------------------------------------------
+
+    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
+        """Return a module, ready to be run; what the cache lacks is fetched, and has to be what was locked.
+
+        Raises:
+            PinMismatchError: it is not.
+            SourceError: it cannot be had.
+        """
+        match uri:
+            case BuiltinUri():
+                return replace(self._builtin.resolve(uri.module_id), module_id=module_id)
+            case PackageUri():
+                return self._provide_package(uri, module_id, locked)
+            case FolderUri() if locked is None or self._live:
+                resolution = FileSource(uri.folder, cache=self._cache, live=self._live).resolve(module_id)
+            case FolderUri() | GitUri() if locked is not None:
+                # Of a folder it is the place that rules know, of a repository its address.
+                name = str(uri.folder.resolve()) if isinstance(uri, FolderUri) else without_credentials(uri.text)
+                resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
+                resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
+            case _:
+                raise SourceUnavailableError(uri.text, "a source that is not locked")
+        return replace(
+            resolution,
+            libraries=self._dependencies.provide(resolution, locked),
+            own_versions=self._dependencies.own_versions(locked),
+        )
+
+    def missing(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache lacks of what was locked, in words for people."""
+        code = ("its code",) if locked.tree and self._cached(locked.tree) is None else ()
+        return (*code, *self._dependencies.missing(locked))
+
+    def damage(self, locked: LockedModule) -> tuple[str, ...]:
+        """Return what the cache has of what was locked and is no longer that, in words; all of it is read."""
+        code = self._cached(locked.tree) if locked.tree else None
+        is_other = code is not None and tree_digest(code) != locked.tree
+        return (*(("its code",) if is_other else ()), *self._dependencies.damage(locked))
+
+    def tree_of(self, uri: FolderUri) -> str:
+        """Return the digest of a folder's code as it is now."""
+        return self._snapshot(uri).digest
+
+    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
+        """Return the ids of the modules in a source.
+
+        Raises:
+            SourceError: there is none, or it cannot be had.
+        """
+        match uri:
+            case BuiltinUri():
+                return (uri.module_id,)
+            case FolderUri():
+                return declared_ids(uri.folder, str(uri.folder.resolve()))
+            case PackageUri():
+                return self._package(uri).module_ids(distributions(locked) if locked is not None else ())
+            case GitUri() if locked is not None:
+                return declared_ids(self._code(uri, locked), uri.subdirectory or uri.url)
+        raise SourceUnavailableError(uri.text, "a source that is not locked")
+
+    def request(self, locked: LockedModule) -> PermissionRequest | None:
+        """Return what the manifest of what was locked asks for; None for nothing, or where the cache has no manifest.
+
+        Raises:
+            ManifestError: it says something that is not understood.
+        """
+        tree = self._cached(locked.tree) if locked.tree else None
+        return PermissionRequest.read(tree / locked.subdirectory) if tree is not None else None
+
+    def find_installed(self, module_id: str) -> str | None:
+        """Return the name of the installed distribution that has a module of this id, if any has."""
+        found = self._installed().find(module_id)
+        return found.name if found is not None else None
+
+    # -- code ------------------------------------------------------------------------------
+
+    def _code(self, uri: FolderUri | GitUri, locked: LockedModule) -> Path:
+        """Return the folder of the module's code as it was locked."""
+        tree = self._cached(locked.tree)
+        if tree is None:
+            entry = self._snapshot(uri) if isinstance(uri, FolderUri) else self._git(uri).fetch(locked.commit)
+            if entry.digest != locked.tree:
+                raise PinMismatchError(uri.text, locked.tree, entry.digest)
+            tree = entry.root
+        return _inside(uri, tree) if isinstance(uri, GitUri) else _of_folder(uri, tree)
+
+    def _snapshot(self, uri: FolderUri) -> TreeEntry:
+        return snapshot(uri.folder, self._cache)
+
+    def _cached(self, tree: str) -> Path | None:
+        entry = self._cache.trees.get(tree)
+        return entry / Bucket.TREES.content if entry is not None else None
+
+    def _git(self, uri: GitUri) -> GitSource:
+        from .git.git_source import GitSource
+
+        return GitSource(
+            uri,
+            self._cache,
+            self._runner,
+            direct=self._direct,
+            progress=self._progress,
+            environ=self._environ,
+            offline=self._offline,
+        )
+
+    # -- packages --------------------------------------------------------------------------
+
+    def _package(self, uri: PackageUri) -> PackageSource:
+        from .package import PackageSource
+
+        return PackageSource(
+            uri.name,
+            uri.version,
+            cache=self._cache,
+            python=self._dependencies.python,
+            installed=self._installed(),
+            preloaded=self._preloaded,
+            runner=self._runner,
+            index=self._dependencies.index if uri.version else None,
+            progress=self._progress,
+        )
+
+    def _lock_package(self, uri: PackageUri) -> LockedModule:
+        """Return what is locked of a package of the index, which is one of what it depends on."""
+        locked = self._package(uri).lock()
+        self._dependencies.check(locked)
+        name = package_key(uri.name)
+        return LockedModule(
+            source=uri.text,
+            requested_ref=uri.version,
+            commit=next((one.version for one in locked if one.name == name), uri.version),
+            permissions_digest=permissions_digest(None),
+            hashes=next((one.hashes for one in locked if one.name == name), ()),
+            dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in locked),
+            requested_kind="version",
+        )
+
+    def _provide_package(self, uri: PackageUri, module_id: str, locked: LockedModule | None) -> Resolution:
+        package = self._package(uri)
+        if not uri.version:
+            return package.resolve(module_id)
+        if locked is None:
+            raise SourceUnavailableError(uri.text, "a source that is not locked")
+        return package.provide(module_id, distributions(locked))
+
+    def _installed(self) -> InstalledDistributions:
+        from .environment.installed import InstalledDistributions
+
+        with self._making:
+            if self._installed_here is None:
+                self._installed_here = InstalledDistributions()
+            return self._installed_here
+
+
+class _Offline:
+    """Runs nothing."""
+
+    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
+        raise NotFetchedError(reach.name)
+
+
+def _of_folder(uri: FolderUri, tree: Path) -> Path:
+    """Return what stands for a folder in its snapshot: of a package, the folder of that name."""
+    name = uri.folder.name
+    return tree / name if os.listdir(tree) == [name] and (tree / name / "__init__.py").is_file() else tree
+
+
+def _inside(uri: GitUri, tree: Path) -> Path:
+    """Return the folder in a repository's tree that an address means.
+
+    Raises:
+        SourceUriError: there is none.
+    """
+    root = tree / uri.subdirectory
+    if not root.is_dir():
+        raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it")
+    return root
