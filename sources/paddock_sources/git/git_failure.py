@@ -155,6 +155,9 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "No route to host",
             "Network is unreachable",
             "returned error: (?:5[0-9][0-9]|429)",
+            # What the gate on the way out says of a host that it may reach and cannot.
+            "CONNECT tunnel failed, response 50",
+            "Received HTTP code 50[0-9] from proxy",
         ),
         _unreachable("`{host}` does not answer"),
     ),

@@ -79,7 +79,7 @@ def lay_out(folder: Path) -> None:
             (folder / part).unlink()
         (folder / part).mkdir(exist_ok=True)
     _put(folder / "HEAD", _HEAD)
-    lay_out_config(folder)
+    _put(folder / "config", _CONFIG)
     for name in ("hooks", "objects/info/alternates", "info/attributes", "info/grafts", "commondir", "config.worktree"):
         _take_away(folder / name)
     # Of a git that was killed; nobody else is in here.
@@ -87,11 +87,6 @@ def lay_out(folder: Path) -> None:
         lock.unlink(missing_ok=True)
     for started in folder.glob("objects/pack/tmp_*"):
         started.unlink(missing_ok=True)
-
-
-def lay_out_config(folder: Path) -> None:
-    """Put back the configuration of a repository of ours."""
-    _put(folder / "config", _CONFIG)
 
 
 def _put(path: Path, text: str) -> None:

@@ -17,7 +17,6 @@ from ..command_runner import CommandError
 from . import git_failure
 from .blob_reader import BlobReader, asked, object_name
 from .errors import DamagedRepositoryError, FetchError
-from .git_folder import lay_out_config
 from .git_limits import GitLimits
 from .git_pin import RefKind
 from .remote import Remote
@@ -30,6 +29,7 @@ _MAX_FETCHED_BYTES = 16 << 10
 _MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of what it merges
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) commit ([0-9]{1,10})\n")
 _COMMITTER = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
+_NAME = "origin"
 _ALL_OF_HISTORY = "2147483647"  # git's own number for a depth without end
 
 
@@ -97,10 +97,11 @@ class Repository:
 
     def fetch_history(self, *, commits_only: bool) -> None:
         """Fetch all that branches and tags lead to; only the commits of it, where asked for and the server can."""
-        asked_for = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
-        depth = [] if commits_only else [f"--depth={_ALL_OF_HISTORY}"]
-        objects = "tree:0" if commits_only else f"blob:limit={self._limits.blob_bytes + 1}"
-        self._fetch(*asked_for, options=["--prune", *depth, f"--filter={objects}"])
+        everything = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
+        if commits_only:
+            self._fetch(*everything, left_out="tree:0", options=["--prune"])
+        else:
+            self._fetch(*everything, options=["--prune", f"--depth={_ALL_OF_HISTORY}"])
 
     # -- what is here
 
@@ -161,25 +162,28 @@ class Repository:
         with self._failing("asking for branches and tags", seconds):
             return self._git.text("ls-remote", *arguments, kill_after_timeout=seconds)
 
-    def _fetch(self, *refspecs: str, options: Sequence[str] | None = None, ref: str = "") -> None:
+    def _fetch(
+        self, *refspecs: str, left_out: str = "", options: Sequence[str] = ("--depth=1",), ref: str = ""
+    ) -> None:
+        left_out = left_out or f"blob:limit={self._limits.blob_bytes + 1}"
+        # Told for this command alone: git would note it in the repository, which takes what a sandbox may not allow,
+        # and then fetch what was left out while something is read.
+        remote = (f"url={self._remote.url}", "promisor=true", f"partialclonefilter={left_out}")
         seconds = self._limits.fetch_seconds
-        if options is None:
-            options = ["--depth=1", f"--filter=blob:limit={self._limits.blob_bytes + 1}"]
         with self._failing("fetching", seconds, ref):
-            self._git.text(
+            self._git.configured(*(f"remote.{_NAME}.{setting}" for setting in remote)).text(
                 "fetch",
                 "--progress",
                 "--no-tags",
                 "--no-recurse-submodules",
                 "--force",
+                f"--filter={left_out}",
                 *options,
                 "--",
-                self._remote.url,
+                _NAME,
                 *refspecs,
                 kill_after_timeout=seconds,
             )
-        # Without the note that more could be had from the server: nothing is, when something here is read.
-        lay_out_config(self._git.folder)
 
     def _last_fetched(self) -> Fetched:
         path = self._git.folder / "FETCH_HEAD"

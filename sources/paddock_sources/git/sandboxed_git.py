@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from ..command_runner import CommandSession, Finished
 
@@ -98,6 +98,11 @@ class SandboxedGit(Git):
         if with_extended_output:
             return finished.code, printed, finished.stderr.decode("utf-8", errors="replace")
         return printed
+
+    def configured(self, *settings: str) -> Self:
+        """Return this, with settings (`name=value`) for the next command alone."""
+        self(c=list(settings))
+        return self
 
     def text(self, command: str, *arguments: str, **options: Any) -> str:
         """Run a command and return what it printed, as text."""

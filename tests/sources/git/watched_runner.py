@@ -56,4 +56,10 @@ class _WatchedSession:
 
 
 def _verb(argv: Sequence[str]) -> str:
-    return next(argument for argument in argv[1:] if not argument.startswith("-"))
+    arguments = iter(argv[1:])
+    for argument in arguments:
+        if argument == "-c":
+            next(arguments)
+        elif not argument.startswith("-"):
+            return argument
+    raise AssertionError(f"git was told nothing: {argv}")

@@ -1,0 +1,66 @@
+"""Git that is shut in, as it is for users, does all that it has to, at each level that this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio.from_thread
+import pytest
+
+from host.egress.certificates import TestAuthority
+from paddock.kernel.source_commands import SourceCommands
+from paddock_sources import GitUri, SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandError, CommandReach
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.git.errors import ImpostorCommitError, UnreachableError
+from paddock_sources.git.git_source import GitSource
+from sources.git.origin_repository import OriginRepository
+from sources.git_server import GitServer, store_credentials
+
+
+@pytest.fixture(scope="module", params=("ns", "bwrap", "landlock"))
+def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
+    with anyio.from_thread.start_blocking_portal() as portal:
+        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=request.param)) as runner:
+            try:
+                with runner.open(CommandReach("trial")):
+                    pass
+            except CommandError as error:
+                if "cannot be shut in" not in error.problem:
+                    raise
+                pytest.skip(error.problem)
+            yield runner
+
+
+def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in(
+    commands: SourceCommands, tmp_path: Path, cache: SourceCache
+) -> None:
+    origin = OriginRepository(tmp_path / "srv" / "tool")
+    first = origin.commit({"a.py": "1"})
+    origin.git("checkout", "-q", "--detach")
+    pulled = origin.commit({"a.py": "evil"})
+    origin.git("update-ref", "refs/pull/1/head", pulled)
+    origin.git("checkout", "-q", "main")
+    second = origin.commit({"a.py": "2"})
+    home = tmp_path / "home"
+    (tmp_path / "authority").mkdir()
+    with GitServer(tmp_path / "srv", TestAuthority(tmp_path / "authority")) as server:
+        server.private["tool"] = "ann:hunter2"
+        store_credentials(home, server, "ann:hunter2")
+        environ = {"HOME": str(home), "PATH": os.environ["PATH"], **server.environ}
+
+        def source(address: str, ref: str) -> GitSource:
+            uri = SourceUri.parse(f"{address}@{ref}")
+            assert isinstance(uri, GitUri)
+            return GitSource(uri, cache, commands, direct=DirectRunner(environ), environ=environ)
+
+        for address in (origin.address, server.address("tool")):
+            assert source(address, "main").pin().commit == second
+            assert (source(address, first).fetch(first).root / "a.py").read_text() == "1"
+            with pytest.raises(ImpostorCommitError):
+                source(address, pulled).pin()
+    with pytest.raises(UnreachableError):
+        source(server.address("tool"), "main").pin()
