@@ -77,9 +77,9 @@ class EntryStore:
         Raises:
             CacheError: the cache is not to be trusted.
         """
+        name = _name_of(digest)
         if not self.shelf.folder.checked():
             return None
-        name = _name_of(digest)
         return self.folder / name if self._held(name) is not None else None
 
     def tree(self, digest: str) -> TreeEntry | None:
@@ -94,9 +94,9 @@ class EntryStore:
 
     def marker(self, digest: str) -> Marker | None:
         """Return all that was noted of an entry; None if there is no such entry. It is not in use by that."""
+        name = _name_of(digest)
         if not self.shelf.folder.checked():
             return None
-        name = _name_of(digest)
         try:
             with open(self.folder / name / markers.NAME, "rb") as file:
                 return _fitting(Marker.read(file.fileno()), name)
@@ -284,8 +284,8 @@ class Building:
         """
         shelf = self._store.shelf
         name = _name_of(digest)
-        shelf.stage("content written")
         with adding_to(shelf.folder.path):
+            shelf.stage("content written")
             self.content.mkdir(exist_ok=True)
             contents = contents or self._sealed()
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
