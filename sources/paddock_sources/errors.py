@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Also a password with a slash in it, which makes of its user a host whose port is no number.
-_CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@|[^/\s`]*@)")
+_CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`]*@|[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@)")
 
 
 def without_credentials(text: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, SourceUriError
+from paddock_sources.errors import without_credentials
 
 
 @pytest.mark.parametrize(
@@ -283,6 +284,25 @@ def test_a_subdirectory_is_part_of_the_folder_meant() -> None:
     uri = SourceUri.parse("file:///abs#subdirectory=x")
     assert isinstance(uri, FolderUri)
     assert uri.folder == Path("/abs/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("git+https://user:hunter2@host/r@v1", "git+https://host/r@v1"),
+        ("git+https://hunter2@host/r", "git+https://host/r"),
+        ("git+https://user:hun/ter2@host/r", "git+https://host/r"),
+        ("git+https://user:hun?ter#2@host/r", "git+https://host/r"),
+        ("git+https://user:8080hunter2@host/r", "git+https://host/r"),
+        ("two: https://a:b@host/x and https://c@host/y", "two: https://host/x and https://host/y"),
+        ("git+https://host/r@v1", "git+https://host/r@v1"),
+        ("git+https://host:8443/r@v1", "git+https://host:8443/r@v1"),
+        ("git+https://[::1]:8443/r@v1", "git+https://[::1]:8443/r@v1"),
+        ("git+ssh://git@host/r@v1", "git+ssh://host/r@v1"),
+    ],
+)
+def test_credentials_are_shown_to_nobody(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
 
 
 URI_SOUP = st.lists(

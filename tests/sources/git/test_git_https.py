@@ -30,12 +30,12 @@ from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
 from sources.git_server import (
+    Answers,
     BreaksOff,
     Corrupts,
     Fault,
     Floods,
     GitServer,
-    Refuses,
     Stalls,
     packet,
     store_credentials,
@@ -147,12 +147,12 @@ def test_credentials_that_the_server_does_not_accept_are_said_to_be(scene: Scene
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (Refuses(404), RepositoryNotFoundError),
-        (Refuses(403), AuthRequiredError),
-        (Refuses(503), UnreachableError),
-        (Refuses(429), UnreachableError),
-        (Refuses(301, headers={"Location": "/elsewhere/info/refs?service=git-upload-pack"}), FetchError),
-        (Refuses(302, headers={"Location": "https://elsewhere.example/"}), FetchError),
+        (Answers(404), RepositoryNotFoundError),
+        (Answers(403), AuthRequiredError),
+        (Answers(503), UnreachableError),
+        (Answers(429), UnreachableError),
+        (Answers(301, headers={"Location": "/elsewhere/info/refs?service=git-upload-pack"}), FetchError),
+        (Answers(302, headers={"Location": "https://elsewhere.example/"}), FetchError),
         (BreaksOff(0, ("refs", "list", "fetch")), FetchError),
         (BreaksOff(300), UnreachableError),
         (BreaksOff(20_000), UnreachableError),
@@ -183,7 +183,7 @@ def test_a_redirect_is_not_followed_also_on_the_same_host(scene: Scene) -> None:
     location = {"Location": f"https://{scene.server.host}/org/tool/info/refs?service=git-upload-pack"}
     assert scene.source("main").pin().commit == commit
     scene.server.forget()
-    scene.server.fault = Refuses(301, headers=location)
+    scene.server.fault = Answers(301, headers=location)
     with pytest.raises(FetchError, match="leads to another one"):
         scene.source("main", name="org/moved").pin()
     assert set(scene.server.asked()) == {"org/moved"}
