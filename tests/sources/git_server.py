@@ -35,12 +35,13 @@ Asked = Literal["refs", "list", "fetch", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Refuses:
-    """Answers with a status, and what headers it is given, and never comes to git."""
+class Answers:
+    """Answers with a status, headers and a body of its own, and never comes to git."""
 
     status: int
     at: tuple[Asked, ...] = ("refs", "list", "fetch", "other")
     headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,9 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class Corrupts:
-    """Turns round a byte of the pack, so many behind the word that it begins with."""
+    """Turns round a byte of the pack, or of its end if it is not as long; without an `offset`, one of the protocol."""
 
-    offset: int
+    offset: int | None
     at: tuple[Asked, ...] = ("fetch",)
 
 
@@ -78,7 +79,7 @@ class Floods:
     at: tuple[Asked, ...] = ("fetch",)
 
 
-Fault = Refuses | BreaksOff | Stalls | Corrupts | Floods
+Fault = Answers | BreaksOff | Stalls | Corrupts | Floods
 
 
 class GitServer:
@@ -147,7 +148,7 @@ def store_credentials(home: Path, server: GitServer, credentials: str) -> None:
     home.mkdir(parents=True, exist_ok=True)
     stored = home / "credentials"
     stored.write_text(f"https://{credentials}@{server.host}\n")
-    (home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={stored}\n")
+    (home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file='{stored}'\n")
 
 
 def packet(content: bytes) -> bytes:
@@ -222,8 +223,8 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
             git.requests.append((name, asked))
             fault = git.fault if git.fault is not None and asked in git.fault.at else None
             try:
-                if isinstance(fault, Refuses):
-                    self._refuse(fault.status, fault.headers)
+                if isinstance(fault, Answers):
+                    self._refuse(fault.status, fault.headers, fault.body)
                 elif not self._may_see(name):
                     self._refuse(401, {"WWW-Authenticate": 'Basic realm="git"'})
                 elif isinstance(fault, Floods):
@@ -253,12 +254,13 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
             given = self.headers.get("Authorization", "")
             return wanted is None or given == "Basic " + base64.b64encode(wanted.encode()).decode()
 
-        def _refuse(self, status: int, headers: Mapping[str, str]) -> None:
+        def _refuse(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
             self.send_response(status)
             for header, value in headers.items():
                 self.send_header(header, value)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def _flood(self, fault: Floods) -> None:
             self._begin(200, {"Content-Type": "application/x-git-upload-pack-result"})
@@ -383,11 +385,22 @@ def _spoiled(pieces: Iterator[bytes], fault: Fault | None) -> Iterator[bytes | N
             yield from pieces
         case Corrupts(offset=offset):
             whole = bytearray(b"".join(pieces))
-            at = whole.index(b"PACK") + offset
-            whole[min(at, len(whole) - 10)] ^= 0xFF
+            places = list(_places_of_pack(whole))
+            at = places[0] - 5 if offset is None else places[min(offset, len(places) - 1)]
+            whole[at] ^= 0xFF
             yield bytes(whole)
         case _:
             yield from pieces
+
+
+def _places_of_pack(answer: bytes) -> Iterator[int]:
+    """Yield where the bytes of the pack are, which comes in packets that begin with a 1."""
+    at = 0
+    while at < len(answer):
+        size = int(answer[at : at + 4], 16)
+        if size > 4 and answer[at + 4] == 1:
+            yield from range(at + 5, at + size)
+        at += max(size, 4)
 
 
 def _first(pieces: Iterator[bytes], size: int, rest: bytearray | None = None) -> Iterator[bytes]:

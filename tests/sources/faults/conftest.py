@@ -1,0 +1,61 @@
+"""What all faults are tried with: a server, a cache, and runners that shut git in or do not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio.from_thread
+import pytest
+
+from host.egress.certificates import TestAuthority
+from paddock.kernel.source_commands import SourceCommands
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandError, CommandReach, CommandRunner
+from paddock_sources.direct_runner import DirectRunner
+from sources.faults.ground import Ground, begin
+from sources.git_server import GitServer
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
+    return TestAuthority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def shut_in() -> Iterator[CommandRunner]:
+    """Runs commands at the strongest level that can be had here."""
+    with anyio.from_thread.start_blocking_portal() as portal:
+        with portal.wrap_async_context_manager(SourceCommands(os.environ)) as runner:
+            try:
+                with runner.open(CommandReach("trial")):
+                    pass
+            except CommandError as error:
+                if "cannot be shut in" not in error.problem:
+                    raise
+                pytest.skip(error.problem)
+            yield runner
+
+
+@pytest.fixture
+def runner() -> CommandRunner:
+    return DirectRunner()
+
+
+@pytest.fixture
+def server(tmp_path: Path, authority: TestAuthority) -> Iterator[GitServer]:
+    (tmp_path / "repositories").mkdir()
+    with GitServer(tmp_path / "repositories", authority) as server:
+        yield server
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[SourceCache]:
+    with SourceCache(tmp_path / "cache") as cache:
+        yield cache
+
+
+@pytest.fixture
+def ground(server: GitServer, cache: SourceCache, tmp_path: Path, runner: CommandRunner) -> Ground:
+    return begin(server, tmp_path, cache, runner)
