@@ -84,6 +84,8 @@ def test_a_host_killed_while_it_takes_away_leaves_the_cache_sound(folder: Path, 
     assert hosts.run(folder, Act(what, killed_at="moved out")) == ["killed"]  # type: ignore[arg-type]
     assert SourceCache(folder).trees.get(digest_of(1)) is None
     assert len(os.listdir(folder / "tmp")) == 2  # its place, and the mark of who worked there
+    (removed,) = (folder / "tmp").glob("*/removed")
+    assert_whole(removed / "tree", 1)  # it went as a whole, before anything of it did
     assert_sound(folder)
 
 

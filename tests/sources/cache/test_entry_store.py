@@ -20,6 +20,7 @@ from paddock_sources.cache import (
     TreeWriter,
     UnsafeTreeError,
     tree_digest,
+    use_marks,
 )
 from sources.cache.other_hosts import assert_whole, digest_of, write_tree
 
@@ -235,6 +236,22 @@ def test_looking_at_entries_does_not_use_them(folder: Path) -> None:
     looker.verify()
     looker.trees.facts(digest_of(1))
     assert looker.clean().items == 1
+
+
+def test_an_entry_taken_away_while_it_is_got_is_not_handed_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SourceCache(folder) as cache:
+        cache.trees.add_tree(write_tree(1))
+    locked = use_marks._locked
+
+    def locked_late(descriptor: int, kind: int, **options: bool) -> bool:
+        monkeypatch.undo()
+        assert SourceCache(folder).clean().items == 1
+        return locked(descriptor, kind, **options)
+
+    monkeypatch.setattr(use_marks, "_locked", locked_late)
+    cache = SourceCache(folder)
+    assert cache.trees.get(digest_of(1)) is None
+    assert_whole(cache.trees.add_tree(write_tree(1)).root, 1)
 
 
 def test_an_entry_taken_away_by_hand_is_not_handed_out(folder: Path) -> None:
