@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _KEPT: Final = "msgpack"
 # What the contract's models are written with, from this version on.
 _OF_CONTRACT: Final = ("pydantic", "2.10")
+_STAND_IN: Final = ("amplifier-core", "2.0.2")  # what modules import under that name behaves as this version
 _MAX_REPOSITORIES: Final = 20  # that one module depends on, directly or not
 
 
@@ -124,7 +125,8 @@ class Dependencies:
         libraries = tuple(self._libraries(needs))
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
-        chosen = before if before and _satisfy(before, together) else self._resolve(together)
+        versions = {one.dependency.name: one.dependency.version for one in libraries}
+        chosen = before if before and _satisfy(before, together) else self._resolve(together, versions)
         self.check(chosen)
         packages = (LockedDependency(one.name, one.version, one.hashes) for one in chosen)
         return (*(one.dependency for one in libraries), *packages)
@@ -166,7 +168,8 @@ class Dependencies:
             source = without_credentials(direct.uri.text)
             yield _Library(LockedDependency(direct.name, version, (), source, pin.commit, entry.digest), its)
 
-    def _resolve(self, needs: Requirements) -> Sequence[LockedDistribution]:
+    def _resolve(self, needs: Requirements, provided: Mapping[str, str]) -> Sequence[LockedDistribution]:
+        """Return the versions to take from the index; `provided` come from repositories instead."""
         from .environment.builder import resolve
         from .environment.errors import ConstrainedError
 
@@ -178,6 +181,7 @@ class Dependencies:
                 index=self.index,
                 python=self.python,
                 constraints=self._preloaded,
+                provided={_STAND_IN[0]: _STAND_IN[1], **provided},
                 progress=self._progress,
             )
         except ConstrainedError as error:
@@ -266,7 +270,7 @@ class Dependencies:
         return found.provide(self._cache) if found is not None else None
 
     def _installed(self, wanted: Sequence[LockedDistribution]) -> Path | None:
-        from .environment.builder import installed
+        from .environment.locked import installed
 
         return installed(wanted, cache=self._cache, python=self.python)
 

@@ -41,6 +41,7 @@ from paddock_sources import (
     checked_module_id,
     kind_of_id,
 )
+from paddock_sources.errors import without_credentials
 from paddock_sources.module_id import PACKAGE_PREFIX
 
 from . import failure
@@ -199,14 +200,11 @@ class Catalogue:
 
 
 def _not_fetched(kind: Kind, uri: GitUri) -> ModuleNotUsableError:
-    folder = Path(uri.url.removesuffix(".git")).name
-    ref = f" --branch {shlex.quote(uri.ref)}" if uri.ref else ""
-    inside = f"/{uri.subdirectory}" if uri.subdirectory else ""
     return ModuleNotUsableError(
-        f"`{uri.text}` is a git repository: a plan may name it, and this version cannot fetch it to run it",
+        f"`{without_credentials(uri.text)}` is a git repository, which is fetched by a command of its own",
         hints=[
-            f"`git clone{ref} {shlex.quote(uri.url)}` fetches it by hand",
-            f"then name the folder: `--{kind} ./{folder}{inside}`",
+            f"write the plan without that {kind} first",
+            f"then `paddock add {shlex.quote(without_credentials(uri.text))} --to PLAN` fetches, pins and adds it",
         ],
     )
 

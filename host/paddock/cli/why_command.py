@@ -23,6 +23,7 @@ from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecor
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.explanation import Explanation, Family, explain
 from paddock.text import escape
+from paddock_sources.cache import SourceCache
 
 from . import failure
 from .json_output import print_json
@@ -135,9 +136,9 @@ def run_why(
 
 
 def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:
-    with located_paths() as runtime:
+    with located_paths() as runtime, SourceCache.of_user(os.environ) as cache:
         if plan is not None:
-            preview = Preview(plan, place, os.environ, runtime)
+            preview = Preview(plan, place, os.environ, runtime, cache)
             record = preview.record(name)
             module = record.module(name)
             if module is None:

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal
+from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal, SourcesError
 from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.provisioning import offline_provisioner
 from paddock.kernel.readiness import check_working_dir
 from paddock.kernel.session_record import ModuleRecord, SessionRecord
 from paddock.plan.loading import load_plan
@@ -29,6 +30,9 @@ from paddock.policy.trust import Acceptance, with_places
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError
+from paddock_sources.cache import SourceCache
+from paddock_sources.lock_file import LOCK_FILE, LockFile
+from paddock_sources.locked_sources import LockedSources
 
 _STRONGEST: Final[IsolationLevel] = "ns"
 _AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "nobody accepted the plan; the answer is as if somebody had"))
@@ -61,12 +65,17 @@ def located_paths() -> Iterator[RuntimePaths]:
 class Preview:
     """A plan in a working directory, whose modules are looked at one by one."""
 
-    def __init__(self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths) -> None:
-        """Read the plan, the policy, and what was accepted of the plan.
+    def __init__(
+        self, plan: Path, working_dir: Path, environ: Mapping[str, str], runtime: RuntimePaths, cache: SourceCache
+    ) -> None:
+        """Read the plan, its lock file, the policy, and what was accepted of the plan.
+
+        Code is looked for in `cache`, and nothing is fetched.
 
         Raises:
             PlanError: it has problems.
             PolicyFileError: a file of the operator's cannot be relied on.
+            SourcesError: the lock file cannot.
         """
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
@@ -76,7 +85,18 @@ class Preview:
         self._acceptance = Acceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime = runtime
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
-        self._resolver = Resolver(environ, base=base)
+        provisioner = offline_provisioner(environ, cache)
+        try:
+            sources = LockedSources(provisioner, LockFile.read(base / LOCK_FILE), base)
+        except SourceError as error:
+            raise SourcesError.of(error) from error
+        self._resolver = Resolver(
+            environ,
+            base=base,
+            settings=provisioner.settings,
+            installed=provisioner.find_installed,
+            provide=sources.provide,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

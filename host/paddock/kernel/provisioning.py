@@ -61,8 +61,30 @@ async def provisioning(
                 DirectRunner(environ, check=check_cancelled),
                 environ=environ,
                 settings=settings,
-                preloaded={name: metadata.version(name) for name in _OF_RUNTIME},
+                preloaded=_preloaded(),
                 progress=progress or SilentProgress(),
                 offline=offline,
                 live=live,
             )
+
+
+def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provisioner:
+    """Return a provisioner for whoever only looks at what there is: it fetches nothing, and starts nothing.
+
+    Raises:
+        PolicyFileError: the user's settings cannot be relied on.
+    """
+    return Provisioner(
+        cache,
+        DirectRunner(environ),
+        DirectRunner(environ),
+        environ=environ,
+        settings=load_source_settings(environ),
+        preloaded=_preloaded(),
+        progress=SilentProgress(),
+        offline=True,
+    )
+
+
+def _preloaded() -> Mapping[str, str]:
+    return {name: metadata.version(name) for name in _OF_RUNTIME}

@@ -169,9 +169,12 @@ def test_a_plan_is_replaced_when_it_is_said_to_be(told: Told, tmp_path: Path) ->
     [
         (
             {"provider": "git+https://host/org/amplifier-module-provider-x@v1"},
-            "`git clone --branch v1 https://host/org/",
+            "`paddock add git+https://host/org/amplifier-module-provider-x@v1 --to PLAN`",
         ),
-        ({"provider": "git+https://host/org/a.git#subdirectory=b"}, "`--provider ./a/b`"),
+        (
+            {"provider": "git+https://host/org/a.git#subdirectory=b"},
+            "'git+https://host/org/a.git#subdirectory=b' --to PLAN",
+        ),
         ({"provider": "provider-openai"}, "`--provider ./amplifier-module-provider-openai`"),
         ({"provider": "tool-filesystem"}, "is of kind tool, not provider"),
         ({"tools": ["provider-mock"]}, "is of kind provider, not tool"),
