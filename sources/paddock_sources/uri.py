@@ -158,7 +158,9 @@ def _parse_git(text: str) -> GitUri:
         parts = urlsplit(text.removeprefix("git+"))
         port = parts.port
     except ValueError as error:
-        raise SourceUriError(text, str(error)) from error
+        raise SourceUriError(
+            text, str(error), hints=["after the host comes a `/`: `git+ssh://git@host/org/repo`"]
+        ) from error
     if parts.scheme not in _SCHEMES or not text.removeprefix("git+")[len(parts.scheme) :].startswith("://"):
         hints = ["`git://` has neither encryption nor proof of who answers"] if parts.scheme == "git" else []
         raise SourceUriError(text, "a git source is `git+https://host/path@ref`", hints=hints)

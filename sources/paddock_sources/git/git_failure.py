@@ -29,6 +29,8 @@ from .remote import Remote
 _MAX_LINES = 6
 _MAX_LINE = 300
 _SIGNAL_OF_SIZE = int(signal.SIGXFSZ)  # a file was to become larger than it may
+# All that is said when the unpacker was ended by a signal, as by a limit; whatever else stops it, it says itself.
+_UNPACKER_GONE = "fatal: fetch-pack: invalid index-pack output"
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 _NOISE = re.compile(r"^(?:warning: |From |remote: (?:Enumerating|Counting|Compressing|Total)|(?:Receiving|Resolving) )")
 _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertised object|no such remote ref")
@@ -43,10 +45,13 @@ def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given:
         return TooLargeError(remote.shown, "it is larger than a repository of modules may be")
     if -finished.code in _CRASHES:
         return _damaged(_Failure(remote, said, ref, was_given))
+    lines = lines_of(said)
+    if lines == (_UNPACKER_GONE,):
+        return TooLargeError(remote.shown, "git was ended while it unpacked it: it is larger than it may be")
     for patterns, error in _ERRORS:
         if any(re.search(pattern, said) for pattern in patterns):
             return error(_Failure(remote, said, ref, was_given))
-    lines = lines_of(said) or (f"git ended with code {finished.code} and said nothing",)
+    lines = lines or (f"git ended with code {finished.code} and said nothing",)
     hints = [f"`git ls-remote {remote.url}` tells whether git itself gets there"]
     return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
 

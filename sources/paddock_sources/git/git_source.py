@@ -220,7 +220,7 @@ class GitSource:
             "git",
             reads=tuple(reads),
             writes=(objects_in(folder), history_in(folder)),
-            hosts=self.remote.hosts,
+            hosts=() if self._is_offline else self.remote.hosts,
             environ=git_environ(self.remote, config_in(folder), self._environ, authorization),
             written_bytes=self._limits.pack_bytes,
         )

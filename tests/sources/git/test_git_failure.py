@@ -59,6 +59,7 @@ def remote(text: str = "git+https://host.example/o/r") -> Remote:
         ("fatal: write error: No space left on device", errors.FetchError, "the disk is full"),
         ("fatal: mismatched algorithms: client sha1; server sha256", errors.FetchError, "SHA-256"),
         ("error: index-pack died of signal 25", errors.TooLargeError, "larger"),
+        ("Receiving objects: 66%\rfatal: fetch-pack: invalid index-pack output", errors.TooLargeError, "unpacked"),
         ("fatal: remote error: upload-pack: not our ref 1234", errors.FetchError, "does not give out that commit"),
         ("fatal: something nobody has seen", errors.FetchError, "git could not do it"),
         ("", errors.FetchError, "git could not do it"),

@@ -15,7 +15,8 @@ from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.command_runner import CommandError, CommandReach
 from paddock_sources.direct_runner import DirectRunner
-from paddock_sources.git.errors import ImpostorCommitError, UnreachableError
+from paddock_sources.git.errors import ImpostorCommitError, TooLargeError, UnreachableError
+from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git_server import GitServer, store_credentials
@@ -64,3 +65,18 @@ def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in
                 source(address, pulled).pin()
     with pytest.raises(UnreachableError):
         source(server.address("tool"), "main").pin()
+
+
+def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_path: Path) -> None:
+    origin = OriginRepository(tmp_path / "tool")
+    origin.commit({"large": os.urandom(300_000)})
+    uri = SourceUri.parse(origin.address)
+    assert isinstance(uri, GitUri)
+    for limits in (GitLimits(), GitLimits(pack_bytes=50_000)):
+        with SourceCache(tmp_path / f"cache-{limits.pack_bytes}") as own:
+            source = GitSource(uri, own, commands, direct=DirectRunner(), environ={}, limits=limits)
+            if limits == GitLimits():
+                assert source.pin()
+                continue
+            with pytest.raises(TooLargeError):
+                source.pin()
