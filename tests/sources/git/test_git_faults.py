@@ -220,7 +220,8 @@ def test_objects_that_outlive_their_files_are_enough_to_have_them_again(
     source("main").pin()
     with SourceCache(tmp_path / "cache") as other:
         (entry,) = (tmp_path / "cache" / "trees-v1").iterdir()
-        subprocess.run(["rm", "-r", "-f", str(entry)], check=True, timeout=10)
+        subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=10)
+        subprocess.run(["rm", "-r", str(entry)], check=True, timeout=10)
         origin.folder.rename(tmp_path / "away")
         runner.forget()
         restored = source("main", cache=other, offline=True).fetch(commit)
