@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .cache import Bucket, SourceCache, tree_digest
+from .cache import Bucket, SourceCache
 from .command_runner import CommandRunner
 from .declared_ids import id_of_name
 from .errors import OwnVersionError, PinMismatchError, SourceUriError, without_credentials
@@ -219,19 +219,12 @@ class Dependencies:
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         """Return what the cache has of them and is no longer what it was, in words; all of it is read."""
-        damaged = []
-        for one in _repositories(locked):
-            tree = self._tree(one.tree)
-            if tree is not None and tree_digest(tree) != one.tree:
-                damaged.append(_told(one))
+        damaged = [_told(one) for one in _repositories(locked) if self._cache.problem_of(Bucket.TREES, one.tree)]
         wanted = self._wanted(locked)
         if wanted:
             from .environment.locked import environment_digest
 
-            environments = self._cache.store(Bucket.ENVIRONMENTS)
-            digest = environment_digest(wanted, self.python)
-            entry, marker = environments.get(digest), environments.marker(digest)
-            if entry is not None and marker is not None and tree_digest(entry) != marker.contents.digest:
+            if self._cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
                 damaged.append("what it depends on")
         return tuple(damaged)
 

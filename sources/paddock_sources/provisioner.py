@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .builtin import BuiltinSource
-from .cache import Bucket, SourceCache, TreeEntry, tree_digest
+from .cache import Bucket, SourceCache, TreeEntry
 from .command_runner import CommandReach, CommandRunner, CommandSession
 from .declared_ids import declared_ids
 from .dependencies import Dependencies, distributions
@@ -220,9 +220,8 @@ class Provisioner:
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         """Return what the cache has of what was locked and is no longer that, in words; all of it is read."""
-        code = self._cached(locked.tree) if locked.tree else None
-        is_other = code is not None and tree_digest(code) != locked.tree
-        return (*(("its code",) if is_other else ()), *self._dependencies.damage(locked))
+        is_damaged = locked.tree and self._cache.problem_of(Bucket.TREES, locked.tree)
+        return (*(("its code",) if is_damaged else ()), *self._dependencies.damage(locked))
 
     def tree_of(self, uri: FolderUri) -> str:
         """Return the digest of a folder's code as it is now."""
@@ -320,7 +319,6 @@ class Provisioner:
             permissions_digest=permissions_digest(None),
             hashes=next((one.hashes for one in locked if one.name == name), ()),
             dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in locked),
-            requested_kind="version",
         )
 
     def _provide_package(self, uri: PackageUri, module_id: str, locked: LockedModule | None) -> Resolution:

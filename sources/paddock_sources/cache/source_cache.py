@@ -17,7 +17,7 @@ from .cache_folder import CacheFolder
 from .entry_store import EntryStore, Shelf, Stage
 from .errors import adding_to
 from .repositories import Repositories
-from .upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep
+from .upkeep import DOWNLOADS_MARK, CacheItem, Damage, Freed, Upkeep, problem_of
 from .use_marks import UseMarks
 from .workshop import Workshop
 
@@ -130,6 +130,10 @@ class SourceCache:
     def verify(self) -> tuple[Damage, ...]:
         """Look at all that is in it, and return what is damaged, which is handed out no more."""
         return self._upkeep.verify()
+
+    def problem_of(self, bucket: Bucket, digest: str) -> str:
+        """Return what is wrong with one entry, all of which is read; nothing if all is well, or it is not there."""
+        return problem_of(self.store(bucket), digest)
 
     def prune(self, max_age: float) -> Freed:
         """Take away what was not used for `max_age` seconds, what is damaged, and what the dead have left."""

@@ -238,14 +238,15 @@ def _items_of(store: EntryStore) -> Iterator[CacheItem]:
 
 def _damages_of(store: EntryStore) -> Iterator[Damage]:
     for digest in store.entries():
-        problem = _problem_of(store, digest)
+        problem = problem_of(store, digest)
         if problem:
             place = store.place(digest)
             is_refused = store.mark_damaged(digest) or store.marker(digest) is None
             yield Damage(store.bucket, digest, place, problem, is_refused)
 
 
-def _problem_of(store: EntryStore, digest: str) -> str:
+def problem_of(store: EntryStore, digest: str) -> str:
+    """Return what is wrong with an entry, all of which is read; nothing if all is well, or it is not there."""
     place = store.place(digest)
     marks = UseMarks()  # or it could be taken away while it is read
     try:
