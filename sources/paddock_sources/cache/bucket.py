@@ -18,7 +18,8 @@ class Bucket(Enum):
     @property
     def content(self) -> str:
         """Which folder of an entry its digest is of, where that is told by its files; empty for the whole of it."""
-        return "tree" if self is Bucket.TREES else ""
+        # With a dot: the name of no package, as which a repository with an `__init__.py` would be imported by it.
+        return "tree.d" if self is Bucket.TREES else ""
 
 
 ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)

@@ -85,7 +85,7 @@ def test_a_host_killed_while_it_takes_away_leaves_the_cache_sound(folder: Path, 
     assert SourceCache(folder).trees.get(digest_of(1)) is None
     assert len(os.listdir(folder / "tmp")) == 2  # its place, and the mark of who worked there
     (removed,) = (folder / "tmp").glob("*/removed")
-    assert_whole(removed / "tree", 1)  # it went as a whole, before anything of it did
+    assert_whole(removed / "tree.d", 1)  # it went as a whole, before anything of it did
     assert_sound(folder)
 
 
@@ -128,6 +128,6 @@ def test_what_is_swept_is_what_the_dead_left(folder: Path, hosts: OtherHosts) ->
 
 def damage(cache: SourceCache, number: int) -> None:
     """Change a file of an entry, as a broken disk or a careless person would."""
-    file = cache.trees.place(digest_of(number)) / "tree/folder0/file0.py"
+    file = cache.trees.place(digest_of(number)) / "tree.d/folder0/file0.py"
     file.chmod(0o644)
     file.write_bytes(b"")

@@ -88,7 +88,7 @@ def machine_of(hosts: OtherHosts, scratch: Path) -> type[RuleBasedStateMachine]:
                 place = cache.trees.place(digest_of(number))
                 if any(number in used for used in self.used.values()) or cache.trees.get(digest_of(number)) is None:
                     return
-                file = place / "tree/folder0/file0.py"
+                file = place / "tree.d/folder0/file0.py"
                 file.chmod(0o644)
                 file.write_bytes(b"")
                 assert digest_of(number) in [found.name for found in cache.verify()]

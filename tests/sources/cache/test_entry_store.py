@@ -62,7 +62,7 @@ def test_a_tree_is_added_by_what_it_turns_out_to_be(folder: Path) -> None:
     cache = SourceCache(folder)
     entry = cache.trees.add_tree(write_tree(1), {"commit": "c"})
     assert entry.digest == digest_of(1) == tree_digest(entry.root)
-    assert entry.root == folder / "trees-v1" / entry.digest.removeprefix("sha256:") / "tree"
+    assert entry.root == folder / "trees-v1" / entry.digest.removeprefix("sha256:") / "tree.d"
     assert cache.trees.tree(entry.digest) == entry
     assert cache.trees.facts(entry.digest) == {"commit": "c"}
 
@@ -71,7 +71,7 @@ def test_a_tree_added_by_its_digest_has_to_be_it(folder: Path) -> None:
     store = SourceCache(folder).trees
 
     def build_tree(at: Path) -> None:
-        tree = TreeWriter(at / "tree")
+        tree = TreeWriter(at / "tree.d")
         write_tree(1)(tree)
         tree.finish()
 

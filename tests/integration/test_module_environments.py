@@ -1,0 +1,155 @@
+"""What a module depends on is there when it runs, in the version it wants, and nothing of anybody else's is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import typing_extensions
+
+from paddock.kernel.module_sources import SourceOptions
+from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock_sources.locked_sources import LockUse
+from sources.git_repositories import module_files
+from sources.index_server import IndexServer
+
+_SECONDS = 25
+_TYPING_EXTENSIONS = Path(str(typing_extensions.__file__)).read_text()
+_OTHER_VERSION = "4.13.99"  # of typing-extensions: one that pydantic takes, and that no runtime has
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index that this user's installers take packages from."""
+    with IndexServer() as index:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index
+
+
+def _write(folder: Path, files: dict[str, str]) -> str:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    return str(folder)
+
+
+def _module(root: Path, answer: str, *requires: str, name: str = "tool-greet") -> str:
+    imports = "import importlib.metadata as metadata, os, sys"
+    return _write(root / name, module_files(name, answer=answer, imports=imports, requires=requires))
+
+
+async def _call(source: str, tool: str = "tool_greet", folder: Path | None = None, **options: Any) -> ToolCallOutcome:
+    call = ToolCall(source, tool, {}, working_dir=folder or Path(source).parent, sources=SourceOptions(**options))
+    with anyio.fail_after(_SECONDS):
+        return await call.run()
+
+
+async def test_what_a_module_depends_on_is_installed_and_found_by_it(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("leaf", "1.5.0")
+    index.add_wheel("branch", "2.0.0", requires=["leaf>=1"])
+    answer = "[__import__('branch').__version__, metadata.version('leaf'), metadata.version('amplifier-core')]"
+    outcome = await _call(_module(tmp_path, answer, "branch", "amplifier-core @ git+https://example.com/core"))
+    assert outcome.result.output == ["2.0.0", "1.5.0", "2.0.2"], outcome.result
+
+
+async def test_it_is_asked_for_once_and_from_then_on_comes_from_the_cache(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("leaf", "1.5.0")
+    source = _module(tmp_path, "metadata.version('leaf')", "leaf")
+    assert (await _call(source)).result.output == "1.5.0"
+    index.requests.clear()
+    index.add_wheel("leaf", "1.6.0")
+    outcome = await _call(source, offline=True, use=LockUse.FROZEN)
+    assert (outcome.result.output, index.requests) == ("1.5.0", [])
+
+
+async def test_a_module_is_told_its_own_version_and_entry_points(tmp_path: Path) -> None:
+    answer = (
+        "[metadata.version('amplifier-module-tool-greet'),"
+        " [one.name for one in metadata.entry_points(group='amplifier.modules')]]"
+    )
+    assert (await _call(_module(tmp_path, answer))).result.output == ["1.0.0", ["tool-greet"]]
+
+
+async def test_a_module_that_wants_another_version_than_the_runtime_has_gets_it(
+    index: IndexServer, tmp_path: Path
+) -> None:
+    index.add_wheel(
+        "typing-extensions", _OTHER_VERSION, {"typing_extensions.py": _TYPING_EXTENSIONS + "\nOURS = True\n"}
+    )
+    answer = "[metadata.version('typing-extensions'), __import__('typing_extensions').OURS]"
+    assert metadata.version("typing-extensions") != _OTHER_VERSION
+    outcome = await _call(_module(tmp_path, answer, f"typing-extensions=={_OTHER_VERSION}"))
+    assert outcome.result.output == [_OTHER_VERSION, True], outcome.result
+
+
+async def test_a_module_that_wants_what_no_worker_can_be_is_refused_by_name(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("msgpack", "0.1.0")
+    outcome = await _call(_module(tmp_path, "0", "msgpack==0.1.0"))
+    assert outcome.error is not None and "needs `msgpack` 0.1.0" in str(outcome.error)
+
+
+async def test_nothing_of_a_package_that_would_have_to_be_built_is_run(index: IndexServer, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    index.add_sdist("trap", "1.0", {"setup.py": f"open({str(trace)!r}, 'w').close()\n"})
+    outcome = await _call(_module(tmp_path, "0", "trap"))
+    assert outcome.error is not None and "`trap`" in str(outcome.error) and "has no wheel" in str(outcome.error)
+    assert not trace.exists()
+
+
+async def test_a_module_sees_its_own_packages_and_not_those_of_another(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("mine", "1.0")
+    index.add_wheel("theirs", "1.0")
+    seen = (
+        "sorted(one.metadata['Name'] for one in metadata.distributions() if one.metadata['Name'] in ('mine', 'theirs'))"
+    )
+    other = await _call(_module(tmp_path, seen, "theirs", name="tool-other"), "tool_other")
+    own = await _call(_module(tmp_path, seen, "mine"))
+    assert (own.result.output, other.result.output) == (["mine"], ["theirs"])
+
+
+async def test_a_module_cannot_change_what_was_installed_for_it(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("leaf", "1.0")
+    answer = "os.access(__import__('leaf').__file__, os.W_OK) or os.access(__file__, os.W_OK)"
+    assert (await _call(_module(tmp_path, answer, "leaf"))).result.output is False
+
+
+async def test_a_folder_is_run_as_a_copy_or_live(tmp_path: Path) -> None:
+    source = _module(tmp_path, "__file__")
+    copied, live = await _call(source), await _call(source, live=True)
+    assert not str(copied.result.output).startswith(source) and str(live.result.output).startswith(source)
+
+
+class _Named:
+    """An application's own resolver, which knows one module."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.asked: list[tuple[str, object]] = []
+
+    async def async_resolve(self, module_id: str, source_hint: object = None, profile_hint: object = None) -> Any:
+        self.asked.append((module_id, source_hint))
+        from paddock_sdk.contract.module_sources import ModuleNotFoundError
+
+        if module_id != "tool-greet":
+            raise ModuleNotFoundError(f"no {module_id}")
+        return self
+
+    def resolve(self) -> Path:
+        return self._folder
+
+
+async def test_an_applications_resolver_is_asked_before_anything_else(tmp_path: Path) -> None:
+    source = _module(tmp_path, "'from the plan'")
+    resolver = _Named(Path(_module(tmp_path / "other", "'from the application'")))
+    outcome = await _call(source, application=resolver)
+    assert outcome.result.output == "from the application"
+    assert resolver.asked == [("tool-greet", source)]
+    shipped = await _call("builtin:tool-filesystem", "read_file", tmp_path, application=resolver)
+    assert "file_path" in str(shipped.result.error) and os.sep not in resolver.asked[-1][0]
