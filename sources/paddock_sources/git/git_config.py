@@ -67,6 +67,9 @@ _CONFIG = """\
 	# For `file` addresses, where we are the server too.
 	allowFilter = true
 	allowAnySHA1InWant = true
+[pack]
+	# As a server, from one folder to another: to look for what is alike would take longer than to copy it.
+	window = 0
 [color]
 	ui = false
 """

@@ -7,7 +7,10 @@ is ended at any moment, leaves what was in the cache as it was.
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -191,11 +194,12 @@ class GitSource:
         return self._in_session(do, folder, authorization)
 
     def _in_session(self, do: Callable[[GitWork], _Result], folder: Path, authorization: str | None) -> _Result:
-        from .git_work import GitWork
-
+        _begin_import()
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
             with self._runner.open(self._reach(folder, authorization)) as session:
+                from .git_work import GitWork
+
                 work = GitWork(
                     self.remote,
                     session,
@@ -224,3 +228,10 @@ class GitSource:
             environ=git_environ(self.remote, config_in(folder), self._environ, authorization),
             written_bytes=self._limits.pack_bytes,
         )
+
+
+def _begin_import() -> None:
+    """Import what works with git, GitPython above all, while a place to run it in is made: both take a while."""
+    name = f"{__package__}.git_work"
+    if name not in sys.modules:
+        threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
