@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddock.errors import PaddockError
+    from paddock.kernel.module_sources import LockUse, SourceOptions
     from paddock.kernel.session import ModuleStatus, Session
 
-__all__ = ["ModuleStatus", "PaddockError", "Session", "__version__"]
+__all__ = ["LockUse", "ModuleStatus", "PaddockError", "Session", "SourceOptions", "__version__"]
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> object:
         from paddock.kernel import session
 
         return getattr(session, name)
+    if name in ("LockUse", "SourceOptions"):
+        from paddock.kernel import module_sources
+
+        return getattr(module_sources, name)
     if name == "PaddockError":
         from paddock.errors import PaddockError
 
