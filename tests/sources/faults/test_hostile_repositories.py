@@ -1,0 +1,94 @@
+"""Whatever a repository is, it is refused with an error for people or taken as it is, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from paddock_sources import GitUri, SourceError, SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandRunner
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.progress import SilentProgress
+from paddock_sources.provisioner import Provisioner
+from paddock_sources.settings import SourceSettings
+from sources.git.origin_repository import OriginRepository
+from sources.hostile_repositories import CANARY, HOSTILE, Hostile
+
+# Those that are about what git unpacks, and whom that could harm.
+SHUT_IN = (
+    "nothing wrong",
+    "a tree that is ten thousand million files",
+    "folders deeper than git can go",
+    "a name that leads up",
+    "a link to an absolute path",
+    "hooks and programs in its configuration",
+    "a submodule that is a program",
+)
+TRIALS = [*((row, "direct") for row in HOSTILE), *((row, "shut in") for row in HOSTILE if row.what in SHUT_IN)]
+
+
+def provisioner(cache: SourceCache, runner: CommandRunner, environ: dict[str, str]) -> Provisioner:
+    return Provisioner(
+        cache,
+        runner,
+        DirectRunner(),
+        environ=environ,
+        settings=SourceSettings(),
+        preloaded={"msgpack": metadata.version("msgpack")},
+        progress=SilentProgress(),
+    )
+
+
+def outcome(provisioner: Provisioner, uri: GitUri, left_out: str) -> tuple[str, str]:
+    """Do all that is done with a module before it runs, and return how that ended."""
+    try:
+        locked = provisioner.lock(uri)
+        provisioner.request(locked)
+        provisioner.module_ids(uri, locked)
+        resolution = provisioner.provide(uri, "tool-greet", locked)
+    except SourceError as error:
+        return type(error).__name__, "\n".join([str(error), *error.hints])
+    tree = resolution.root.resolve()
+    assert resolution.package_dir.is_relative_to(tree) and resolution.import_root.is_relative_to(tree)
+    for path in tree.rglob("*"):
+        mode = path.lstat().st_mode
+        assert stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+        assert not mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWUSR)
+        assert path.resolve().is_relative_to(tree)
+    assert not left_out or not os.path.lexists(tree / left_out)
+    return "", ""
+
+
+@pytest.fixture
+def _canary(tmp_path: Path) -> Iterator[None]:
+    yield
+    assert not list(tmp_path.rglob(CANARY)) and not Path("/tmp", CANARY).exists()
+
+
+@pytest.mark.usefixtures("_canary")
+@pytest.mark.parametrize(
+    ("row", "how"), [pytest.param(row, how, id=f"{row}-{how.replace(' ', '-')}") for row, how in TRIALS]
+)
+def test_a_hostile_repository_does_no_harm(
+    row: Hostile, how: str, tmp_path: Path, cache: SourceCache, request: pytest.FixtureRequest
+) -> None:
+    runner = request.getfixturevalue("shut_in") if how == "shut in" else DirectRunner()
+    origin = OriginRepository(tmp_path / "tool-greet")
+    row.make(origin)
+    uri = SourceUri.parse(f"{origin.address}@main")
+    assert isinstance(uri, GitUri)
+    name, told = outcome(provisioner(cache, runner, {"PATH": os.environ["PATH"]}), uri, row.left_out)
+    if row.what == "dependencies that a build works out" and not name:
+        pytest.xfail("a module is taken that does not say what it depends on")
+    assert (name in row.refused) if row.refused else not name, told or name
+    assert all(char.isprintable() or char == "\n" for char in told)
+    assert len(told) < 4000
+    assert cache.verify() == ()
+    assert not list((tmp_path / "cache").glob("tmp/*"))
+    assert {path.name for path in tmp_path.iterdir()} <= {"cache", "tool-greet"}
