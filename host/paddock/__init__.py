@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddock.errors import PaddockError
-    from paddock.kernel.module_sources import LockUse, SourceOptions
+    from paddock.kernel.module_sources import SourceOptions
     from paddock.kernel.session import ModuleStatus, Session
+    from paddock_sources.locked_sources import LockUse
 
 __all__ = ["LockUse", "ModuleStatus", "PaddockError", "Session", "SourceOptions", "__version__"]
 
@@ -24,10 +25,14 @@ def __getattr__(name: str) -> object:
         from paddock.kernel import session
 
         return getattr(session, name)
-    if name in ("LockUse", "SourceOptions"):
-        from paddock.kernel import module_sources
+    if name == "SourceOptions":
+        from paddock.kernel.module_sources import SourceOptions
 
-        return getattr(module_sources, name)
+        return SourceOptions
+    if name == "LockUse":
+        from paddock_sources.locked_sources import LockUse
+
+        return LockUse
     if name == "PaddockError":
         from paddock.errors import PaddockError
 

@@ -168,6 +168,17 @@ class NotFetchedError(SourceError):
         )
 
 
+class KeysNotLentError(SourceError):
+    """Raised when fetching would take the user's own keys, for somebody the user has not said yes to."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        super().__init__(
+            f"fetching it takes your own keys or credentials ({program}), and the plan that names it was not accepted",
+            hints=["have it fetched by your own word first: `paddock lock PLAN`", "or accept the plan: `--trust-plan`"],
+        )
+
+
 class OwnVersionError(SourceError):
     """Raised for a module that needs what its worker is made of in a version that no worker can be made of."""
 

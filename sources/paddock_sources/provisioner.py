@@ -21,6 +21,7 @@ from .command_runner import CommandReach, CommandRunner, CommandSession
 from .declared_ids import declared_ids
 from .dependencies import Dependencies, distributions
 from .errors import (
+    KeysNotLentError,
     NotFetchedError,
     PinMismatchError,
     SourceUnavailableError,
@@ -39,6 +40,7 @@ from .uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 if TYPE_CHECKING:
     from .environment.installed import InstalledDistributions
+    from .git.credentials import Credentials
     from .git.git_source import GitSource
     from .package import PackageSource
 
@@ -72,6 +74,7 @@ class Provisioner:
         progress: is told of what takes time.
         offline: nothing is fetched.
         live: folders are run from where they are.
+        lends_keys: what needs the user's own keys may be run.
     """
 
     def __init__(
@@ -86,11 +89,12 @@ class Provisioner:
         progress: Progress,
         offline: bool = False,
         live: bool = False,
+        lends_keys: bool = True,
     ) -> None:
         self.settings = settings
         self._cache = cache
         self._runner = _Offline() if offline else runner
-        self._direct = _Offline() if offline else direct
+        self._direct = _Offline() if offline else direct if lends_keys else _Keyless()
         self._environ = environ
         self._preloaded = preloaded
         self._progress = progress
@@ -106,6 +110,7 @@ class Provisioner:
             preloaded=preloaded,
             progress=progress,
         )
+        self._credentials: Credentials | None = None
         self._installed_here: InstalledDistributions | None = None
         self._making = threading.Lock()
 
@@ -278,8 +283,12 @@ class Provisioner:
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _git(self, uri: GitUri) -> GitSource:
+        from .git.credentials import Credentials
         from .git.git_source import GitSource
 
+        with self._making:
+            if self._credentials is None:
+                self._credentials = Credentials(self._direct, self._environ)
         return GitSource(
             uri,
             self._cache,
@@ -288,6 +297,7 @@ class Provisioner:
             progress=self._progress,
             environ=self._environ,
             offline=self._offline,
+            credentials=self._credentials,
         )
 
     # -- packages --------------------------------------------------------------------------
@@ -343,6 +353,13 @@ class _Offline:
 
     def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
         raise NotFetchedError(reach.name)
+
+
+class _Keyless:
+    """Runs nothing, for it would have the user's keys."""
+
+    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
+        raise KeysNotLentError(reach.name)
 
 
 def _of_folder(uri: FolderUri, tree: Path) -> Path:

@@ -12,6 +12,8 @@ import anyio
 import pytest
 import typing_extensions
 
+from paddock import Session
+from paddock.errors import ModuleMissingError
 from paddock.kernel.module_sources import SourceOptions
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sources.locked_sources import LockUse
@@ -153,3 +155,15 @@ async def test_an_applications_resolver_is_asked_before_anything_else(tmp_path: 
     assert resolver.asked == [("tool-greet", source)]
     shipped = await _call("builtin:tool-filesystem", "read_file", tmp_path, application=resolver)
     assert "file_path" in str(shipped.result.error) and os.sep not in resolver.asked[-1][0]
+
+
+async def test_a_plan_that_nobody_accepted_has_nothing_fetched_with_the_users_keys(tmp_path: Path) -> None:
+    plan = {
+        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "tools": [{"module": "tool-x", "source": "git+ssh://git@127.0.0.1:9/org/tool-x@v1"}],
+    }
+    for trusted, said in ((False, "was not accepted"), (True, "127.0.0.1")):
+        with anyio.fail_after(_SECONDS), pytest.raises(ModuleMissingError) as refused:
+            async with Session(plan, working_dir=tmp_path, trust_plan=trusted):
+                pass
+        assert said in str(refused.value) and ("was not accepted" in str(refused.value)) is not trusted

@@ -102,6 +102,19 @@ class Clerk:
         """What bounds all that is granted."""
         return self._policy
 
+    async def is_accepted(self, plan: MountPlan, *, trust_plan: bool = False) -> bool:
+        """Return whether a plan was accepted as it is.
+
+        Raises:
+            PolicyFileError: what was accepted cannot be relied on.
+        """
+
+        def look() -> bool:
+            judged = with_places(plan, self._working_dir, self._owner)
+            return Acceptance.of(judged, self._grants_file, trust_plan=trust_plan).trust.accepted
+
+        return await anyio.to_thread.run_sync(look)
+
     async def clear_call(self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None) -> Clearance:
         """Clear the one module of a call, whose entry is made of flags.
 

@@ -60,7 +60,7 @@ class ModuleSources:
     """Finds code for whoever has `environ`, with folders named from `base` on, by the lock file in the folder `locks`.
 
     Without such a folder nothing is locked beforehand, and nothing is written. What is found stays in the `cache` for
-    as long as that is open.
+    as long as that is open. `lends_keys` says that whoever names the sources may have the user's keys used for that.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class ModuleSources:
         policy: Policy,
         options: SourceOptions,
         audit: AuditLog | None = None,
+        *,
+        lends_keys: bool = True,
     ) -> None:
         self._cache = cache
         self._environ = environ
@@ -80,6 +82,7 @@ class ModuleSources:
         self._policy = policy
         self._options = options
         self._audit = audit
+        self._lends_keys = lends_keys
 
     async def resolve(
         self, entries: Sequence[ModuleEntry], positions: Positions | None = None
@@ -150,6 +153,7 @@ class ModuleSources:
             self._cache,
             offline=options.offline,
             live=options.live,
+            lends_keys=self._lends_keys,
             progress=options.progress,
             audit=self._audit,
         ) as provisioner:

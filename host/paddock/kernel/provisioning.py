@@ -38,6 +38,7 @@ async def provisioning(
     *,
     offline: bool = False,
     live: bool = False,
+    lends_keys: bool = True,
     progress: Progress | None = None,
     audit: AuditLog | None = None,
 ) -> AsyncIterator[Provisioner]:
@@ -45,8 +46,8 @@ async def provisioning(
 
     What it provides is kept in `cache`, and stays there while that is open; by default while this is.
 
-    `offline`, nothing is fetched; `live`, modules in folders are run from there. `progress` is told of what takes time,
-    `audit` of each connection.
+    `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys` nothing is
+    fetched that takes the user's own keys. `progress` is told of what takes time, `audit` of each connection.
 
     Raises:
         PolicyFileError: the user's settings cannot be relied on.
@@ -65,6 +66,7 @@ async def provisioning(
                 progress=progress or SilentProgress(),
                 offline=offline,
                 live=live,
+                lends_keys=lends_keys,
             )
 
 

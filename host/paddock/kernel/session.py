@@ -185,7 +185,8 @@ class Session:
     async def __aenter__(self) -> Self:
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
-            resolutions = await self._resolve(clerk.policy, stack.enter_context(SourceCache.of_user(self._environ)))
+            cache = stack.enter_context(SourceCache.of_user(self._environ))
+            resolutions = await self._resolve(clerk, cache)
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._hosting)
             clearance = await self._clear(clerk, resolutions)
@@ -202,11 +203,16 @@ class Session:
     ) -> None:
         await self._stack.aclose()
 
-    async def _resolve(self, policy: Policy, cache: SourceCache) -> dict[str, Resolution]:
+    async def _resolve(self, clerk: Clerk, cache: SourceCache) -> dict[str, Resolution]:
         """Return where the code of the plan's modules is, by the places of their entries."""
         origin = self.plan.origin
         base = origin.parent if origin is not None else Path.cwd()
-        sources = ModuleSources(cache, self._environ, base, origin and base, policy, self._sources, self._audit)
+        accepted = await clerk.is_accepted(self.plan, trust_plan=self._trust_plan)
+        locks = None if origin is None else base
+        options = self._sources
+        sources = ModuleSources(
+            cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
+        )
         return checked_resolutions(self.plan, await sources.resolve(tuple(self.plan.entries()), self.plan.positions))
 
     async def _clear(self, clerk: Clerk, resolutions: Mapping[str, Resolution]) -> Clearance:

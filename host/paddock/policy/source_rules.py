@@ -70,9 +70,12 @@ def _judge_pin(path: str, source: str, file: PolicyFile, findings: Findings) -> 
     match SourceUri.parse(source) if not source.startswith("/") else None:
         case GitUri() as uri if not _COMMIT.fullmatch(uri.ref):
             said = f"is at `{uri.ref}`, which may be something else tomorrow" if uri.ref else "names no commit"
-            hint = "name the whole commit: `@` and its 40 digits (`git ls-remote` tells them)"
-        case PackageUri():
-            said, hint = "names no exact content", "use a repository at a commit, or a folder"
+            hint = "lock it, with `paddock lock` or `paddock add`, or name the whole commit: `@` and its 40 digits"
+        case PackageUri(version=""):
+            said, hint = (
+                "names no exact content",
+                "name its version (`name==1.0`), use a repository at a commit, or a folder",
+            )
         case _:
             findings.consult(rule, "nothing to pin, or pinned")
             return
