@@ -1,0 +1,98 @@
+"""A host of its own: lock and provide the modules that are named, and say what they are.
+
+`python -m sources.faults.one_host CACHE INDEX STAGE ADDRESS…` prints a line of JSON; at STAGE it kills itself. One is
+one of the cache's own, or `before fetch`, `after fetch` and so on for each git command and for `install`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from paddock_sources import SourceUri
+from paddock_sources.cache import SourceCache
+from paddock_sources.command_runner import CommandReach, CommandRunner, CommandSession, Finished
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.lock_file import normalised_source
+from paddock_sources.progress import SilentProgress
+from paddock_sources.provisioner import Provisioner
+from paddock_sources.settings import IndexSettings, SourceSettings
+
+_VERBS = ("fetch", "ls-remote", "ls-tree", "cat-file", "for-each-ref", "compile", "install")
+
+
+class _Doomed:
+    """Tells of each command, before and after it."""
+
+    def __init__(self, runner: CommandRunner, reached: Any) -> None:
+        self._runner = runner
+        self._reached = reached
+
+    @contextmanager
+    def open(self, reach: CommandReach) -> Iterator[CommandSession]:
+        with self._runner.open(reach) as session:
+            yield _DoomedSession(session, self._reached)
+
+
+class _DoomedSession:
+    level = "none"
+
+    def __init__(self, session: CommandSession, reached: Any) -> None:
+        self._session = session
+        self._reached = reached
+
+    def run(self, argv: Sequence[str], **options: Any) -> Finished:
+        what = next(word for word in argv if word in _VERBS)
+        self._reached(f"before {what}")
+        finished = self._session.run(argv, **options)
+        self._reached(f"after {what}")
+        return finished
+
+
+def provisioner(cache: SourceCache, index: str, runner: CommandRunner, **options: Any) -> Provisioner:
+    """Return what a host provides modules with, for packages of the index at that address."""
+    host = index.removeprefix("http://").partition("/")[0]
+    return Provisioner(
+        cache,
+        runner,
+        DirectRunner(),
+        environ=os.environ,
+        settings=SourceSettings(index=IndexSettings(index, (host,))),
+        preloaded={"msgpack": metadata.version("msgpack")},
+        progress=SilentProgress(),
+        **options,
+    )
+
+
+def main() -> None:
+    folder, index, doom, *addresses = sys.argv[1:]
+
+    def reached(stage: str) -> None:
+        if stage == doom:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    told = []
+    with SourceCache(Path(folder), stage=reached) as cache:
+        made = provisioner(cache, index, _Doomed(DirectRunner(), reached))
+        for address in addresses:
+            uri = SourceUri.parse(address)
+            locked = made.lock(uri)
+            module_id = made.module_ids(uri, locked)[0]
+            resolution = made.provide(uri, module_id, locked)
+            for place in (resolution.package_dir / "__init__.py", *resolution.libraries):
+                assert place.exists(), place
+            told.append(
+                [normalised_source(uri, Path("/")), resolution.commit, resolution.tree, len(resolution.libraries)]
+            )
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
