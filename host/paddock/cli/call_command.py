@@ -122,6 +122,8 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
         result = result.model_copy(update={"error": {**failure.as_dict(outcome.error), **(result.error or {})}})
     if outcome.level:
         screen.note(f"isolation: {outcome.level}")
+    if outcome.live_from is not None:
+        screen.note(f"it ran live from {outcome.live_from}: its code may change at any time")
     if outcome.error is not None:
         screen.text(failure.text(outcome.error))
     elif not result.success:

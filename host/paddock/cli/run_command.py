@@ -222,6 +222,9 @@ class _Turn:
         for module in modules:
             if module.problem is not None:
                 self._screen.text(render(module.problem))
+        for module in started:
+            if module.live_from is not None:
+                self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
         if self._verbose:
             self._list(modules)
 
@@ -242,7 +245,7 @@ def _row(module: ModuleStatus) -> tuple[str, str, str, str]:
     if module.exit_reports:
         state = "; ".join(report.describe() for report in module.exit_reports)
     elif module.is_mounted:
-        state = "started"
+        state = "started" if module.live_from is None else f"started, live from {module.live_from}"
     else:
         state = "not started" if module.problem is None else module.problem.summary
     return module.module, module.kind, isolation, state

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModuleStatus:
-    """What one module of a session is and how it has fared."""
+    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is."""
 
     module: str
     kind: str
@@ -68,6 +68,7 @@ class ModuleStatus:
     printed_bytes: int = 0
     kept_bytes: int = 0
     problem: PaddockError | None = None
+    live_from: Path | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -366,8 +367,11 @@ class _KernelSession(AmplifierSession):
     def status_of(self, entry: ModuleEntry) -> ModuleStatus:
         """Return how the module of one entry has fared."""
         module = next((one for one in self._hosting.modules.all if one.entry.path == entry.path), None)
+        problem = self._problems.get(entry.path)
+        code = self._cleared[(entry.kind, _index(entry))].resolution
+        live_from = code.root if code.is_live else None
         if module is None:
-            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=self._problems.get(entry.path))
+            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=problem, live_from=live_from)
         return ModuleStatus(
             module.name,
             module.kind,
@@ -378,7 +382,8 @@ class _KernelSession(AmplifierSession):
             tuple(module.reports),
             module.supervisor.printed_bytes,
             module.supervisor.kept_bytes,
-            self._problems.get(entry.path),
+            problem,
+            live_from,
         )
 
 

@@ -54,7 +54,7 @@ class ToolCallOutcome:
     """What came of a call: a result in any case, `error` when it is not the tool's own.
 
     `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
-    result, not the one that follows a finished call. `changes` tell people what became, meanwhile, of files that other
+    result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell people what became, meanwhile, of files that other
     programs run by themselves.
     """
 
@@ -63,6 +63,7 @@ class ToolCallOutcome:
     exit_reports: tuple[ExitReport, ...]
     error: Exception | None = None
     changes: tuple[str, ...] = ()
+    live_from: Path | None = None
 
 
 class ToolCall:
@@ -166,7 +167,7 @@ class ToolCall:
                 outcome = await self._run(hosting, clerk, entry, resolution)
         finally:
             await self._chronicle.end()
-        return replace(outcome, changes=self.changes)
+        return replace(outcome, changes=self.changes, live_from=resolution.root if resolution.is_live else None)
 
     async def _find(self, policy: Policy, cache: SourceCache) -> tuple[ModuleEntry, Resolution]:
         """Return the plan entry that stands for the module, and where its code is.
