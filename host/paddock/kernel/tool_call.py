@@ -54,8 +54,8 @@ class ToolCallOutcome:
     """What came of a call: a result in any case, `error` when it is not the tool's own.
 
     `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
-    result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell people what became, meanwhile, of files that other
-    programs run by themselves.
+    result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell
+    people what became, meanwhile, of files that other programs run by themselves.
     """
 
     result: ToolResult
