@@ -23,6 +23,7 @@ from bench.report import summary, table, write_json
 from bench.router import measure_checks
 from bench.row import Row
 from bench.sandbox import measure_many, measure_sandboxed_calls
+from bench.sources import measure_sources
 from bench.stage import Stage
 from bench.start import measure_start
 
@@ -51,6 +52,7 @@ async def _measure() -> list[Row]:
             *await measure_hooks(stage),
             *measure_policy(),
             *await measure_egress(),
+            *await measure_sources(),
         ]
 
 
