@@ -480,16 +480,16 @@ def test_a_rule_about_a_folder_holds_for_it_however_it_is_spelled(
     ground: Ground, spelled: Callable[[str], str], spelling: str, way: str
 ) -> None:
     source, environ = spelled(spelling), {}
+    # What is relative is so to the plan, or else to the folder that the command is given in.
+    given = source.replace("./", "../", 1) if source.startswith("./") else source
     ground.write_plan(f"source: {source}\n    permissions: {{env: [A=b]}}")
     if way == "variable":
         ground.write_plan("permissions: {env: [A=b]}")
-        environ = {"AMPLIFIER_MODULE_TOOL_FILESYSTEM": source}
+        environ = {"AMPLIFIER_MODULE_TOOL_FILESYSTEM": given}
 
     def ask() -> subprocess.CompletedProcess[str]:
         if way != "call":
             return ground.run("--trust-plan", environ=environ)
-        # What is relative is so to the folder that the command is given in.
-        given = source.replace("./", "../", 1) if source.startswith("./") else source
         return ground.paddock("call", given, *_READ[2:], "--allow-env=A=b", "--json")
 
     policy = ground.own_rule(f'[[module]]\nmatch = "{ground.root}/elsewhere/*"\ngrants.env = []\n')
