@@ -6,6 +6,7 @@ Nothing of either is executed. What is locked and in the cache is provided witho
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from .manifest import ModuleManifest
 from .progress import Progress
 from .resolution import Resolution
 from .settings import IndexSettings
+from .tree import SourceTree
 from .uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
@@ -104,7 +106,10 @@ class Dependencies:
         """
         from .environment.requirements import read_project
 
-        return bool(read_project(root).get("dependencies")) if (root / "pyproject.toml").is_file() else False
+        if not (root / "pyproject.toml").is_file():
+            return False
+        project = read_project(root)
+        return bool(project.get("dependencies")) or "dependencies" in project.get("dynamic", ())
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -117,7 +122,7 @@ class Dependencies:
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
         """
-        if not self.are_declared(root):
+        if not (root / "pyproject.toml").is_file():
             return ()
         from .environment.requirements import Requirements
 
@@ -248,7 +253,7 @@ class Dependencies:
                 raise PinMismatchError(one.source, one.tree, fetched.digest)
             tree = fetched.root
         root = tree / uri.subdirectory
-        yield ModuleManifest.read(root, id_of_name(one.name)).import_root
+        yield _import_root(root, one.name)
         yield self._metadata(root, one.commit)
 
     def _tree(self, digest: str) -> Path | None:
@@ -290,6 +295,15 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
 
 def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:
     return (one for one in locked.dependencies if one.commit)
+
+
+def _import_root(root: Path, name: str) -> Path:
+    """Return the folder of a project for `sys.path`: where its package is, be that a module's or any other."""
+    tree, package = SourceTree(root), name.replace("-", "_")
+    for folder in ("", "src"):
+        if tree.is_package(os.path.join(folder, package)) or tree.find(os.path.join(folder, f"{package}.py")):
+            return tree.root / folder
+    return ModuleManifest.read(root, id_of_name(name)).import_root
 
 
 def _told(one: LockedDependency) -> str:

@@ -110,12 +110,12 @@ def _publish(git: GitServer, index: IndexServer) -> None:
     repository(git.folder / "collection", {"README.md": "many\n"} | below("modules/tool-nested", nested))
     repository(git.folder / "private", module_files("tool-private", answer="'from a private repository'"))
     git.private["private"] = "reader:hush"
-    repository(git.folder / "library", library_files("amplifier_module_greeting"))
+    repository(git.folder / "library", library_files("greeting"))
     lent = module_files(
         "tool-lent",
         answer="[greeting.VALUE, twig.__version__, version('twig-base'), version('amplifier-module-tool-lent')[:2]]",
-        imports="from importlib.metadata import version\n\nimport amplifier_module_greeting as greeting\nimport twig\n",
-        requires=["twig>=1", f"amplifier-module-greeting @ {git.address('library', 'v1')}", "amplifier-core>=1"],
+        imports="from importlib.metadata import version\n\nimport greeting\nimport twig\n",
+        requires=["twig>=1", f"greeting @ {git.address('library', 'v1')}", "amplifier-core>=1"],
     )
     lent["pyproject.toml"] = lent["pyproject.toml"].replace('version = "1.0.0"', 'dynamic = ["version"]')
     repository(git.folder / "lent", lent)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
+from functools import cache
 from importlib import metadata
 from typing import Final
 
@@ -88,5 +89,6 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
     )
 
 
+@cache
 def _preloaded() -> Mapping[str, str]:
     return {name: metadata.version(name) for name in _OF_RUNTIME}

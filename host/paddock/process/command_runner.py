@@ -141,12 +141,13 @@ class CommandChannel:
             try:
                 if events & select.POLLOUT:
                     self._send_some()
-                if events & ~select.POLLOUT:
-                    self._receive(run)
+                received = self._rpc.recv_into(self._buffer) if events & ~select.POLLOUT else None
             except BlockingIOError:
-                pass
+                continue
             except OSError as error:
                 raise WorkerGoneError(error.strerror or str(error)) from error
+            if received is not None:
+                self._take(received, run)  # whose own errors are not the stream's
 
     def _send_some(self) -> None:
         data = self._unsent[0]
@@ -156,8 +157,7 @@ class CommandChannel:
         else:
             self._unsent.popleft()
 
-    def _receive(self, run: _Run) -> None:
-        size = self._rpc.recv_into(self._buffer)
+    def _take(self, size: int, run: _Run) -> None:
         if size == 0:
             raise WorkerGoneError("it ended")
         try:
