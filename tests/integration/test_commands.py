@@ -29,7 +29,8 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from paddock.kernel.source_commands import CommandMeans, SourceCommands
+from paddock.kernel.command_means import CommandMeans
+from paddock.kernel.source_commands import SourceCommands
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.command_runner import (
     CommandError,
@@ -424,7 +425,7 @@ def test_a_worker_that_is_killed_is_an_error_and_others_go_on(commands: SourceCo
 def test_a_command_that_needs_too_much_memory_is_told_so(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.kernel.source_commands._MEMORY_MAX", 64 << 20)
+    monkeypatch.setattr("paddock.kernel.command_worker.MEMORY_MAX", 64 << 20)
     with commands.open(CommandReach("tail")) as session, pytest.raises(CommandError, match="memory"):
         session.run(["sh", "-c", "(head -c 300000000 /dev/zero; sleep 0.6) | tail -c 300000000 | wc -c; exit 1"])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -20,6 +19,7 @@ import anyio.to_thread
 from paddock.audit import AuditLog
 from paddock.kernel.clearance import Clearance
 from paddock.kernel.confinements import Confinements, OnConfined, Place
+from paddock.kernel.control_groups import find_groups
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
@@ -44,7 +44,6 @@ from paddock.process.template import TemplateLauncher
 from paddock.process.watchdog import Watchdog
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
-from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -87,7 +86,7 @@ class Hosting:
         self._secrets: SecretValues = NO_SECRETS
 
     async def __aenter__(self) -> Self:
-        groups = await anyio.to_thread.run_sync(_find_groups)
+        groups = await anyio.to_thread.run_sync(find_groups)
         operators = await anyio.to_thread.run_sync(make_operator_folders, self._environ)
         self._launchers = {
             "template": TemplateLauncher(groups),
@@ -215,11 +214,3 @@ async def _bounded(close: Callable[[], Awaitable[None]]) -> None:
             await close()
         except Exception:
             _log.exception("something of the session could not be closed")
-
-
-@cache
-def _find_groups() -> CgroupHome:
-    """Find out, once for this process, where control groups can be made, and tidy up there after hosts that died."""
-    home = CgroupHome.find()
-    home.remove_stale()
-    return home

@@ -14,7 +14,8 @@ from typing import Final
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.kernel.source_commands import SourceCommands, check_cancelled
+from paddock.kernel.command_worker import check_cancelled
+from paddock.kernel.source_commands import SourceCommands
 from paddock.policy.sources_file import load_source_settings
 from paddock_sources.cache import SourceCache
 from paddock_sources.direct_runner import DirectRunner
