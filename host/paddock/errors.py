@@ -221,11 +221,15 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
+        # One that had an answer, and a wrong one, ended the search: why it is wrong is all there is to say.
+        wrong = next((attempt for attempt in self.tried if attempt.asked), None)
+        said = f": {wrong.answer}" if wrong is not None else ""
         super().__init__(
             module_id,
             f"no code was found for module `{module_id}`"
-            + (f" from source `{without_credentials(source)}`" if source else ""),
-            detail=[attempt.describe() for attempt in self.tried],
+            + (f" from source `{without_credentials(source)}`" if source else "")
+            + said,
+            detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
             hints=hints,
         )
 

@@ -23,9 +23,10 @@ class CommandReach:
     """All that the commands of one session may touch besides the system's programs, which they may all run.
 
     `name` is for messages (`git`). `reads` and `writes` are absolute paths that are there, files or folders; programs
-    below them may be run as well. `hosts` are `host:port`, the only ones they can connect to; a private or loopback
-    address only where it is named literally. `environ` is their whole environment, but for PATH, HOME and what it takes
-    to reach the hosts. `written_bytes` bounds each file they write.
+    below them may be run as well. `hosts` are `host:port`, the only ones they can connect to; a name leads to a private
+    address only if the user named the host (`is_users_word`), and else such an address is named literally. `environ` is
+    their whole environment, but for PATH, HOME and what it takes to reach the hosts. `written_bytes` bounds each file
+    they write.
     """
 
     name: str
@@ -34,6 +35,7 @@ class CommandReach:
     hosts: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     written_bytes: int = 2 << 30
+    is_users_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)

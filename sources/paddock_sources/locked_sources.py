@@ -6,6 +6,7 @@ refused, as `LockUse` says. Safe to be used by several threads at once; writing 
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import replace
 from enum import Enum
@@ -16,6 +17,8 @@ from .lock_file import LockedModule, LockFile, normalised_source
 from .provisioner import Provisioner
 from .resolution import Resolution
 from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
+
+_log = logging.getLogger(__name__)
 
 
 class LockUse(Enum):
@@ -92,6 +95,7 @@ class LockedSources:
             return locked
         if self._use is LockUse.LOCKED:
             raise PinMismatchError(uri.text, locked.tree, tree)
+        _log.warning("%s was changed since it was locked, and is locked again as it is", locked.source)
         return self._note(replace(self._provisioner.lock(uri, module_id, previous=locked), source=locked.source))
 
     def _note(self, locked: LockedModule) -> LockedModule:

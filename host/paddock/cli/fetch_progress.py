@@ -92,7 +92,8 @@ class FetchProgress:
 
     def _end(self, work: _Work) -> None:
         if not self._screen.is_terminal:
-            step, counted = work.step, _count(work.step)
+            step = work.step
+            counted = _count(step) if step.done > 0 else ""  # else it was begun, and nobody counted
             told = f"{step.phase} {without_credentials(step.subject)} took {self._clock() - work.since:.1f} s"
             self._screen.note(f"{told}: {counted}" if counted else told)
 

@@ -128,7 +128,7 @@ class Desk:
             told=lambda count: ("type yes or no, and Enter [no]:", "yes or no [no]:"),
             is_ours=True,
         )
-        words = {"yes": True, "no": False, "": False}
+        words = {"yes": True, "y": True, "no": False, "n": False, "": False}
         answer = await self.dialogue.ask(question, lambda line, _: words.get(line.casefold()))
         await anyio.lowlevel.checkpoint()  # whoever was interrupted has answered nothing
         return bool(answer)

@@ -26,6 +26,7 @@ from paddock.plan.host_name import Destination
 Address = IPv4Address | IPv6Address
 
 _MAX_TRIED: Final = 8
+_OF_CLOUDS: Final = (ip_address("fd00:ec2::254"), ip_address("100.100.100.200"))  # as link-local ones, elsewhere
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
 
 
@@ -159,10 +160,14 @@ class Dialer:
             raise DialError(f"{destination.host} has no address")
         literal = Destination(found[0], destination.port).text
         reason = f"it leads to {found[0]}, which is {why_not_public(found[0])}; such an address is granted by itself"
-        raise RefusedError(destination.text, reason, grant=line_of(literal))
+        raise RefusedError(destination.text, reason, grant=line_of(destination.text, literal))
 
     def _may_lead_to(self, address: Address, port: int) -> bool:
-        return why_not_public(address) is None or self._rules.rule_for(Destination(address, port)) is not None
+        if why_not_public(address) is None or self._rules.rule_for(Destination(address, port)) is not None:
+            return True
+        # Not to link-local ones, where clouds keep their credentials, whoever named the host.
+        is_never = address.is_link_local or address.is_multicast or address in _OF_CLOUDS
+        return self._rules.names_lead_inside and not is_never
 
 
 async def _connected(addresses: Sequence[Address], port: int, deadline: float) -> tuple[socket.socket, Address]:

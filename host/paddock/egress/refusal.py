@@ -6,9 +6,10 @@ from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
 
-def line_of(target: str) -> str:
+def line_of(*targets: str) -> str:
     """Return what a plan would say to allow connections there."""
-    return f'permissions: {{net: ["{target}"]}}'
+    listed = ", ".join(f'"{target}"' for target in targets)
+    return f"permissions: {{net: [{listed}]}}"
 
 
 class RefusedError(Exception):

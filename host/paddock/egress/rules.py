@@ -9,9 +9,14 @@ from paddock.plan.net_rule import NetRule
 
 
 class NetRules:
-    """The rules of a module, in the order they were written; none at all allows nothing."""
+    """The rules of a module, in the order they were written; none at all allows nothing.
 
-    def __init__(self, rules: Iterable[NetRule]) -> None:
+    Where `names_lead_inside` they were named by whoever runs the host: a company's own servers are at private
+    addresses.
+    """
+
+    def __init__(self, rules: Iterable[NetRule], *, names_lead_inside: bool = False) -> None:
+        self.names_lead_inside = names_lead_inside
         self._rules = tuple(dict.fromkeys(rules))
         self.ports: tuple[int, ...] = tuple(sorted({rule.port for rule in self._rules}))
 

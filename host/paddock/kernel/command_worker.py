@@ -226,7 +226,9 @@ class CommandWorker:
         from paddock.egress.gate import EgressGate
         from paddock.egress.rules import NetRules
 
-        rules = NetRules([NetRule.parse(host) for host in self._reach.hosts])
+        rules = NetRules(
+            [NetRule.parse(host) for host in self._reach.hosts], names_lead_inside=self._reach.is_users_word
+        )
         self._gate = EgressGate(self._reach.name, rules, audit=audit)
         self._gate.on_denial = self._note
         ports = self._gate.ports if self._level in LEVELS_WITH_NAMESPACES else (self._gate.listen(),)

@@ -48,8 +48,9 @@ async def provisioning(
 
     What it provides is kept in `cache`, and stays there while that is open; by default while this is.
 
-    `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys` nothing is
-    fetched that takes the user's own keys. `progress` is told of what takes time, `audit` of each connection.
+    `offline`, nothing is fetched; `live`, modules in folders are run from there; without `lends_keys`, for what the
+    user has not said yes to, nothing is fetched that takes the user's own keys or is at a private address. `progress`
+    is told of what takes time, `audit` of each connection.
 
     Raises:
         PolicyFileError: the user's settings cannot be relied on.
@@ -57,7 +58,7 @@ async def provisioning(
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
     with ExitStack() as stack:
         kept = cache or stack.enter_context(SourceCache.of_user(environ))
-        async with SourceCommands(environ, audit=audit) as commands:
+        async with SourceCommands(environ, audit=audit, is_users_word=lends_keys) as commands:
             yield Provisioner(
                 kept,
                 commands,

@@ -60,18 +60,11 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
     if len(missing) == 1 and not misplaced:
         raise missing[0][1]
     problems = [
-        PlanProblem(entry.path, "; ".join([exc.summary, *_answers(exc)]), "; ".join(exc.hints))
-        for entry, exc in missing
+        PlanProblem(entry.path, "; ".join([exc.summary, *exc.detail]), "; ".join(exc.hints)) for entry, exc in missing
     ]
     if problems or misplaced:
         raise _plan_error(plan, [*problems, *misplaced])
     return resolutions
-
-
-def _answers(error: ModuleMissingError) -> list[str]:
-    """Return what was tried in vain: where one place was wrong, that alone, for it ended the search."""
-    wrong = [attempt for attempt in error.tried if attempt.asked]
-    return [attempt.describe() for attempt in wrong or error.tried]
 
 
 def _plan_error(plan: MountPlan, problems: list[PlanProblem]) -> PlanError:

@@ -77,7 +77,8 @@ class SourceUpdates:
     def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pin) -> bool:
         if isinstance(module.uri, FolderUri):
             return self._provider.tree_of(module.uri) == old.tree
-        return pinned.commit == old.commit
+        # What was changed by hand, or is not here, is locked again, to see whether it is what it says.
+        return pinned.commit == old.commit and not self._provider.missing(old)
 
     def _is_too_young(self, pinned: Pin) -> str | None:
         """Return why a commit is held back, if it is."""

@@ -104,9 +104,12 @@ def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
         )
     there = next((one for one in plan.entries() if one.module == entry["module"]), None)
     if there is not None:
-        hint = f"another one of the same id needs one of its own: `--as {entry['module']}-2`"
+        hints = [
+            f"for another version of it, change `source` there, or take it out first: `paddock remove {there.module}`",
+            f"for a second one, which mounts under other names, name it: `--as {entry['module']}-2`",
+        ]
         place = plan.place_of(there.path).text
-        raise PlanNotEditedError(path, f"it has module `{there.module}` already, at {place}", hints=[hint])
+        raise PlanNotEditedError(path, f"it has module `{there.module}` already, at {place}", hints=hints)
     section = SECTIONS[kind]
 
     def add(content: dict[str, Any]) -> str:

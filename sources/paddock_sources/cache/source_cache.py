@@ -132,8 +132,15 @@ class SourceCache:
         return self._upkeep.verify()
 
     def problem_of(self, bucket: Bucket, digest: str) -> str:
-        """Return what is wrong with one entry, all of which is read; nothing if all is well, or it is not there."""
-        return problem_of(self.store(bucket), digest)
+        """Return what is wrong with one entry, all of which is read; nothing if all is well, or it is not there.
+
+        What is damaged is handed out no more.
+        """
+        store = self.store(bucket)
+        problem = problem_of(store, digest)
+        if problem:
+            store.mark_damaged(digest)
+        return problem
 
     def prune(self, max_age: float) -> Freed:
         """Take away what was not used for `max_age` seconds, what is damaged, and what the dead have left."""

@@ -216,6 +216,7 @@ def opened(
         reads=(*installer.programs, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
         writes=(scratch, downloads, *((site,) if site is not None else ())),
         hosts=index.hosts,
+        is_users_word=True,
         environ={**installer.environ(index), "TMPDIR": str(scratch)},
     )
     with runner.open(reach) as session:

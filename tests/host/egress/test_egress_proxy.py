@@ -243,7 +243,7 @@ async def test_a_destination_that_cannot_be_reached_is_told_of() -> None:
             await line.close()
         await ground.ledger.has(3)
     (denial,) = ground.ledger.denials
-    assert denial.grant == 'permissions: {net: ["10.0.0.1:443"]}'
+    assert denial.grant == 'permissions: {net: ["private.test:443", "10.0.0.1:443"]}'
 
 
 # -- with a token --------------------------------------------------------------------------------

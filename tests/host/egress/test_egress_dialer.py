@@ -1,0 +1,41 @@
+"""Where names may lead: into private networks only if whoever runs the host named them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import anyio
+import pytest
+
+from host.egress.ground import PATIENCE
+from paddock.egress.dialer import Dialer, DialError
+from paddock.egress.refusal import RefusedError
+from paddock.egress.rules import NetRules
+from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import NetRule
+
+_DESTINATION = Destination("git.company.test", 443)
+
+
+def _dialer(address: str, *, names_lead_inside: bool) -> Dialer:
+    async def resolve(name: str) -> Sequence[IPv4Address | IPv6Address]:
+        return [ip_address(address)]
+
+    rules = NetRules([NetRule.parse("git.company.test:443")], names_lead_inside=names_lead_inside)
+    return Dialer(rules, resolve, 0.2)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_a_name_leads_inside_only_where_whoever_runs_the_host_named_it(address: str) -> None:
+    with anyio.fail_after(PATIENCE):
+        with pytest.raises(RefusedError):
+            await _dialer(address, names_lead_inside=False).dial(_DESTINATION)
+        with pytest.raises(DialError):  # let through, to where nobody listens
+            await _dialer(address, names_lead_inside=True).dial(_DESTINATION)
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "224.0.0.1"])
+async def test_no_name_leads_to_where_clouds_keep_credentials_whoever_named_it(address: str) -> None:
+    with anyio.fail_after(PATIENCE), pytest.raises(RefusedError):
+        await _dialer(address, names_lead_inside=True).dial(_DESTINATION)
