@@ -16,7 +16,7 @@ from typing import Literal, Protocol, Self
 
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
-from paddock_sources.errors import Attempt, SourceError, UnresolvedError, without_credentials
+from paddock_sources.errors import Attempt, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 
 # The end of a traceback says what failed; a module may raise through any depth and with any text.
 _MAX_TRACEBACK_LINES = 60
@@ -237,7 +237,10 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
         """Return the error that tells a host's caller what `error` told the host."""
         if isinstance(error, UnresolvedError):
-            return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
+            missing = cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
+            if isinstance(error.__cause__, SourceRefusedError):
+                missing.exit_code = 4
+            return missing
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[Attempt("source", "", answer)], hints=error.hints)
 

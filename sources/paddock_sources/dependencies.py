@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 from .cache import Bucket, SourceCache
 from .command_runner import CommandRunner
 from .declared_ids import id_of_name
-from .errors import OwnVersionError, PinMismatchError, SourceUriError, without_credentials
+from .errors import OwnVersionError, PinMismatchError, SourceUriError
 from .locked_module import LockedDependency, LockedModule
 from .manifest import ModuleManifest
 from .progress import Progress
 from .resolution import Resolution
 from .settings import IndexSettings
+from .source_key import normalised_source
 from .tree import SourceTree
 from .uri import GitUri, SourceUri
 
@@ -51,15 +52,17 @@ class _Library:
 class Dependencies:
     """Chooses and provides what modules depend on.
 
-    `git` makes the source of a repository; `preloaded` are the distributions that a worker's runtime brings, with their
-    versions: these are kept to where a module lets them be.
+    `git` makes the source of a repository, with the user's keys or without; `judge` refuses repositories that code may
+    not come from, before anything is asked of them. `preloaded` are the distributions that a worker's runtime brings,
+    with their versions: these are kept to where a module lets them be.
     """
 
     def __init__(
         self,
         cache: SourceCache,
         runner: CommandRunner,
-        git: Callable[[GitUri], GitSource],
+        git: Callable[[GitUri, bool], GitSource],
+        judge: Callable[[GitUri], None],
         *,
         environ: Mapping[str, str],
         index: IndexSettings | None,
@@ -69,6 +72,7 @@ class Dependencies:
         self._cache = cache
         self._runner = runner
         self._git = git
+        self._judge = judge
         self._environ = environ
         self._index_settings = index
         self._preloaded = preloaded
@@ -116,8 +120,8 @@ class Dependencies:
     def choose(self, root: Path, previous: LockedModule | None, *, mine: bool) -> tuple[LockedDependency, ...]:
         """Return what the project in `root` depends on, each in one version; repositories come first.
 
-        What `previous` says of packages is kept if it still satisfies all that is needed. `mine` says that the user
-        wrote the code.
+        What `previous` says is kept as far as it still satisfies what is needed. `mine` says that the user wrote the
+        code: it may name any repository, has it fetched with the user's keys, and is not resolved anew for each change.
 
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
@@ -127,13 +131,15 @@ class Dependencies:
         from .environment.requirements import Requirements
 
         needs = Requirements.of(root, self.python, may_name_local=mine)
-        libraries = tuple(self._libraries(needs))
+        libraries = tuple(self._libraries(needs, previous, mine=mine))
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
-        chosen = before if before and _satisfy(before, together) else self._resolve(together, versions)
-        self.check(chosen)
-        packages = (LockedDependency(one.name, one.version, one.hashes) for one in chosen)
+        if not (mine and before and together.index and _satisfy(before, together)):
+            kept = {**self._preloaded, **{one.name: one.version for one in before}}
+            before = tuple(self._resolve(together, versions, kept))
+        self.check(before)
+        packages = (LockedDependency(one.name, one.version, one.hashes) for one in before)
         return (*(one.dependency for one in libraries), *packages)
 
     def check(self, locked: Sequence[LockedDistribution]) -> None:
@@ -151,30 +157,34 @@ class Dependencies:
             if one.name == name and Version(one.version) < Version(oldest):
                 raise OwnVersionError(one.name, one.version, f"the contract needs {oldest} or later")
 
-    def _libraries(self, needs: Requirements) -> Iterator[_Library]:
-        """Yield the repositories that code depends on, and those that these depend on."""
+    def _libraries(self, needs: Requirements, previous: LockedModule | None, *, mine: bool) -> Iterator[_Library]:
+        """Yield the repositories that code depends on, and those that these depend on, where they were before."""
         from .environment.requirements import Requirements
 
-        waiting, seen = list(needs.direct), set[str]()
+        before = {one.source: one for one in _repositories(previous)} if previous is not None else {}
+        waiting, seen = [(direct, mine) for direct in needs.direct], set[str]()
         while waiting:
-            direct = waiting.pop(0)
+            direct, is_mine = waiting.pop(0)
             if direct.name in seen:
                 continue
             seen.add(direct.name)
             if len(seen) > _MAX_REPOSITORIES:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
-            git = self._git(direct.uri)
-            pin = git.pin()
-            entry = git.fetch(pin.commit)
+            source = normalised_source(direct.uri, Path("/"))
+            self._judge(direct.uri)
+            git = self._git(direct.uri, is_mine)
+            commit = before[source].commit if source in before else git.pin().commit
+            entry = git.fetch(commit)
             root = entry.root / direct.uri.subdirectory
             its = Requirements.of(root, self.python, extras=direct.extras)
-            waiting += its.direct
-            version = its.version or f"0+{pin.commit[:12]}"
-            source = without_credentials(direct.uri.text)
-            yield _Library(LockedDependency(direct.name, version, (), source, pin.commit, entry.digest), its)
+            waiting += [(one, False) for one in its.direct]
+            version = its.version or f"0+{commit[:12]}"
+            yield _Library(LockedDependency(direct.name, version, (), source, commit, entry.digest), its)
 
-    def _resolve(self, needs: Requirements, provided: Mapping[str, str]) -> Sequence[LockedDistribution]:
-        """Return the versions to take from the index; `provided` come from repositories instead."""
+    def _resolve(
+        self, needs: Requirements, provided: Mapping[str, str], kept: Mapping[str, str]
+    ) -> Sequence[LockedDistribution]:
+        """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
         from .environment.builder import resolve
         from .environment.errors import ConstrainedError
 
@@ -185,7 +195,7 @@ class Dependencies:
                 runner=self._runner,
                 index=self.index,
                 python=self.python,
-                constraints=self._preloaded,
+                constraints=kept,
                 provided={_STAND_IN[0]: _STAND_IN[1], **provided},
                 progress=self._progress,
             )
@@ -194,7 +204,7 @@ class Dependencies:
 
     # -- providing -------------------------------------------------------------------------
 
-    def provide(self, resolution: Resolution, locked: LockedModule | None) -> tuple[Path, ...]:
+    def provide(self, resolution: Resolution, locked: LockedModule | None, *, mine: bool) -> tuple[Path, ...]:
         """Return the folders that have all a module needs from elsewhere, installing what is not there.
 
         Raises:
@@ -204,7 +214,7 @@ class Dependencies:
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
         for one in locked.dependencies if locked is not None else ():
             if one.commit:
-                folders += self._library(one)
+                folders += self._library(one, mine=mine)
         wanted = self._wanted(locked)
         if wanted:
             folders.append(self._installed(wanted) or self._install(wanted, resolution.module_id))
@@ -241,14 +251,17 @@ class Dependencies:
 
         return without_preloaded(distributions(locked), self._preloaded)
 
-    def _library(self, one: LockedDependency) -> Iterator[Path | None]:
+    def _library(self, one: LockedDependency, *, mine: bool) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module depends on."""
         uri = SourceUri.parse(one.source)
         if not isinstance(uri, GitUri):
             raise SourceUriError(one.source, "what has a commit is a repository")
+        if not mine and not uri.url.startswith("https://"):
+            raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
         tree = self._tree(one.tree)
         if tree is None:
-            fetched = self._git(uri).fetch(one.commit)
+            self._judge(uri)
+            fetched = self._git(uri, mine).fetch(one.commit)
             if fetched.digest != one.tree:
                 raise PinMismatchError(one.source, one.tree, fetched.digest)
             tree = fetched.root

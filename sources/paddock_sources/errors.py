@@ -171,12 +171,23 @@ class NotFetchedError(SourceError):
 class KeysNotLentError(SourceError):
     """Raised when fetching would take the user's own keys, for somebody the user has not said yes to."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, named_by: str) -> None:
         self.program = program
+        self.named_by = named_by
+        if named_by == "the plan":
+            why = "the plan that names it was not accepted"
+            hints = ["have it fetched by your own word first: `paddock lock PLAN`", "or accept it: `--trust-plan`"]
+        else:
+            why = "it is a dependency of a module, not named by you"
+            hints = ["name it in a module of your own, in a folder"]
         super().__init__(
-            f"fetching it takes your own keys or credentials ({program}), and the plan that names it was not accepted",
-            hints=["have it fetched by your own word first: `paddock lock PLAN`", "or accept the plan: `--trust-plan`"],
+            f"fetching it takes your own keys or credentials ({program}), and {why}",
+            hints=hints,
         )
+
+
+class SourceRefusedError(SourceError):
+    """Raised when the user's or the operator's policy refuses where code would come from."""
 
 
 class OwnVersionError(SourceError):

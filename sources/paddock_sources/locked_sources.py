@@ -62,7 +62,7 @@ class LockedSources:
         Raises:
             SourceError: it cannot be had.
         """
-        return self._provisioner.module_ids(uri, self._locked(uri, None))
+        return self._provisioner.module_ids(uri, self._locked(uri))
 
     def provide(self, uri: SourceUri, module_id: str) -> Resolution:
         """Return a module, ready to be run, fetching what is not in the cache.
@@ -72,12 +72,12 @@ class LockedSources:
         """
         if isinstance(uri, BuiltinUri):
             return self._provisioner.provide(uri, module_id, None)
-        locked = self._locked(uri, module_id)
+        locked = self._locked(uri)
         if locked is not None and isinstance(uri, FolderUri) and self._use is not LockUse.FROZEN:
-            locked = self._as_it_is_now(uri, module_id, locked)
+            locked = self._as_it_is_now(uri, locked)
         return self._provisioner.provide(uri, module_id, locked)
 
-    def _locked(self, uri: SourceUri, module_id: str | None) -> LockedModule | None:
+    def _locked(self, uri: SourceUri) -> LockedModule | None:
         """Return what is locked of a source; None for a folder that needs no lock."""
         key = normalised_source(uri, self._folder)
         with self._noting:
@@ -86,9 +86,9 @@ class LockedSources:
             return locked
         if self._use is not LockUse.UPDATE:
             raise NotLockedError(key, self._use.value)
-        return self._note(replace(self._provisioner.lock(uri, module_id), source=key))
+        return self._note(replace(self._provisioner.lock(uri), source=key))
 
-    def _as_it_is_now(self, uri: FolderUri, module_id: str, locked: LockedModule) -> LockedModule:
+    def _as_it_is_now(self, uri: FolderUri, locked: LockedModule) -> LockedModule:
         """Return what is locked of a folder, which may have been worked on since."""
         tree = self._provisioner.tree_of(uri)
         if tree == locked.tree:
@@ -96,7 +96,7 @@ class LockedSources:
         if self._use is LockUse.LOCKED:
             raise PinMismatchError(uri.text, locked.tree, tree)
         _log.warning("%s was changed since it was locked, and is locked again as it is", locked.source)
-        return self._note(replace(self._provisioner.lock(uri, module_id, previous=locked), source=locked.source))
+        return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
 
     def _note(self, locked: LockedModule) -> LockedModule:
         with self._noting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -74,7 +74,8 @@ class Provisioner:
         progress: is told of what takes time.
         offline: nothing is fetched.
         live: folders are run from where they are.
-        lends_keys: what needs the user's own keys may be run.
+        lends_keys: the user said yes to what names the sources: their own keys are used, and private addresses asked.
+        judge: refuses, by a `SourceError`, repositories that code may not come from, before anything is asked of them.
     """
 
     def __init__(
@@ -90,11 +91,14 @@ class Provisioner:
         offline: bool = False,
         live: bool = False,
         lends_keys: bool = True,
+        judge: Callable[[GitUri], None] = lambda uri: None,
     ) -> None:
         self.settings = settings
         self._cache = cache
+        self._git_runner = runner  # also offline, where it is given nothing to reach
         self._runner = _Offline() if offline else runner
-        self._direct = _Offline() if offline else direct if lends_keys else _Keyless()
+        self._direct = _Offline() if offline else direct
+        self._lends_keys = lends_keys
         self._environ = environ
         self._preloaded = preloaded
         self._progress = progress
@@ -104,7 +108,8 @@ class Provisioner:
         self._dependencies = Dependencies(
             cache,
             self._runner,
-            self._git,
+            self._repository,
+            judge,
             environ=environ,
             index=settings.index,
             preloaded=preloaded,
@@ -135,6 +140,17 @@ class Provisioner:
             case _:
                 return Pinned("", "builtin", "")
 
+    def look(self, uri: SourceUri) -> Pinned:
+        """Return what a source is now, and fetch nothing of it; what is not said without that is left out.
+
+        Raises:
+            SourceError: that cannot be found out.
+        """
+        if not isinstance(uri, GitUri):
+            return self.pin(uri)
+        pin = self._git(uri).look()
+        return Pinned(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
+
     def needs_lock(self, uri: SourceUri) -> bool:
         """Return whether a source could be another thing tomorrow without anybody having changed it here."""
         match uri:
@@ -150,7 +166,6 @@ class Provisioner:
     def lock(
         self,
         uri: SourceUri,
-        module_id: str | None = None,
         pinned: Pinned | None = None,
         *,
         previous: LockedModule | None = None,
@@ -214,7 +229,7 @@ class Provisioner:
                 raise SourceUnavailableError(uri.text, "a source that is not locked")
         return replace(
             resolution,
-            libraries=self._dependencies.provide(resolution, locked),
+            libraries=self._dependencies.provide(resolution, locked, mine=isinstance(uri, FolderUri)),
             own_versions=self._dependencies.own_versions(locked),
         )
 
@@ -283,21 +298,27 @@ class Provisioner:
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _git(self, uri: GitUri) -> GitSource:
+        return self._repository(uri, True)
+
+    def _repository(self, uri: GitUri, is_users: bool) -> GitSource:
+        """Return a repository that the user named, or, if not `is_users`, one that code of somebody else's names."""
         from .git.credentials import Credentials
         from .git.git_source import GitSource
 
+        lends = self._lends_keys and is_users
+        direct = self._direct if lends or self._offline else _Keyless("of a module" if self._lends_keys else "the plan")
         with self._making:
-            if self._credentials is None:
-                self._credentials = Credentials(self._direct, self._environ)
+            if lends and self._credentials is None:
+                self._credentials = Credentials(direct, self._environ)
         return GitSource(
             uri,
             self._cache,
-            self._runner,
-            direct=self._direct,
+            _OnUsersWord(self._git_runner) if lends else self._git_runner,
+            direct=direct,
             progress=self._progress,
             environ=self._environ,
             offline=self._offline,
-            credentials=self._credentials,
+            credentials=self._credentials if lends else None,
         )
 
     # -- packages --------------------------------------------------------------------------
@@ -355,11 +376,24 @@ class _Offline:
         raise NotFetchedError(reach.name)
 
 
+@dataclass(frozen=True, slots=True)
 class _Keyless:
-    """Runs nothing, for it would have the user's keys."""
+    """Runs nothing, for it would have the user's keys, which are not lent to whoever named the source."""
+
+    named_by: str
 
     def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
-        raise KeysNotLentError(reach.name)
+        raise KeysNotLentError(reach.name, self.named_by)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnUsersWord:
+    """Runs what the user named the hosts of."""
+
+    runner: CommandRunner
+
+    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
+        return self.runner.open(replace(reach, is_users_word=True))
 
 
 def _of_folder(uri: FolderUri, tree: Path) -> Path:

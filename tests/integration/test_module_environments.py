@@ -12,17 +12,28 @@ import anyio
 import pytest
 import typing_extensions
 
+from host.egress.certificates import TestAuthority
 from paddock import Session
 from paddock.errors import ModuleMissingError
 from paddock.kernel.module_sources import SourceOptions
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sources.locked_sources import LockUse
-from sources.git_repositories import module_files
+from sources.git_repositories import library_files, module_files, repository
+from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
 
 _SECONDS = 25
 _TYPING_EXTENSIONS = Path(str(typing_extensions.__file__)).read_text()
 _OTHER_VERSION = "4.13.99"  # of typing-extensions: one that pydantic takes, and that no runtime has
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Iterator[GitServer]:
+    """A server of repositories, with none yet."""
+    for name in ("authority", "repositories"):
+        (tmp_path / name).mkdir()
+    with GitServer(tmp_path / "repositories", TestAuthority(tmp_path / "authority")) as git:
+        yield git
 
 
 @pytest.fixture
@@ -167,3 +178,32 @@ async def test_a_plan_that_nobody_accepted_has_nothing_fetched_with_the_users_ke
             async with Session(plan, working_dir=tmp_path, trust_plan=trusted):
                 pass
         assert said in str(refused.value) and ("was not accepted" in str(refused.value)) is not trusted
+
+
+async def test_what_a_fetched_module_names_is_bound_by_the_policy_and_has_none_of_the_users_keys(
+    git: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(git.folder / "library", library_files("greeting"))
+    git.private["library"] = "reader:hush"
+    needs = f"greeting @ {git.address('library', 'v1')}"
+    repository(git.folder / "tool-greet", module_files(answer="__import__('greeting').VALUE", requires=[needs]))
+    store_credentials(Path(os.environ["HOME"]), git, "reader:hush")
+    monkeypatch.setenv("GIT_SSL_CAINFO", git.environ["GIT_SSL_CAINFO"])
+    fetched = await _call(git.address("tool-greet", "v1"), folder=tmp_path)
+    assert "a dependency of a module, not named by you" in str(fetched.error)
+    own = await _call(_module(tmp_path, "__import__('greeting').VALUE", needs, name="tool-greet"))
+    assert own.result.output == "hello from a library", own.result
+    config = Path(os.environ["HOME"]) / ".config/paddock"
+    config.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (config / "policy.toml").write_text('git_hosts = ["git.example.com"]\n')
+    refused = await _call(_module(tmp_path / "again", "0", needs))
+    assert "repositories may come from: `git.example.com`" in str(refused.error)
+
+
+async def test_a_folder_that_is_worked_on_keeps_the_commits_it_depends_on(git: GitServer, tmp_path: Path) -> None:
+    library = repository(git.folder / "library", library_files("greeting", value="first"))
+    needs = f"greeting @ git+file://{library.folder}@main"
+    answer = "__import__('greeting').VALUE"
+    assert (await _call(_module(tmp_path, answer, needs))).result.output == "first"
+    library.commit(library_files("greeting", value="second"))
+    assert (await _call(_module(tmp_path, answer + " + '!'", needs))).result.output == "first!"

@@ -211,7 +211,7 @@ def _pinned(
     # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
     if not (desk.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
-    locked = desk.provider.lock(uri, wishes.module_id, pinned, allow_impostor=wishes.allow_impostor)
+    locked = desk.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
     return pinned, replace(locked, source=key)
 
 

@@ -80,7 +80,7 @@ def _lacks_lock(provider: CodeProvider, module: SourcedModule) -> bool:
 
 
 def _locked(provider: CodeProvider, module: SourcedModule) -> LockedModule:
-    locked = provider.lock(module.uri, module.name, previous=module.locked)
+    locked = provider.lock(module.uri, previous=module.locked)
     return replace(locked, source=module.key)
 
 

@@ -31,7 +31,7 @@ from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import without_credentials
-from paddock_sources.lock_file import LOCK_FILE, LockFile
+from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.locked_sources import LockedSources, LockUse
 from paddock_sources.progress import Progress, SilentProgress
 
@@ -83,6 +83,7 @@ class ModuleSources:
         self._options = options
         self._audit = audit
         self._lends_keys = lends_keys
+        self._unwritten: tuple[LockedModule, ...] = ()
 
     async def resolve(
         self, entries: Sequence[ModuleEntry], positions: Positions | None = None
@@ -154,12 +155,14 @@ class ModuleSources:
             offline=options.offline,
             live=options.live,
             lends_keys=self._lends_keys,
+            policy=self._policy,
             progress=options.progress,
             audit=self._audit,
         ) as provisioner:
             lock, folder = LockFile(), self._locks or self._base
             if self._locks is not None:
                 lock = await anyio.to_thread.run_sync(LockFile.read, self._locks / LOCK_FILE)
+            lock = lock.with_modules(self._unwritten)
             sources = LockedSources(provisioner, lock, folder, options.use)
             application = None
             if options.application is not None:
@@ -182,7 +185,7 @@ class ModuleSources:
 
     async def _write(self, sources: LockedSources) -> None:
         """Put what was pinned into the lock file; a folder that cannot be written to has none."""
-        news = sources.news
+        news = self._unwritten = sources.news  # where it cannot be written, it holds for as long as this does
         if not news or self._locks is None:
             return
         write = partial(LockFile.update, self._locks / LOCK_FILE, lambda lock: lock.with_modules(news))

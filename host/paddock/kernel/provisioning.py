@@ -6,21 +6,25 @@ Nothing is started before something has to be fetched. Leaving ends whatever sti
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
-from functools import cache
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import cache, partial
 from importlib import metadata
 from typing import Final
 
 import anyio.to_thread
 
 from paddock.audit import AuditLog
+from paddock.errors import PolicyRefusedError
 from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.source_commands import SourceCommands
+from paddock.policy import Policy, refuse_sources
 from paddock.policy.sources_file import load_source_settings
 from paddock_sources.cache import SourceCache
 from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.errors import SourceRefusedError
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
+from paddock_sources.uri import GitUri
 
 # Distributions of the runtime that modules may depend on as well, in whatever version it has.
 _OF_RUNTIME: Final = (
@@ -32,6 +36,8 @@ _OF_RUNTIME: Final = (
     "msgpack",
 )
 
+_ANY_COMMIT: Final = "0" * 40
+
 
 @asynccontextmanager
 async def provisioning(
@@ -41,6 +47,7 @@ async def provisioning(
     offline: bool = False,
     live: bool = False,
     lends_keys: bool = True,
+    policy: Policy | None = None,
     progress: Progress | None = None,
     audit: AuditLog | None = None,
 ) -> AsyncIterator[Provisioner]:
@@ -53,12 +60,13 @@ async def provisioning(
     is told of what takes time, `audit` of each connection.
 
     Raises:
-        PolicyFileError: the user's settings cannot be relied on.
+        PolicyFileError: the user's settings, or a policy, cannot be relied on.
     """
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
+    judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
         kept = cache or stack.enter_context(SourceCache.of_user(environ))
-        async with SourceCommands(environ, audit=audit, is_users_word=lends_keys) as commands:
+        async with SourceCommands(environ, audit=audit) as commands:
             yield Provisioner(
                 kept,
                 commands,
@@ -70,6 +78,7 @@ async def provisioning(
                 offline=offline,
                 live=live,
                 lends_keys=lends_keys,
+                judge=partial(_judge, judged_by),
             )
 
 
@@ -91,6 +100,23 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
     )
 
 
+def _judge(policy: Policy, uri: GitUri) -> None:
+    """Refuse a repository that code depends on, by where it is: it is locked to a commit, whatever its address says.
+
+    Raises:
+        SourceRefusedError: a policy does not list its host.
+    """
+    try:
+        refuse_sources({"": f"git+{uri.url}@{_ANY_COMMIT}"}, policy)
+    except PolicyRefusedError as error:
+        raise SourceRefusedError(error.summary, detail=error.detail, hints=error.hints) from error
+
+
 @cache
 def _preloaded() -> Mapping[str, str]:
-    return {name: metadata.version(name) for name in _OF_RUNTIME}
+    """Return the versions of what there is of these; which of them there are depends on their own versions."""
+    found = {}
+    for name in _OF_RUNTIME:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found

@@ -71,7 +71,7 @@ class SourceUpdates:
             return replace(found, state="refused", reason=reason)
         if (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
-        new = self._provider.lock(module.uri, module.name if module.entry else None, pinned, previous=old)
+        new = self._provider.lock(module.uri, pinned=pinned, previous=old)
         return replace(found, new=replace(new, source=module.key), asked=self._asked(old, new))
 
     def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pin) -> bool:
