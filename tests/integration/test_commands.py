@@ -30,8 +30,10 @@ import psutil
 import pytest
 
 from paddock.kernel.command_means import CommandMeans
+from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.source_commands import SourceCommands
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sources.cache import SourceCache
 from paddock_sources.command_runner import (
     CommandError,
     CommandOutputError,
@@ -526,6 +528,19 @@ async def test_who_is_cancelled_leaves_no_command(how: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
     assert not sleeping()
+
+
+async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:
+    def wait() -> None:
+        with SourceCache(tmp_path / "cache", check=check_cancelled).locked("a name", 600):
+            raise AssertionError("two are in")
+
+    with SourceCache(tmp_path / "cache").locked("a name", 1):
+        since = time.monotonic()
+        with anyio.move_on_after(0.7) as scope:
+            await anyio.to_thread.run_sync(wait)
+        assert scope.cancelled_caught
+        assert time.monotonic() - since < 5
 
 
 async def test_workers_come_from_the_template_that_modules_come_from() -> None:

@@ -12,7 +12,8 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -29,14 +30,16 @@ _TAG: Final = (
 _LOCKS: Final = "locks"
 _PATIENCE: Final = 0.5  # seconds of waiting of which nobody is told
 _POLL: Final = 0.02  # seconds
+_GLANCE_SECONDS: Final = 0.2  # between two looks at whether anybody still waits
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class CacheFolder:
-    """The folder at `path`, which need not be there yet."""
+    """The folder at `path`, which need not be there yet; what `check` raises ends a wait for a lock, and is raised."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
         self.path = Path(os.path.abspath(path))
+        self._check = check
         self._is_checked = False
         self._is_made = False
 
@@ -115,20 +118,30 @@ class CacheFolder:
     def _acquire(
         self, lock: FileLock, name: str, deadline: float, subject: str, phase: Phase, progress: Progress
     ) -> None:
-        try:
-            lock.acquire(timeout=min(_PATIENCE, deadline), poll_interval=_POLL)
+        if self._has_come(lock, min(_PATIENCE, deadline)):
             return
-        except Timeout:
-            if deadline <= _PATIENCE:
-                raise CacheBusyError(self.path, name, deadline) from None
+        if deadline <= _PATIENCE:
+            raise CacheBusyError(self.path, name, deadline)
         waiting = f"{subject} (waiting for another process that is at it)"
         progress.step(Step(waiting, phase))
         try:
-            lock.acquire(timeout=deadline - _PATIENCE, poll_interval=_POLL)
-        except Timeout:
-            raise CacheBusyError(self.path, name, deadline) from None
+            if not self._has_come(lock, deadline - _PATIENCE):
+                raise CacheBusyError(self.path, name, deadline)
         finally:
             progress.finished(waiting)
+
+    def _has_come(self, lock: FileLock, seconds: float) -> bool:
+        """Return whether the lock could be had within that time."""
+        end = time.monotonic() + seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            try:
+                lock.acquire(timeout=min(left, _GLANCE_SECONDS), poll_interval=_POLL)
+                return True
+            except Timeout:
+                if left <= _GLANCE_SECONDS:
+                    return False
+            self._check()
 
     def _lock_path(self, name: str) -> Path:
         plain = name.replace("/", ".")

@@ -29,12 +29,18 @@ class SourceCache:
 
     What is got from it is in use, and stays, until it is closed or this process ends: who runs code from it keeps it
     open meanwhile. Threads may share it. `clock` is the time of day; `stage` is told how far each change has got.
+    `check` is called several times a second by who waits for another host; what it raises ends the wait, and is raised.
     """
 
     def __init__(
-        self, folder: Path, *, clock: Callable[[], float] = time.time, stage: Stage = lambda name: None
+        self,
+        folder: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        stage: Stage = lambda name: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        place = CacheFolder(folder)
+        place = CacheFolder(folder, check)
         self._shelf = Shelf(place, Workshop(place), UseMarks(), clock, stage)
         self._stores = {bucket: EntryStore(bucket, self._shelf) for bucket in ENTRY_BUCKETS}
         self.folder = place.path
@@ -42,10 +48,10 @@ class SourceCache:
         self._upkeep = Upkeep(self._shelf, tuple(self._stores.values()), self.repositories)
 
     @classmethod
-    def of_user(cls, environ: Mapping[str, str]) -> Self:
+    def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
         """Return the cache that `environ` names, or else the one that the user has by default."""
         named = environ.get(VARIABLE, "")
-        return cls(Path(named) if named else _default_folder(environ))
+        return cls(Path(named) if named else _default_folder(environ), check=check)
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,31 @@ def test_a_wait_ends_at_its_deadline(folder: Path, deadline: float) -> None:
     assert (caught.value.name, caught.value.seconds) == ("a name", deadline)
     with SourceCache(folder).locked("a name", 0):
         pass
+
+
+@pytest.mark.parametrize("what", ["a name", "a repository", "the names"])
+def test_a_wait_that_nobody_wants_any_more_ends_at_once(folder: Path, what: str) -> None:
+    def cancelled() -> None:
+        raise InterruptedWait
+
+    waits: dict[str, Callable[[SourceCache], AbstractContextManager[object]]] = {
+        "a name": lambda cache: cache.locked("a name", 600),
+        "a repository": lambda cache: cache.repositories.locked("https://host", 600),
+        "the names": lambda cache: nullcontext(cache.trees.add_tree(write_tree(1))),
+    }
+    held = {**waits, "the names": lambda cache: cache.locked("names", 600)}
+    with held[what](SourceCache(folder)):
+        before = time.monotonic()
+        with pytest.raises(InterruptedWait), waits[what](SourceCache(folder, check=cancelled)):
+            pass
+        assert time.monotonic() - before < 5
+    assert SourceCache(folder).trees.entries() == ()
+    with waits[what](SourceCache.of_user({"PADDOCK_CACHE_DIR": str(folder)}, check=cancelled)):
+        pass  # who need not wait is not asked
+
+
+class InterruptedWait(BaseException):
+    """As a cancellation is."""
 
 
 def test_a_wait_that_lasts_is_told_of(folder: Path) -> None:
