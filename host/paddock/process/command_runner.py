@@ -162,13 +162,16 @@ class CommandChannel:
             raise WorkerGoneError("it ended")
         try:
             self._heard.extend(self._decoder.feed(self._buffer[:size]))
-            self._take_in(run)
         except FrameError as error:
-            raise WorkerGoneError(f"it sent what no worker sends: {error}") from error
+            raise _lost_by(error) from error
+        self._take_in(run)
 
     def _take_in(self, run: _Run) -> None:
-        while self._heard:
-            run.take(*self._heard.popleft())
+        try:
+            while self._heard:
+                run.take(*self._heard.popleft())
+        except FrameError as error:
+            raise _lost_by(error) from error
 
 
 class _Run:
@@ -226,6 +229,10 @@ class _Run:
         self.code = -1  # there is nothing to stop
         hints = [f"install `{self._program}`"] if number == errno.ENOENT else []
         raise CommandError(self._name, f"`{self._program}` cannot be started: {text}", hints=hints)
+
+
+def _lost_by(error: FrameError) -> WorkerGoneError:
+    return WorkerGoneError(f"it sent what no worker sends: {error}")
 
 
 def _unpacked(layout: struct.Struct, payload: memoryview) -> int:

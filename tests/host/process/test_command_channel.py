@@ -13,7 +13,7 @@ import pytest
 from paddock.process.command_runner import CommandChannel, WorkerGoneError
 from paddock_sdk.worker.command_frames import CODE, COUNT, MAX_DATA_BYTES, FrameKind, frame
 from paddock_sources.command_output import CommandOutput
-from paddock_sources.command_runner import CommandError, CommandTimeoutError, Finished
+from paddock_sources.command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
 
 _ENDED = frame(FrameKind.ENDED, CODE.pack(0))
 
@@ -65,6 +65,15 @@ def test_a_worker_that_says_what_none_says_is_lost(said: bytes) -> None:
     with worker(lambda stream: stream.sendall(said)) as channel:
         with pytest.raises(WorkerGoneError):
             run(channel)
+        assert channel.is_lost
+
+
+@pytest.mark.parametrize("said", [_ENDED + _ENDED, frame(FrameKind.ENDED), frame(FrameKind.TAKEN, COUNT.pack(1))])
+def test_what_none_says_after_what_ended_a_command_does_not_hide_why_it_was_ended(said: bytes) -> None:
+    too_much = frame(FrameKind.STDOUT, bytes(MAX_DATA_BYTES)) * 2
+    with worker(lambda stream: stream.sendall(too_much + said)) as channel:
+        with pytest.raises(CommandOutputError):
+            channel.run(["git"], b"", CommandOutput("git", None, None, MAX_DATA_BYTES), 10)
         assert channel.is_lost
 
 
