@@ -1,13 +1,13 @@
 """List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. Asks nobody.
 
-`--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "pin", "live", "locked": {…} or null}…],
-"unused": [source…], "error"}`; `pin` is `tag`, `branch`, `commit`, `default`, `version`, `folder`, `installed` or
-`shipped`, `live` whether the module would run from a folder that may change at any time. Exit codes: 0; 1.
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "layer", "pin", "live", "locked": {…} or
+null}…], "unused": [source…], "error"}`; `layer` is what named the source in the plan's place, or null; `pin` is `tag`,
+`branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where no source was found;
+`live` whether the module would run from a folder that may change at any time. Exit codes: 0; 1.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,12 +18,19 @@ from typing import Final
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceError, SourceUri
 from paddock_sources.locked_module import LockedModule
-from paddock_sources.module_id import environment_variable_of_id
 
 from . import failure
 from .json_output import print_json
 from .render import Screen
-from .source_command import SourceFailedError, date_text, locked_facts, masked, pin_text, read_modules
+from .source_command import (
+    SourceFailedError,
+    date_text,
+    locked_facts,
+    masked,
+    pin_text,
+    read_modules,
+    unresolved_failures,
+)
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -34,8 +41,9 @@ class _Row:
     kind: str | None
     place: str | None
     source: str | None
+    layer: str | None
     pin: str
-    live: str
+    live: bool
     locked: LockedModule | None
 
     def as_dict(self) -> dict[str, object]:
@@ -44,8 +52,9 @@ class _Row:
             "place": self.place,
             "kind": self.kind,
             "source": self.source,
+            "layer": self.layer,
             "pin": self.pin,
-            "live": bool(self.live),
+            "live": self.live,
             "locked": locked_facts(self.locked),
         }
 
@@ -82,31 +91,28 @@ def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
         yield from (_row(module, live=live) for module in sources.modules)
         return
     found = {module.place: module for module in sources.modules}
+    unresolved = {one.entry.path for one in sources.unresolved}
     for entry in sources.plan.entries():
         module = found.get(entry.path)
         if module is not None:
             yield _row(module, live=live)
+        elif entry.path in unresolved:
+            yield _Row(entry.module, entry.kind, entry.path, entry.source, None, "none", False, None)
         else:
-            yield _Row(entry.module, entry.kind, entry.path, None, "shipped", _overridden(entry.module), None)
+            yield _Row(entry.module, entry.kind, entry.path, None, None, "shipped", False, None)
 
 
 def _row(module: SourcedModule, *, live: bool) -> _Row:
-    runs_live = "live" if live and isinstance(module.uri, FolderUri) else ""
     return _Row(
         module.name,
         module.entry.kind if module.entry is not None else None,
         module.place,
         module.key,
+        module.layer,
         _pin(module.uri, module.locked),
-        (_overridden(module.name) if module.entry is not None else "") or runs_live,
+        live and isinstance(module.uri, FolderUri),
         module.locked,
     )
-
-
-def _overridden(module_id: str) -> str:
-    """Return how somebody has their own folder in a module's place, if so."""
-    variable = environment_variable_of_id(module_id)
-    return f"live, by {variable}" if os.environ.get(variable) else ""
 
 
 def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
@@ -124,21 +130,26 @@ def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
 def _show(sources: SourcedModules, rows: list[_Row]) -> None:
     screen = Screen(sys.stdout)
     screen.mask = masked
+    marked = any(row.live for row in rows)
     screen.listing(
-        [
-            (row.name, row.live.upper() if row.live == "live" else row.live, _state(row), row.source or "shipped")
-            if any(one.live for one in rows)
-            else (row.name, _state(row), row.source or "shipped")
-            for row in rows
-        ]
+        [(row.name, *(["LIVE" if row.live else ""] if marked else []), _state(row), _from(row)) for row in rows]
     )
+    for name, error in unresolved_failures(sources):
+        screen.note(f"{name}: {error.summary}")
     if not rows:
         screen.note(f"nothing is locked in {sources.lock_path.parent}")
     for one in sources.unused:
         screen.note(f"locked, and of no module of this plan: {one.source}")
 
 
+def _from(row: _Row) -> str:
+    """Return the source, unless all was said of it, and what named it in the plan's place."""
+    return f"{row.source or ''}{f', by {row.layer}' if row.layer is not None else ''}"
+
+
 def _state(row: _Row) -> str:
+    if row.pin == "none":
+        return "not found"
     if row.pin in ("shipped", "installed"):
         return row.pin
     if row.locked is None:

@@ -28,6 +28,7 @@ from .source_command import (
     read_modules,
     run_source_command,
     tell_failures,
+    unresolved_failures,
 )
 
 
@@ -47,7 +48,8 @@ def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offli
 async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome:
     modules = list(sources.by_source().values())
     judged = list(zip(modules, await desk.side_by_side(modules, partial(_lacks_lock, desk.provider)), strict=True))
-    failures = [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
+    failures = unresolved_failures(sources)
+    failures += [(one.name, found) for one, found in judged if isinstance(found, SourceFailedError)]
     lacking = [one for one, found in judged if found is True]
     done: list[tuple[SourcedModule, LockedModule]] = []
     if not checks:

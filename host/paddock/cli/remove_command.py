@@ -9,6 +9,7 @@ Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_j
     """Remove, and return the exit code."""
 
     async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(SourcedModules.read, plan, working_dir or Path.cwd()))
+        sources = await desk.call(partial(SourcedModules.read, plan, working_dir or Path.cwd(), os.environ))
         edits: list[PlanEdit] = []
         if sources.plan is None:
             found = await desk.call(partial(_locked_as, desk.provider, sources, module))
@@ -35,8 +36,9 @@ def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_j
             found = [one for one in sources.modules if one.place == place]
             assert plan is not None
             edits = [await desk.call(partial(without_entry, plan, place))]
-        left = [one.key for one in sources.modules if one not in found]
-        gone = [one.key for one in found if one.key not in left and one.locked is not None]
+        left = {key for one in sources.modules if one not in found for key in one.keys}
+        meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
+        gone = [key for key in meant if key not in left]
         for edit in edits:
             await desk.call(edit.write)
         await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
@@ -44,7 +46,7 @@ def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_j
             "lock": str(sources.lock_path),
             "plan": str(sources.plan.origin) if sources.plan is not None else None,
             "removed": gone,
-            "kept": [one.key for one in found if one.key in left],
+            "kept": [key for key in meant if key in left],
             "places": [edit.place for edit in edits],
         }
         return Outcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))

@@ -219,11 +219,12 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
 
     Raises:
         PlanError: the plan has problems.
+        PolicyFileError: the user's settings of sources cannot be relied on.
         SourceError: the lock file cannot be relied on.
     """
     folder = working_dir or Path.cwd()
     usual = folder / USUAL_PLAN
-    return SourcedModules.read(plan if plan is not None else usual if usual.is_file() else None, folder)
+    return SourcedModules.read(plan if plan is not None else usual if usual.is_file() else None, folder, os.environ)
 
 
 # -- how things are shown ------------------------------------------------------------------
@@ -276,6 +277,11 @@ def locked_facts(locked: LockedModule | None) -> dict[str, object] | None:
 def module_facts(module: SourcedModule) -> dict[str, object]:
     """Return which module it is for scripts."""
     return {"module": module.name, "place": module.place, "source": module.key}
+
+
+def unresolved_failures(sources: SourcedModules) -> list[tuple[str, SourceFailedError]]:
+    """Return the modules of a plan that no source was found for, and why."""
+    return [(one.entry.module, SourceFailedError.of(one.error)) for one in sources.unresolved]
 
 
 def tell_failures(screen: Screen, failures: Sequence[tuple[str, SourceFailedError]]) -> None:

@@ -21,6 +21,7 @@ from .source_command import (
     read_modules,
     run_source_command,
     tell_failures,
+    unresolved_failures,
 )
 
 
@@ -32,7 +33,8 @@ def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_j
         sources.refuse_by(desk.policy)
         modules = sources.modules
         found = await desk.side_by_side(modules, partial(_have, desk.provider))
-        failures = [
+        failures = unresolved_failures(sources)
+        failures += [
             (one.name, how) for one, how in zip(modules, found, strict=True) if isinstance(how, SourceFailedError)
         ]
         lacking = [one for one, how in zip(modules, found, strict=True) if how is False]

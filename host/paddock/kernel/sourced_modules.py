@@ -1,6 +1,7 @@
 """The modules that a folder's lock file is about: those of a plan, or, without one, those that are in the file.
 
-Reads the plan and the lock file and nothing else. What provides code is described here as far as commands use it.
+The sources of a plan's modules are those that a session would take, by every layer that may name one. Reads names,
+settings and the lock file, and nothing of a module. What provides code is described here as far as commands use it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from paddock.errors import PaddockError
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.policy import Policy, refuse_sources
-from paddock_sources import GitUri, PackageUri, Resolution, SourceUri, SourceUriError
+from paddock.policy.sources_file import load_source_settings
+from paddock_sources import (
+    BuiltinUri,
+    GitUri,
+    PackageUri,
+    Resolution,
+    Resolver,
+    SourceError,
+    SourceUri,
+    SourceUriError,
+)
 from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.permission_request import PermissionRequest
 from paddock_sources.uri import FolderUri
@@ -25,6 +36,7 @@ USUAL_PLAN: Final = "plan.yaml"
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _ANY_COMMIT: Final = "0" * 40
+_USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers call them
 
 
 class Pin(Protocol):
@@ -56,7 +68,6 @@ class CodeProvider(Protocol):
     def lock(
         self,
         uri: SourceUri,
-        module_id: str | None = None,
         pinned: Any = None,
         *,
         previous: LockedModule | None = None,
@@ -100,7 +111,8 @@ class NoSuchModuleError(PaddockError):
 class SourcedModule:
     """A module and its source: `key` is that of the lock file, `locked` what the file has under it.
 
-    `entry` is the plan's; without a plan there is none, and `name` is what the source is called.
+    `entry` is the plan's; without a plan there is none, and `name` is what the source is called. `layer` is what named
+    the source in the plan's place, if something did; `written_key` is then the key of what the plan says, if it does.
     """
 
     name: str
@@ -108,6 +120,13 @@ class SourcedModule:
     key: str
     locked: LockedModule | None
     entry: ModuleEntry | None = None
+    layer: str | None = None
+    written_key: str | None = None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the lock file that are of this module: also that of a source which another stands in for."""
+        return frozenset((self.key,) if self.written_key is None else (self.key, self.written_key))
 
     @property
     def place(self) -> str | None:
@@ -116,7 +135,7 @@ class SourcedModule:
 
     def is_meant_by(self, written: str, folder: Path) -> bool:
         """Return whether somebody who writes this means it: its id, or its source, with the ref or without."""
-        if written in (self.name, self.key):
+        if written == self.name or written in self.keys:
             return True
         try:
             uri = SourceUri.parse(written).anchored(Path.cwd())
@@ -125,31 +144,56 @@ class SourcedModule:
             return False
         if isinstance(uri, PackageUri) and not isinstance(self.uri, PackageUri):
             return False  # the name of a package looks like the id of any module
-        return key == self.key or (_has_no_ref(uri) and key == _without_ref(self.uri, folder))
+        return key in self.keys or (_has_no_ref(uri) and key == _without_ref(self.uri, folder))
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedModule:
+    """A module of a plan that no layer has a source of, or one that is none."""
+
+    entry: ModuleEntry
+    error: SourceError
 
 
 @dataclass(frozen=True, slots=True)
 class SourcedModules:
-    """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two."""
+    """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two.
+
+    Modules that are shipped and named by nothing but their id are not among them: there is nothing to lock or fetch.
+    """
 
     folder: Path
     plan: MountPlan | None
     lock: LockFile
     modules: tuple[SourcedModule, ...]
+    unresolved: tuple[UnresolvedModule, ...] = ()
 
     @classmethod
-    def read(cls, plan: Path | None, folder: Path) -> Self:
+    def read(cls, plan: Path | None, folder: Path, environ: Mapping[str, str]) -> Self:
         """Return the modules of a plan, by the lock file beside it; without a plan those locked in `folder`.
+
+        What the user who has `environ` says of sources goes before the plan, as it does in a session.
 
         Raises:
             PlanError: the plan has problems.
+            PolicyFileError: the user's settings cannot be relied on.
             LockFileError: the lock file cannot be relied on.
         """
         loaded = load_plan(plan, environ={}) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
         lock = LockFile.read(folder / LOCK_FILE)
-        found = _locked(lock, folder) if loaded is None else _planned(loaded, lock, folder)
-        return cls(folder, loaded, lock, tuple(found))
+        if loaded is None:
+            return cls(folder, None, lock, tuple(_locked(lock, folder)))
+        settings = load_source_settings(environ)
+        resolver = Resolver(environ, base=folder, settings=settings, installed=_find_installed)
+        found = tuple(_planned(loaded, lock, folder, resolver))
+        return cls(
+            folder,
+            loaded,
+            lock,
+            tuple(one for one in found if isinstance(one, SourcedModule)),
+            tuple(one for one in found if isinstance(one, UnresolvedModule)),
+        )
 
     @property
     def lock_path(self) -> Path:
@@ -157,8 +201,8 @@ class SourcedModules:
 
     @property
     def unused(self) -> tuple[LockedModule, ...]:
-        """What is locked and of no module of the plan."""
-        used = {module.key for module in self.modules}
+        """What is locked and of no module of the plan, whoever names its source."""
+        used = {key for module in self.modules for key in module.keys}
         return tuple(locked for locked in self.lock.modules if locked.source not in used)
 
     def by_source(self) -> Mapping[str, SourcedModule]:
@@ -216,12 +260,33 @@ def name_of(uri: SourceUri) -> str:
     return name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
 
 
-def _planned(plan: MountPlan, lock: LockFile, folder: Path) -> Iterator[SourcedModule]:
+def _planned(
+    plan: MountPlan, lock: LockFile, folder: Path, resolver: Resolver
+) -> Iterator[SourcedModule | UnresolvedModule]:
     for entry in plan.entries():
-        if entry.source is not None:
-            uri = SourceUri.parse(entry.source)
-            key = normalised_source(uri, folder)
-            yield SourcedModule(entry.module, uri, key, lock.get(key), entry)
+        try:
+            chosen = resolver.choose(entry.module, entry.source)
+            key = normalised_source(chosen.uri, folder)
+        except SourceError as error:
+            yield UnresolvedModule(entry, error)
+            continue
+        if chosen.layer in _USUAL_LAYERS:
+            if entry.source is not None or not isinstance(chosen.uri, BuiltinUri):
+                yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry)
+            continue
+        written = _written_key(entry, folder)
+        yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry, chosen.layer, written)
+
+
+def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
+    return normalised_source(SourceUri.parse(entry.source), folder) if entry.source is not None else None
+
+
+def _find_installed(module_id: str) -> str | None:
+    from paddock_sources.environment.installed import InstalledDistributions
+
+    found = InstalledDistributions().find(module_id)
+    return found.name if found is not None else None
 
 
 def _locked(lock: LockFile, folder: Path) -> Iterable[SourcedModule]:

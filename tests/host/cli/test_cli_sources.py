@@ -18,6 +18,7 @@ from paddock.cli import commands, source_command
 from paddock.cli.dialogue import Dialogue
 from paddock.cli.question import Question
 from paddock.cli.update_command import read_age
+from paddock.kernel import sourced_modules
 from paddock.plan import load_plan
 from paddock_sources.lock_file import LockedModule, LockFile
 
@@ -105,6 +106,13 @@ def plan_in(folder: Path, text: str = PLAN, name: str = "plan.yaml") -> Path:
     path = folder / name
     path.write_text(text)
     return path
+
+
+def settings_in(folder: Path, text: str) -> None:
+    """Let the user have said this of sources."""
+    config = folder.parent / "config" / "paddock"
+    config.mkdir(parents=True)
+    (config / "sources.toml").write_text(text)
 
 
 def locked(folder: Path) -> dict[str, LockedModule]:
@@ -403,20 +411,86 @@ def test_modules_are_listed_with_what_they_are_pinned_to(
     provider.has("https://example.org/old", "", Version("old"), "default")
     told("add", f"git+{X}@v1")
     told("add", "git+https://example.org/old")
-    monkeypatch.setenv("AMPLIFIER_MODULE_TOOL_P", "/somewhere")
+    monkeypatch.setattr(sourced_modules, "_find_installed", lambda module_id: None)
     code, facts = told.json("list", "--dev")
     found = {one["module"]: one for one in facts["modules"]}
     assert code == 0 and list(found) == ["loop-basic", "context-simple", "tool-x", "tool-f", "tool-p", "tool-i"]
     pins = ["shipped", "shipped", "tag", "folder", "version", "installed"]
     assert [one["pin"] for one in found.values()] == pins
-    assert [name for name, one in found.items() if one["live"]] == ["tool-f", "tool-p"]
+    assert [name for name, one in found.items() if one["live"]] == ["tool-f"]
     assert found["tool-x"]["locked"]["commit"] == commit_of("one") and found["tool-f"]["locked"] is None
     assert facts["unused"] == ["git+https://example.org/old"]
     _, shown, _ = told("list", "--dev")
     assert f"tag, {commit_of('one')[:12]} of 2026-01-01" in shown and "LIVE" in shown
-    assert "live, by AMPLIFIER_MODULE_TOOL_P" in shown and "version, not locked" in shown
+    assert "version, not locked" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["loop-basic", "shipped"] in rows and ["tool-i", "installed", "pkg"] in rows
     assert "of no module of this plan: git+https://example.org/old" in shown
-    assert "live" not in told("list")[1].replace("live, by AMPLIFIER_MODULE_TOOL_P", "").lower()
+    assert "live" not in told("list")[1].lower()
+
+
+@pytest.mark.parametrize("layer", ["settings", "workspace", "environment variable AMPLIFIER_MODULE_TOOL_X"])
+@pytest.mark.parametrize("plan", [PLAN, f"{SESSION}tools: [{{module: tool-x}}]\n"])
+def test_what_is_named_before_the_plan_is_what_is_listed_and_locked(
+    layer: str, plan: str, told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_in(folder, plan)
+    mine = folder.parent / "mine" / "tool-x"
+    (mine / "amplifier_module_tool_x").mkdir(parents=True)
+    (mine / "amplifier_module_tool_x" / "__init__.py").write_text("")
+    (mine / "pyproject.toml").write_text('[project]\nname = "amplifier-module-tool-x"\n')
+    provider.folders[mine] = Version("mine", needs={"httpx": "1"})
+    provider.has("https://example.org/mine", "", Version("mine"), "default")
+    provider.has(X, "v1", Version("one"), "tag")
+    key = "git+https://example.org/mine" if layer == "settings" else str(mine)
+    if layer.startswith("environment"):
+        monkeypatch.setenv("AMPLIFIER_MODULE_TOOL_X", str(mine))
+    else:
+        said = f'workspace = "{mine.parent}"\n' if layer == "workspace" else f'[modules]\ntool-x = "{key}"\n'
+        settings_in(folder, said)
+    (one,) = [one for one in told.json("list")[1]["modules"] if one["module"] == "tool-x"]
+    assert (one["source"], one["layer"]) == (key, layer)
+    assert f"{key}, by {layer}" in told("list")[1]
+    assert told("lock", "--check")[0] == 1
+    assert told("lock")[0] == 0 and list(locked(folder)) == [key]
+    assert told("lock", "--check")[0] == 0 and told("sync")[0] == 0
+    assert told.json("list")[1]["unused"] == []
+    assert told.json("verify")[1]["modules"][0]["source"] == key
+
+
+def test_what_the_plan_names_is_of_use_also_while_another_source_stands_in(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder)
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has("https://example.org/mine", "", Version("mine"), "default")
+    told("lock")
+    settings_in(folder, '[modules]\ntool-x = "git+https://example.org/mine"\n')
+    code, facts = told.json("lock")
+    assert (code, facts["unused"], len(locked(folder))) == (0, [], 2)
+    code, facts = told.json("remove", f"git+{X}@v1", "--from", "plan.yaml")
+    assert (code, locked(folder), load_plan(path, environ={}).tools) == (0, {}, ())
+
+
+def test_a_module_that_nothing_has_is_told_and_keeps_no_other_from_being_locked(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder, f"{PLAN}  - module: tool-nowhere\n")
+    provider.has(X, "v1", Version("one"), "tag")
+    code, shown, _ = told("list")
+    assert code == 0 and "not found" in shown and "no code was found for module `tool-nowhere`" in shown
+    for args in (("lock",), ("lock", "--check"), ("sync",)):
+        code, _, errors = told(*args)
+        assert code == 1 and "tool-nowhere: no code was found" in errors, args
+    assert list(locked(folder)) == [f"git+{X}@v1"]
+
+
+def test_settings_that_are_not_understood_are_told(told: Told, provider: TwinProvider, folder: Path) -> None:
+    plan_in(folder)
+    settings_in(folder, "modules = 3\n")
+    for command in ("list", "lock", "sync", "update", "verify"):
+        code, _, errors = told(command)
+        assert code != 0 and "sources.toml" in errors, command
 
 
 def test_where_nothing_is_locked_the_list_is_empty(told: Told) -> None:

@@ -97,7 +97,6 @@ class TwinProvider:
     def lock(
         self,
         uri: SourceUri,
-        module_id: str | None = None,
         pinned: TwinPin | None = None,
         *,
         previous: LockedModule | None = None,
