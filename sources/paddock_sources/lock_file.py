@@ -112,6 +112,13 @@ class LockFile:
         known = {module.source: module for module in (*self.modules, *modules)}
         return type(self)(tuple(known[source] for source in sorted(known)))
 
+    def with_news(self, news: Iterable[LockedModule], since: LockFile) -> Self:
+        """Return the same with `news`, but for those whose source is no longer locked as it was in `since`.
+
+        For what was found out by a file that was read some time before: what others locked since then stays theirs.
+        """
+        return self.with_modules(one for one in news if self.get(one.source) == since.get(one.source))
+
     def without(self, sources: Iterable[str]) -> Self:
         """Return the same without the sources with these keys."""
         gone = frozenset(sources)

@@ -356,6 +356,17 @@ def test_what_did_not_change_is_not_written(tmp_path: Path) -> None:
     assert LockFile.update(path, lambda lock: lock.without([GIT.source])) == LockFile((FOLDER,))
 
 
+def test_what_others_locked_since_the_file_was_read_stays(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    read = LockFile((FOLDER,))
+    folder, git = replace(FOLDER, tree=GIT.tree), replace(GIT, requested_ref="mine")
+    assert read.with_news([folder, git], since=read) == LockFile((folder, git))
+    LockFile((replace(FOLDER, requested_ref="theirs"), GIT)).write(path)
+    theirs = LockFile.read(path)
+    assert LockFile.update(path, lambda lock: lock.with_news([folder, git], since=read)) == theirs
+    assert LockFile().with_news([folder, git], since=read) == LockFile((git,))  # what they took out stays out
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(LockFileError, match="its folder cannot be opened"):
         LockFile.update(tmp_path / "nowhere" / "paddock.lock", lambda lock: lock.with_modules([GIT]))

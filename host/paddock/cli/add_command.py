@@ -79,7 +79,10 @@ class _AsLocked:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for."""
+    """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for.
+
+    `lock` is what the lock file said when it was looked at.
+    """
 
     module_id: str
     kind: str
@@ -92,6 +95,7 @@ class _Added:
     plan: Path | None
     edit: PlanEdit | None
     lock_path: Path
+    lock: LockFile
     is_known: bool
 
     @property
@@ -139,7 +143,13 @@ def run_add(wishes: AddWishes, working_dir: Path | None, *, as_json: bool) -> in
                 return Outcome(REFUSED, added.as_dict())
         locked = added.locked
         if locked is not None:
-            await desk.call(partial(LockFile.update, added.lock_path, lambda lock: lock.with_modules([locked])))
+            change = partial(LockFile.with_news, news=[locked], since=added.lock)
+            after = await desk.call(partial(LockFile.update, added.lock_path, change))
+            if after.get(added.key) != locked:
+                raise NothingToAddError(
+                    f"`{added.key}` was locked by somebody else meanwhile, and that stays",
+                    hints=["add it again to see what was locked"],
+                )
         if added.edit is not None:
             await desk.call(added.edit.write)
         return Outcome(0, added.as_dict(), partial(_show, added=added))
@@ -153,7 +163,8 @@ async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
     folder = await desk.call(partial(_folder, wishes.plan, start))
     refuse_sources({"SOURCE": pinned_text(uri)}, desk.policy)
     key = await desk.call(partial(normalised_source, uri, folder))
-    known = (await desk.call(partial(LockFile.read, folder / LOCK_FILE))).get(key)
+    lock = await desk.call(partial(LockFile.read, folder / LOCK_FILE))
+    known = lock.get(key)
     pinned, locked = await desk.call(partial(_pinned, desk, uri, key, known, wishes))
     if locked is None and wishes.plan is None:
         raise NothingToAddError(
@@ -183,6 +194,7 @@ async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
         wishes.plan,
         edit,
         folder / LOCK_FILE,
+        lock,
         is_known=locked is not None and locked == known,
     )
 

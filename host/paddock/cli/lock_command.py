@@ -54,10 +54,14 @@ async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome
     done: list[tuple[SourcedModule, LockedModule]] = []
     if not checks:
         locked = list(zip(lacking, await desk.side_by_side(lacking, partial(_locked, desk.provider)), strict=True))
-        done = [(one, found) for one, found in locked if isinstance(found, LockedModule)]
         failures += [(one.name, found) for one, found in locked if isinstance(found, SourceFailedError)]
-        news = [found for _, found in done]
-        await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.with_modules(news)))
+        news = {one.key: found for one, found in locked if isinstance(found, LockedModule)}
+        change = partial(LockFile.with_news, news=tuple(news.values()), since=sources.lock)
+        after = await desk.call(partial(LockFile.update, sources.lock_path, change))
+        done = [(one, news[one.key]) for one in lacking if one.key in news and after.get(one.key) == news[one.key]]
+        for one in lacking:
+            if one.key in news and after.get(one.key) != news[one.key]:
+                desk.screen.warning(f"{one.name}: somebody else locked it meanwhile, and that stays")
     missing = lacking if checks else []
     facts = {
         "lock": str(sources.lock_path),

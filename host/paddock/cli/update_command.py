@@ -23,7 +23,7 @@ import click
 
 from paddock.kernel.source_updates import SourceUpdate, SourceUpdates
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
-from paddock_sources.lock_file import LockedModule, LockFile
+from paddock_sources.lock_file import LockFile
 
 from .render import Screen
 from .source_command import (
@@ -87,9 +87,9 @@ def run_update(
         looked = await desk.side_by_side(wanted, updates.look)
         found = [await _answered(desk, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
         news = [one.new for one in found if one.state == _MOVED and one.new is not None]
-        # Only in place of what was compared: whoever changed the file meanwhile is not undone.
-        old = {one.module.key: one.old for one in found}
-        await desk.call(partial(LockFile.update, sources.lock_path, lambda lock: _replaced(lock, old, news)))
+        change = partial(LockFile.with_news, news=news, since=sources.lock)
+        after = await desk.call(partial(LockFile.update, sources.lock_path, change))
+        found = [_written(one, after) for one in found]
         _tell(desk.screen, found)
         states = {one.state for one in found}
         code = REFUSED if "refused" in states else 1 if "failed" in states else 0
@@ -108,8 +108,11 @@ def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule
     return [one for one in {one.key: one for one in meant}.values() if one.locked is not None]
 
 
-def _replaced(lock: LockFile, old: dict[str, LockedModule], news: Sequence[LockedModule]) -> LockFile:
-    return lock.with_modules(one for one in news if lock.get(one.source) == old[one.source])
+def _written(update: SourceUpdate, lock: LockFile) -> SourceUpdate:
+    """Return an update as it is after the file was written, in which somebody else's may stand."""
+    if update.state != _MOVED or lock.get(update.module.key) == update.new:
+        return update
+    return replace(update, state="held", reason="somebody else locked it meanwhile, and that stays")
 
 
 async def _answered(desk: Desk, update: SourceUpdate, wishes: UpdateWishes) -> SourceUpdate:

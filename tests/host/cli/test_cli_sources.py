@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -661,8 +662,33 @@ def test_what_somebody_else_locked_meanwhile_is_not_undone(
         return await ask(*args)
 
     answers.ask = slowly  # type: ignore[method-assign]
-    told("update")
-    assert locked(folder)[MAIN].commit == commit_of("three")
+    _, shown, _ = told("update")
+    assert locked(folder)[MAIN].commit == commit_of("three") and "somebody else locked it" in shown
+
+
+@pytest.mark.parametrize("command", [("lock",), ("add", f"git+{X}@v1"), ("add", f"git+{X}@v1", "--to", "plan.yaml")])
+def test_nor_is_what_they_locked_first(
+    command: tuple[str, ...],
+    told: Told,
+    provider: TwinProvider,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = SESSION if "--to" in command else PLAN
+    path = plan_in(folder, text)
+    provider.has(X, "v1", Version("one"), "tag")
+    lock = provider.lock
+
+    def slowly(*args: Any, **more: Any) -> LockedModule:
+        found = lock(*args, **more)
+        theirs = replace(found, source=f"git+{X}@v1", commit=commit_of("theirs"))
+        LockFile((theirs,)).write(folder / "paddock.lock")
+        return found
+
+    monkeypatch.setattr(provider, "lock", slowly)
+    code, _, errors = told(*command)
+    assert (code, locked(folder)[f"git+{X}@v1"].commit) == (int(command[0] == "add"), commit_of("theirs"))
+    assert "somebody else" in errors and path.read_text() == text
 
 
 # -- verify --------------------------------------------------------------------------------
