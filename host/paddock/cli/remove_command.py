@@ -3,38 +3,60 @@
 What is locked stays where another module of the plan comes from the same source. What was fetched stays in the cache,
 which is cleared by `paddock cache prune`.
 
+What `plan.yaml` of the folder still names is not taken out of the lock file alone: the next session would lock the
+source anew, as it is that day, and nobody would have been shown what it asks for.
+
 `--json`: `{"lock", "plan", "removed": [source…], "kept": [source…], "places": [place that was in the plan…], "error"}`.
 Exit codes: 0; 1 nothing of that name is there, or it cannot be taken out.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from paddock.errors import PaddockError
 from paddock.kernel.sourced_modules import CodeProvider, NoSuchModuleError, SourcedModule, SourcedModules
 from paddock.plan.entry_writing import PlanEdit, without_entry
 from paddock_sources import SourceError
 from paddock_sources.lock_file import LockFile
 
 from .render import Screen
-from .source_command import Desk, Outcome, run_source_command
+from .source_command import Desk, Outcome, read_modules, run_source_command
+
+
+class StillNamedError(PaddockError):
+    """Raised for what is to be no longer locked, and is named in a plan."""
+
+    exit_code = 1
+
+    def __init__(self, written: str, plan: Path) -> None:
+        self.plan = plan
+        super().__init__(
+            f"`{written}` is named in `{plan}`, so that the next session would lock it anew, as it is then",
+            hints=[
+                f"take it out of both: `paddock remove {written} --from {plan}`",
+                f"or have what is newer shown, and locked: `paddock update {written}`",
+            ],
+        )
 
 
 def run_remove(module: str, plan: Path | None, working_dir: Path | None, *, as_json: bool) -> int:
     """Remove, and return the exit code."""
 
     async def work(desk: Desk) -> Outcome:
-        sources = await desk.call(partial(SourcedModules.read, plan, working_dir or Path.cwd(), os.environ))
+        sources = await desk.call(partial(read_modules, plan, working_dir))
         edits: list[PlanEdit] = []
-        if sources.plan is None:
+        if plan is None:
+            origin = sources.plan.origin if sources.plan is not None else None
+            sources = sources.as_locked()
             found = await desk.call(partial(_locked_as, desk.provider, sources, module))
+            if origin is not None and any(one.entry is not None for one in found):
+                raise StillNamedError(module, origin)
         else:
             place = _place(sources, module)
             found = [one for one in sources.modules if one.place == place]
-            assert plan is not None
             edits = [await desk.call(partial(without_entry, plan, place))]
         left = {key for one in sources.modules if one not in found for key in one.keys}
         meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
@@ -77,9 +99,10 @@ def _locked_as(provider: CodeProvider, sources: SourcedModules, written: str) ->
         found = [one for one in sources.modules if written in _ids(provider, one)]
         if not found:
             raise
-    if len(found) > 1 and written not in [one.key for one in found]:
-        raise _several(written, [one.key for one in found])
-    return [one for one in found if one.key == written] or found
+    found = [one for one in found if one.key == written] or found
+    if len(keys := sorted({one.key for one in found})) > 1:
+        raise _several(written, keys)
+    return found
 
 
 def _ids(provider: CodeProvider, module: SourcedModule) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ settings and the lock file, and nothing of a module. What provides code is descr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol, Self
@@ -204,6 +204,16 @@ class SourcedModules:
         """What is locked and of no module of the plan, whoever names its source."""
         used = {key for module in self.modules for key in module.keys}
         return tuple(locked for locked in self.lock.modules if locked.source not in used)
+
+    def as_locked(self) -> Self:
+        """Return the sources that are in the lock file, called as the plan calls what comes from them, if it does."""
+        users = [(key, one.entry) for one in self.modules for key in one.keys]
+        found = [
+            replace(one, name=entry.module, entry=entry) if entry is not None else one
+            for one in _locked(self.lock, self.folder)
+            for entry in [entry for key, entry in users if key == one.key] or [None]
+        ]
+        return replace(self, plan=None, modules=tuple(found), unresolved=())
 
     def by_source(self) -> Mapping[str, SourcedModule]:
         """Return one module of each source."""

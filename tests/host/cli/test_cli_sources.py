@@ -779,6 +779,43 @@ def test_what_is_several_or_none_or_needed_is_not_taken_out(told: Told, provider
     assert told("remove", "tool-none", "--from", "plan.yaml")[0] == 1
 
 
+@pytest.mark.parametrize("named", ["tool-x", f"git+{X}", f"git+{X}@v1"])
+def test_what_the_plan_of_the_folder_names_is_not_taken_out_of_the_lock_file_alone(
+    named: str, told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder)
+    provider.has(X, "v1", Version("one"), "tag")
+    told("lock")
+    before = (folder / "paddock.lock").read_bytes()
+    code, facts = told.json("remove", named)
+    assert (code, facts["error"]["type"]) == (1, "StillNamedError")
+    assert f"`paddock remove {named} --from {path}`" in told("remove", named)[2]
+    assert ((folder / "paddock.lock").read_bytes(), path.read_text()) == (before, PLAN)
+    assert told("remove", named, "--from", "plan.yaml")[0] == 0 and not locked(folder)
+
+
+def test_what_the_plan_of_the_folder_does_not_name_is_taken_out(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(folder)
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has("https://example.org/other", "", Version("other"), "default")
+    told("lock")
+    told("add", "git+https://example.org/other")
+    assert told("remove", "other")[0] == 0 and list(locked(folder)) == [f"git+{X}@v1"]
+
+
+def test_what_is_not_there_is_told_by_the_names_that_are_listed(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    repository = "https://example.org/repo"
+    plan_in(folder, f"{SESSION}tools:\n  - module: tool-shout\n    source: git+{repository}\n")
+    provider.has(repository, "", Version("one"), "default")
+    told("lock")
+    assert "known there: tool-shout\n" in told("remove", "tool-shot")[2]
+    assert "tool-shout" in told("list")[1]
+
+
 # -- all of them ---------------------------------------------------------------------------
 
 
