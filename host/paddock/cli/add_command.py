@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 import click
 
 from paddock.errors import PaddockError
-from paddock.kernel.sourced_modules import Pin, pinned_text
+from paddock.kernel.sourced_modules import pinned_text
 from paddock.plan.entry_writing import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.loading import load_plan
 from paddock.plan.models import Kind
@@ -43,6 +42,7 @@ from paddock_sources import (
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.permission_request import PermissionRequest
+from paddock_sources.provisioner import PinKind, Pinned
 
 from .render import Screen
 from .source_command import REFUSED, Desk, Outcome, date_text, iso_text, pin_text, run_source_command
@@ -67,17 +67,6 @@ class AddWishes:
 
 
 @dataclass(frozen=True, slots=True)
-class _AsLocked:
-    """What a source was when it was locked."""
-
-    requested_ref: str
-    kind: str
-    commit: str
-    committed_at: datetime | None
-    is_outside: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Added:
     """A module as it was found: `locked` is None for what needs no lock, `request` is what it asks for.
 
@@ -88,7 +77,7 @@ class _Added:
     kind: str
     key: str
     written: str | None
-    pinned: Pin
+    pinned: Pinned
     locked: LockedModule | None
     request: PermissionRequest | None
     permissions: Permissions | None
@@ -215,16 +204,22 @@ def _uri(written: str, start: Path) -> SourceUri:
 
 def _pinned(
     desk: Desk, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddWishes
-) -> tuple[Pin, LockedModule | None]:
+) -> tuple[Pinned, LockedModule | None]:
     """Return what a source is, and what of it is to be locked: what is locked already, unless it is a folder."""
     if known is not None and not isinstance(uri, FolderUri):
-        return _AsLocked(known.requested_ref, known.requested_kind, known.commit, known.committed_at), known
+        return _as_locked(uri, known), known
     pinned = desk.provider.pin(uri, allow_impostor=wishes.allow_impostor)
     # A folder is locked by hand even if it needs nothing: then `list` and `verify` know it.
     if not (desk.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
     locked = desk.provider.lock(uri, pinned=pinned, allow_impostor=wishes.allow_impostor)
     return pinned, replace(locked, source=key)
+
+
+def _as_locked(uri: SourceUri, known: LockedModule) -> Pinned:
+    """Return what a source was when it was locked."""
+    kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
+    return Pinned(known.requested_ref, kind, known.commit, known.committed_at)
 
 
 def _module_id(desk: Desk, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
@@ -295,7 +290,7 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     return rows
 
 
-def _named(pinned: Pin) -> str:
+def _named(pinned: Pinned) -> str:
     """Return by which name a commit was found, and from when it is."""
     names = {"branch": f", branch {pinned.requested_ref}", "tag": f", tag {pinned.requested_ref}"}
     name = ", its default branch" if pinned.kind == "default" else names.get(pinned.kind, "")

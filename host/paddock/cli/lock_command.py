@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from paddock.kernel.sourced_modules import CodeProvider, SourcedModule, SourcedModules
+from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock_file import LockedModule, LockFile
 from paddock_sources.uri import FolderUri
 
@@ -30,6 +31,9 @@ from .source_command import (
     tell_failures,
     unresolved_failures,
 )
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
 
 
 def run_lock(plan: Path | None, working_dir: Path | None, *, checks: bool, offline: bool, as_json: bool) -> int:
@@ -78,14 +82,14 @@ async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome
     return Outcome(1 if failures or missing else 0, facts, shown)
 
 
-def _lacks_lock(provider: CodeProvider, module: SourcedModule) -> bool:
+def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
     """Whether a source has to be locked, or is locked as it no longer is."""
     if module.locked is None:
         return provider.needs_lock(module.uri)
     return isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree
 
 
-def _locked(provider: CodeProvider, module: SourcedModule) -> LockedModule:
+def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
     locked = provider.lock(module.uri, previous=module.locked)
     return replace(locked, source=module.key)
 

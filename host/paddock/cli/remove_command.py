@@ -15,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paddock.errors import PaddockError
-from paddock.kernel.sourced_modules import CodeProvider, NoSuchModuleError, SourcedModule, SourcedModules
+from paddock.kernel.sourced_modules import NoSuchModuleError, SourcedModule, SourcedModules
 from paddock.plan.entry_writing import PlanEdit, without_entry
 from paddock_sources import SourceError
 from paddock_sources.lock_file import LockFile
 
 from .render import Screen
 from .source_command import Desk, Outcome, read_modules, run_source_command
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
 
 
 class StillNamedError(PaddockError):
@@ -91,7 +95,7 @@ def _place(sources: SourcedModules, written: str) -> str:
     return places[0]
 
 
-def _locked_as(provider: CodeProvider, sources: SourcedModules, written: str) -> list[SourcedModule]:
+def _locked_as(provider: Provisioner, sources: SourcedModules, written: str) -> list[SourcedModule]:
     """Return the one source in the lock file that somebody means, also by the id of a module in it."""
     try:
         found = list(sources.meant(written))
@@ -105,7 +109,7 @@ def _locked_as(provider: CodeProvider, sources: SourcedModules, written: str) ->
     return found
 
 
-def _ids(provider: CodeProvider, module: SourcedModule) -> tuple[str, ...]:
+def _ids(provider: Provisioner, module: SourcedModule) -> tuple[str, ...]:
     try:
         return provider.module_ids(module.uri, module.locked)
     except SourceError:  # not in the cache, and not fetched for this

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -24,7 +24,7 @@ import anyio.to_thread
 import click
 
 from paddock.errors import PaddockError
-from paddock.kernel.sourced_modules import USUAL_PLAN, CodeProvider, SourcedModule, SourcedModules
+from paddock.kernel.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
 from paddock.policy import Policy
 from paddock.text import escape
 from paddock_sources import SourceError
@@ -37,6 +37,9 @@ from .interruption import Interruption
 from .json_output import print_json
 from .question import Option, Question
 from .render import Screen
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
 
 REFUSED: Final = 4
 
@@ -83,7 +86,7 @@ class Desk:
 
     screen: Screen
     policy: Policy
-    provider: CodeProvider
+    provider: Provisioner
     dialogue: Dialogue | None
 
     async def call(self, act: Callable[[], _Found]) -> _Found:
@@ -135,14 +138,12 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_provider(
-    environ: Mapping[str, str], progress: Progress, *, offline: bool
-) -> AsyncIterator[CodeProvider]:
+async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
     """Have what fetches code for the user who has `environ`."""
     from paddock.kernel.provisioning import provisioning
 
     async with provisioning(environ, offline=offline, progress=progress) as provisioner:
-        yield cast(CodeProvider, provisioner)
+        yield provisioner
 
 
 def run_source_command(
@@ -189,7 +190,7 @@ async def _at_desk(
         FetchProgress(screen) as progress,
     ):
         policy = Policy.load(os.environ)
-        opened: AbstractAsyncContextManager[CodeProvider] = open_provider(os.environ, progress, offline=offline)
+        opened: AbstractAsyncContextManager[Provisioner] = open_provider(os.environ, progress, offline=offline)
         problem: Exception | None = None
         async with opened as provider:
             try:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paddock.kernel.sourced_modules import CodeProvider, SourcedModule
+from paddock.kernel.sourced_modules import SourcedModule
 
 from .render import Screen
 from .source_command import (
@@ -23,6 +24,9 @@ from .source_command import (
     tell_failures,
     unresolved_failures,
 )
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
 
 
 def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_json: bool) -> int:
@@ -57,7 +61,7 @@ def run_sync(plan: Path | None, working_dir: Path | None, *, offline: bool, as_j
     return run_source_command(work, offline=offline, as_json=as_json)
 
 
-def _have(provider: CodeProvider, module: SourcedModule) -> bool:
+def _have(provider: Provisioner, module: SourcedModule) -> bool:
     """Have a module ready; False if it would have to be locked first."""
     if module.locked is None and provider.needs_lock(module.uri):
         return False

@@ -1,7 +1,7 @@
 """See whether what is locked is still what it was: the files in the cache, and the tags it was locked by.
 
-All that the lock file names is read again and compared with its digests. Servers are asked only where tags are now; a
-branch that went on is what branches do, and is no finding.
+All that the lock file names is read again and compared with its digests. Servers are asked only where tags are now, and
+nothing is fetched of what a tag was moved to; a branch that went on is what branches do, and is no finding.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "findings": [text…]}…], "error"}`;
 `state` is `ok`, `missing` (not in the cache, which is no damage), `damaged`, `moved` or `failed`. Exit codes: 0 all is
@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from paddock.kernel.sourced_modules import CodeProvider, SourcedModule
+from paddock.kernel.sourced_modules import SourcedModule
 from paddock_sources import GitUri
 from paddock_sources.locked_module import LockedModule
 
@@ -31,6 +31,9 @@ from .source_command import (
     short,
     tell_failures,
 )
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Provisioner
 
 _State = Literal["ok", "missing", "damaged", "moved", "failed"]
 _FINE: Final = ("ok", "missing")
@@ -70,7 +73,7 @@ def run_verify(plan: Path | None, working_dir: Path | None, *, offline: bool, as
     return run_source_command(work, offline=offline, as_json=as_json)
 
 
-def _verdict(provider: CodeProvider, module: SourcedModule, *, offline: bool) -> _Verdict:
+def _verdict(provider: Provisioner, module: SourcedModule, *, offline: bool) -> _Verdict:
     assert module.locked is not None
     if damage := provider.damage(module.locked):
         return _Verdict(module, "damaged", damage)
@@ -81,11 +84,11 @@ def _verdict(provider: CodeProvider, module: SourcedModule, *, offline: bool) ->
     return _Verdict(module, "ok")
 
 
-def _moved_tag(provider: CodeProvider, module: SourcedModule, locked: LockedModule) -> str:
+def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModule) -> str:
     """Return where the tag that a module was locked by is now, if that is elsewhere."""
     if not isinstance(module.uri, GitUri) or locked.requested_kind != "tag":
         return ""
-    pinned = provider.pin(module.uri)
+    pinned = provider.look(module.uri)
     if pinned.kind == "tag" and pinned.commit == locked.commit:
         return ""
     ref = locked.requested_ref

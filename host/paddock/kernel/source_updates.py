@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from paddock_sources import SourceError
 from paddock_sources.lock_file import LockedModule
 from paddock_sources.permission_request import PermissionDifference, PermissionRequest, difference
 from paddock_sources.uri import FolderUri
 
-from .sourced_modules import CodeProvider, Pin, SourcedModule
+from .sourced_modules import SourcedModule
+
+if TYPE_CHECKING:
+    from paddock_sources.provisioner import Pinned, Provisioner
 
 UpdateState = Literal["current", "moved", "held", "refused", "failed"]
 
@@ -30,7 +33,7 @@ class SourceUpdate:
     module: SourcedModule
     old: LockedModule
     state: UpdateState
-    pinned: Pin | None = None
+    pinned: Pinned | None = None
     new: LockedModule | None = None
     reason: str = ""
     asked: PermissionDifference = field(default_factory=PermissionDifference)
@@ -43,7 +46,7 @@ class SourceUpdates:
     """Looks for what is newer than what is locked, as of `now`."""
 
     def __init__(
-        self, provider: CodeProvider, now: datetime, *, min_age: timedelta, allow_moved_tag: bool = False
+        self, provider: Provisioner, now: datetime, *, min_age: timedelta, allow_moved_tag: bool = False
     ) -> None:
         self._provider = provider
         self._now = now
@@ -74,13 +77,13 @@ class SourceUpdates:
         new = self._provider.lock(module.uri, pinned=pinned, previous=old)
         return replace(found, new=replace(new, source=module.key), asked=self._asked(old, new))
 
-    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pin) -> bool:
+    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pinned) -> bool:
         if isinstance(module.uri, FolderUri):
             return self._provider.tree_of(module.uri) == old.tree
         # What was changed by hand, or is not here, is locked again, to see whether it is what it says.
         return pinned.commit == old.commit and not self._provider.missing(old)
 
-    def _is_too_young(self, pinned: Pin) -> str | None:
+    def _is_too_young(self, pinned: Pinned) -> str | None:
         """Return why a commit is held back, if it is."""
         if not self._min_age:
             return None

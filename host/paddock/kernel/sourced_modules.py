@@ -1,16 +1,15 @@
 """The modules that a folder's lock file is about: those of a plan, or, without one, those that are in the file.
 
 The sources of a plan's modules are those that a session would take, by every layer that may name one. Reads names,
-settings and the lock file, and nothing of a module. What provides code is described here as far as commands use it.
+settings and the lock file, and nothing of a module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Protocol, Self
+from typing import Final, Self
 from urllib.parse import unquote
 
 from paddock.errors import PaddockError
@@ -22,14 +21,12 @@ from paddock_sources import (
     BuiltinUri,
     GitUri,
     PackageUri,
-    Resolution,
     Resolver,
     SourceError,
     SourceUri,
     SourceUriError,
 )
 from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
-from paddock_sources.permission_request import PermissionRequest
 from paddock_sources.uri import FolderUri
 
 USUAL_PLAN: Final = "plan.yaml"
@@ -37,68 +34,6 @@ USUAL_PLAN: Final = "plan.yaml"
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _ANY_COMMIT: Final = "0" * 40
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers call them
-
-
-class Pin(Protocol):
-    """What a source is at one moment; `committed_at` is the commit's own word."""
-
-    @property
-    def requested_ref(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def commit(self) -> str: ...
-    @property
-    def committed_at(self) -> datetime | None: ...
-    @property
-    def is_outside(self) -> bool: ...
-
-
-class CodeProvider(Protocol):
-    """Pins, locks and provides code; all of it blocks, and raises a `SourceError` where something cannot be had."""
-
-    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pin:
-        """Return what a source is now."""
-        ...
-
-    def needs_lock(self, uri: SourceUri) -> bool:
-        """Return whether a source belongs into a lock file."""
-        ...
-
-    def lock(
-        self,
-        uri: SourceUri,
-        pinned: Any = None,
-        *,
-        previous: LockedModule | None = None,
-        allow_impostor: bool = False,
-    ) -> LockedModule:
-        """Return what a lock file is to say of it, which is fetched; of `previous` is kept what still fits."""
-        ...
-
-    def provide(self, uri: SourceUri, module_id: str, locked: LockedModule | None) -> Resolution:
-        """Return a module ready to be run."""
-        ...
-
-    def missing(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache lacks of what was locked, in words."""
-        ...
-
-    def damage(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return what the cache has of what was locked and is no longer that, in words; it reads all of it."""
-        ...
-
-    def tree_of(self, uri: FolderUri) -> str:
-        """Return the digest of a folder's code as it is now."""
-        ...
-
-    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
-        """Return the ids of the modules in it."""
-        ...
-
-    def request(self, locked: LockedModule) -> PermissionRequest | None:
-        """Return what its manifest asks for."""
-        ...
 
 
 class NoSuchModuleError(PaddockError):

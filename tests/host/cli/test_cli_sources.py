@@ -719,6 +719,7 @@ def test_damage_and_moved_tags_are_found(told: Told, provider: TwinProvider, fol
         provider.has(X, "v1", Version("two"), kind)
         code, shown, errors = told("verify")
         assert code == 1 and "MOVED" in shown and said in errors
+        assert provider.fetched == {"one"}, "nothing is fetched of what a tag was moved to"
         assert told("verify", "--offline")[0] == 0
     del provider.refs[X]
     code, shown, errors = told("verify")

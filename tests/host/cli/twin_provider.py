@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from paddock.kernel.sourced_modules import name_of
 from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceError, SourceUri
 from paddock_sources.lock_file import LockedDependency, LockedModule
 from paddock_sources.permission_request import PermissionRequest, permissions_digest
+from paddock_sources.provisioner import PinKind, Pinned
 
 
 def commit_of(name: str) -> str:
@@ -46,15 +48,6 @@ class Version:
         return PermissionRequest.of(self.asks) if self.asks is not None else None
 
 
-@dataclass(frozen=True)
-class TwinPin:
-    requested_ref: str
-    kind: str
-    commit: str
-    committed_at: datetime | None = None
-    is_outside: bool = False
-
-
 class TwinProvider:
     """Provides what is in `refs`: by address, the kind and the version of each ref, "" being the default branch."""
 
@@ -67,6 +60,7 @@ class TwinProvider:
         self.impostors: set[str] = set()
         self.offline = False
         self.asked: list[str] = []
+        self.fetched: set[str] = set()  # versions that were looked into, not only looked up
         self.threads: set[int] = set()
 
     def has(self, url: str, ref: str, version: Version, kind: str = "branch") -> None:
@@ -75,16 +69,25 @@ class TwinProvider:
 
     # -- what commands use -----------------------------------------------------------------
 
-    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> TwinPin:
+    def look(self, uri: SourceUri) -> Pinned:
         match uri:
             case GitUri():
                 kind, version = self._ref(uri)
+                return Pinned(uri.ref, cast(PinKind, kind), commit_of(version.name))
+        return self.pin(uri)
+
+    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> Pinned:
+        match uri:
+            case GitUri():
+                kind, version = self._ref(uri)
+                self.fetched.add(version.name)
                 if version.name in self.impostors and not allow_impostor:
                     raise SourceError(f"no branch leads to {version.name}", hints=["`--allow-impostor`"])
-                return TwinPin(uri.ref, kind, commit_of(version.name), version.made, uri.url.startswith("ssh:"))
+                is_outside = uri.url.startswith("ssh:")
+                return Pinned(uri.ref, cast(PinKind, kind), commit_of(version.name), version.made, is_outside)
             case PackageUri():
-                return TwinPin(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
-        return TwinPin("", "folder", "")
+                return Pinned(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
+        return Pinned("", "folder", "")
 
     def needs_lock(self, uri: SourceUri) -> bool:
         match uri:
@@ -97,7 +100,7 @@ class TwinProvider:
     def lock(
         self,
         uri: SourceUri,
-        pinned: TwinPin | None = None,
+        pinned: Pinned | None = None,
         *,
         previous: LockedModule | None = None,
         allow_impostor: bool = False,
