@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..command_runner import CommandError, CommandReach, CommandRunner
+from ..errors import NotFetchedError
 from ..progress import Progress, SilentProgress, Step
 from ..uri import GitUri
 from .credentials import Credentials
 from .errors import (
     AuthRequiredError,
     DamagedRepositoryError,
+    FetchError,
+    ImpostorCommitError,
     OfflineError,
     RefNotFoundError,
     RepositoryNotFoundError,
@@ -46,9 +49,10 @@ class GitSource:
     """The repository of `uri`, kept in `cache`.
 
     Args:
-        runner: where git runs; shut in, and able to reach the hosts that it is told.
+        runner: where git runs; shut in, and able to reach the hosts that it is told. Offline it is told none.
         direct: where git runs that needs the user's keys, and git's credential helpers.
         environ: the operator's environment, of which only what certificates to trust and how to use ssh is taken.
+        offline: nothing is asked of anybody; git runs only for files whose objects are here.
         credentials: what is known of who asks; shared by all sources, each server's helpers are asked once.
 
     Raises:
@@ -70,6 +74,7 @@ class GitSource:
     ) -> None:
         self.uri = uri
         self.remote = Remote.of(uri)
+        self._shut_in = runner
         self._runner = direct if self.remote.is_outside else runner
         self._progress = progress or SilentProgress()
         self._environ = os.environ if environ is None else environ
@@ -89,8 +94,8 @@ class GitSource:
             CacheError: it cannot be kept.
         """
         ref = self._checked_ref()
-        kept = self._kept.get(ref) if is_commit(ref) else None
-        if kept is not None and (kept.is_reachable or allow_impostor) and self._kept.tree(kept) is not None:
+        kept = self._known(ref, allow_impostor=allow_impostor)
+        if kept is not None and self._files(kept) is not None:
             return GitPin(ref, "commit", ref, kept.committed_at, kept.is_reachable, self.remote.is_outside)
         return self._online(self._wanted(ref), lambda work: work.pin(ref, allow_impostor=allow_impostor))
 
@@ -105,24 +110,59 @@ class GitSource:
             return GitPin(ref, "commit", ref, is_outside=self.remote.is_outside)
         return self._online(self._wanted(ref), lambda work: work.look(ref))
 
-    def cached(self, commit: str) -> TreeEntry | None:
-        """Return the files of a commit if the cache has them; nothing is started for that."""
-        kept = self._kept.get(commit)
-        return None if kept is None else self._kept.tree(kept)
-
     def fetch(self, commit: str, *, allow_impostor: bool = False) -> TreeEntry:
         """Return the files of a whole commit, from the cache or, failing that, from the repository.
+
+        Of a commit that nothing led to before, the repository is asked again.
 
         Raises:
             FetchError: its repository does not lead to it, or it cannot be fetched.
             UnsafeTreeError: it has files that are not safe to write.
             CacheError: it cannot be kept.
         """
-        kept = self._kept.get(commit)
-        found = None if kept is None else self._kept.tree(kept) or self._restored(kept)
+        kept = self._known(commit, allow_impostor=allow_impostor)
+        found = None if kept is None else self._files(kept)
         if found is not None:
             return found
         return self._online(f"commit {commit}", lambda work: work.fetch(commit, allow_impostor=allow_impostor))
+
+    # -- without the repository
+
+    def _known(self, commit: str, *, allow_impostor: bool) -> KeptCommit | None:
+        """Return what is known of a commit, if that is enough to use it without its repository being asked.
+
+        Raises:
+            ImpostorCommitError: it is not, and nobody can be asked.
+        """
+        kept = self._kept.get(commit)
+        if kept is None or kept.is_reachable or allow_impostor:
+            return kept
+        if self._is_offline:
+            raise ImpostorCommitError(self.remote.shown, commit)
+        return None
+
+    def _files(self, kept: KeptCommit) -> TreeEntry | None:
+        """Return the files of a commit from the cache, or from what is here of its repository."""
+        return self._kept.tree(kept) or self._restored(kept)
+
+    def _restored(self, kept: KeptCommit) -> TreeEntry | None:
+        """Return files that were taken away, as `paddock cache prune` does, from objects that were not."""
+        with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
+            if not has_objects(folder):
+                return None
+            reach = CommandReach(
+                "git",
+                reads=(config_in(folder), objects_in(folder)),
+                environ=git_environ(self.remote, config_in(folder), {}),
+            )
+            try:
+                return self._in_session(lambda work: work.restore(kept), folder, self._shut_in, reach)
+            except (DamagedRepositoryError, NotFetchedError):
+                return None
+            except FetchError:
+                if self._is_offline:
+                    raise
+                return None  # a machine that cannot shut in what runs may reach the repository all the same
 
     # -- with git
 
@@ -153,16 +193,6 @@ class GitSource:
         finally:
             self._progress.finished(self.remote.shown)
 
-    def _restored(self, kept: KeptCommit) -> TreeEntry | None:
-        """Return files that were taken away, as `paddock cache prune` does, from objects that were not."""
-        with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:
-            if not has_objects(folder):
-                return None
-            try:
-                return self._in_session(lambda work: work.restore(kept), folder, None)
-            except DamagedRepositoryError:
-                return None
-
     def _mending(self, do: Callable[[GitWork], _Result], folder: Path) -> _Result:
         """Start from nothing, once, when it may be what is kept of the repository that is damaged."""
         is_new = not has_objects(folder)
@@ -184,20 +214,29 @@ class GitSource:
         """Say who asks only where the server wants to know."""
         authorization = self._credentials.known(self.remote)
         try:
-            return self._in_session(do, folder, authorization)
+            reach = self._reach(folder, authorization)
+            return self._in_session(do, folder, self._runner, reach, was_given=authorization is not None)
         except AuthRequiredError:
             if authorization is not None or self.remote.scheme not in ("https", "http"):
                 raise
             authorization = self._credentials.authorization(self.remote)
             if authorization is None:
                 raise
-        return self._in_session(do, folder, authorization)
+        return self._in_session(do, folder, self._runner, self._reach(folder, authorization), was_given=True)
 
-    def _in_session(self, do: Callable[[GitWork], _Result], folder: Path, authorization: str | None) -> _Result:
+    def _in_session(
+        self,
+        do: Callable[[GitWork], _Result],
+        folder: Path,
+        runner: CommandRunner,
+        reach: CommandReach,
+        *,
+        was_given: bool = False,
+    ) -> _Result:
         _begin_import()
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
-            with self._runner.open(self._reach(folder, authorization)) as session:
+            with runner.open(reach) as session:
                 from .git_work import GitWork
 
                 work = GitWork(
@@ -207,7 +246,7 @@ class GitSource:
                     self._kept,
                     limits=self._limits,
                     progress=self._progress,
-                    was_given=authorization is not None,
+                    was_given=was_given,
                 )
                 return do(work)
         except CommandError as error:
@@ -224,7 +263,7 @@ class GitSource:
             "git",
             reads=tuple(reads),
             writes=(objects_in(folder), history_in(folder)),
-            hosts=() if self._is_offline else self.remote.hosts,
+            hosts=self.remote.hosts,
             environ=git_environ(self.remote, config_in(folder), self._environ, authorization),
             written_bytes=self._limits.pack_bytes,
         )

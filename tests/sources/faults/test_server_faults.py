@@ -21,6 +21,7 @@ from paddock_sources.git.errors import (
     DamagedRepositoryError,
     FetchError,
     GitTimeoutError,
+    OfflineError,
     RepositoryNotFoundError,
     TooLargeError,
     UnreachableError,
@@ -235,6 +236,7 @@ def test_a_server_that_fails_costs_nothing_that_was_good(row: Row, runner_name: 
         assert not any(secret in told for secret in ("reader", "hush", "guess", "Basic"))
         assert caught.value.hints, told
         ground.check_good()
-        assert ground.source(offline=True).cached(second) is None
+        with pytest.raises(OfflineError):
+            ground.source(offline=True).fetch(second)
     finally:
         undo(ground)

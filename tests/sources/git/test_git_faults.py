@@ -14,10 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache, UnsafeTreeError
 from paddock_sources.command_runner import CommandError
-from paddock_sources.git.errors import FetchError, GitTimeoutError
+from paddock_sources.direct_runner import DirectRunner
+from paddock_sources.errors import NotFetchedError
+from paddock_sources.git.errors import FetchError, GitTimeoutError, OfflineError
 from paddock_sources.git.git_limits import GitLimits
+from paddock_sources.git.git_source import GitSource
 from paddock_sources.progress import Step
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
@@ -213,20 +217,81 @@ def test_a_repository_that_sends_damage_is_refused_and_costs_nothing_that_was_go
     assert [pack.name for pack in packs(tmp_path)] == before
 
 
+def take_files(folder: Path) -> None:
+    """Take the files of all commits away, as one does who makes room, and leave what they were made from."""
+    for entry in (folder / "trees-v1").iterdir():
+        subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=10)
+        subprocess.run(["rm", "-r", str(entry)], check=True, timeout=10)
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize("act", ["fetch", "pin"])
 def test_objects_that_outlive_their_files_are_enough_to_have_them_again(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, act: str, offline: bool
 ) -> None:
     commit = origin.commit({"a.py": "1"})
     source("main").pin()
+    take_files(tmp_path / "cache")
     with SourceCache(tmp_path / "cache") as other:
-        (entry,) = (tmp_path / "cache" / "trees-v1").iterdir()
-        subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=10)
-        subprocess.run(["rm", "-r", str(entry)], check=True, timeout=10)
         origin.folder.rename(tmp_path / "away")
         runner.forget()
-        restored = source("main", cache=other, offline=True).fetch(commit)
-        assert (restored.root / "a.py").read_text() == "1"
-        assert "fetch" not in runner.verbs and "ls-remote" not in runner.verbs
+        again = source(commit, cache=other, offline=offline)
+        assert again.pin().commit == commit if act == "pin" else again.fetch(commit)
+        assert (again.fetch(commit).root / "a.py").read_text() == "1"
+        assert set(runner.verbs) == {"cat-file", "ls-tree"}
+        (reach,) = runner.reaches
+        assert reach.hosts == () and reach.writes == () and origin.folder not in reach.reads
+
+
+def test_files_that_were_taken_away_are_made_again_shut_in_where_ssh_fetches(
+    origin: OriginRepository, cache: SourceCache, tmp_path: Path
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nexec git upload-pack "{origin.folder}"\n')
+    program.chmod(0o755)
+    shut_in, direct = WatchedRunner(DirectRunner()), WatchedRunner(DirectRunner())
+    uri = SourceUri.parse("git+ssh://git@host.example/o/r@main")
+    assert isinstance(uri, GitUri)
+    environ = {"GIT_SSH_COMMAND": str(program), "SSH_AUTH_SOCK": "/run/agent"}
+    commit = origin.commit({"a.py": "1"})
+    GitSource(uri, cache, shut_in, direct=direct, environ=environ).pin()
+    take_files(cache.folder)
+    direct.forget()
+    for offline in (False, True):
+        with SourceCache(cache.folder) as other:
+            source = GitSource(uri, other, shut_in, direct=direct, environ=environ, offline=offline)
+            assert (source.fetch(commit).root / "a.py").read_text() == "1"
+        take_files(cache.folder)
+    assert not direct.reaches
+    assert all(reach.hosts == () and "SSH_AUTH_SOCK" not in reach.environ for reach in shut_in.reaches)
+
+
+@pytest.mark.parametrize("lack", ["all objects", "the commit", "damage", "a runner"])
+def test_offline_objects_that_are_not_enough_are_said_to_be_missing(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, lack: str
+) -> None:
+    commit = origin.commit({"a.py": "1"})
+    source("main").pin()
+    take_files(tmp_path / "cache")
+    (pack,) = packs(tmp_path)
+    if lack == "the commit":
+        record = next((tmp_path / "cache" / "commits-v1").glob("*/*"))
+        commit = "c" * 40
+        record.rename(record.with_name(commit))
+    elif lack == "damage":
+        pack.chmod(0o600)
+        pack.write_bytes(b"PACK" + bytes(64))
+    elif lack == "all objects":
+        for path in pack.parent.iterdir():
+            path.unlink()
+
+    def refuse(verb: str) -> None:
+        raise NotFetchedError("git")
+
+    runner.before = refuse if lack == "a runner" else runner.before
+    with SourceCache(tmp_path / "cache") as other, pytest.raises(OfflineError) as caught:
+        source("main", cache=other, offline=True).fetch(commit)
+    assert caught.value.wanted == f"commit {commit}"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,9 +194,15 @@ def test_an_impostor_that_is_allowed_is_marked_and_allows_nothing_later(
     assert (pin.commit, pin.is_reachable) == (pulled, False)
     with pytest.raises(ImpostorCommitError):
         source(pulled).pin()
-    assert (source("main").fetch(pulled).root / "a.py").read_text() == "evil"  # it was accepted, and is in the cache
+    for offline in (False, True):
+        named = source(pulled, offline=offline)
+        for act in (named.pin, partial(named.fetch, pulled)):
+            with pytest.raises(ImpostorCommitError):
+                act()
+        allowed = named.fetch(pulled, allow_impostor=True)
+        assert (allowed.root / "a.py").read_text() == "evil"  # it was accepted before, and is in the cache
     origin.git("branch", "merged", pulled)
-    assert source(pulled).pin().is_reachable
+    assert (source("main").fetch(pulled).root / "a.py").read_text() == "evil"
     assert source(pulled, offline=True).pin().is_reachable  # as was found out before
 
 

@@ -67,6 +67,20 @@ def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in
         source(server.address("tool"), "main").pin()
 
 
+def test_offline_files_are_made_again_from_objects_that_were_kept(commands: SourceCommands, tmp_path: Path) -> None:
+    origin = OriginRepository(tmp_path / "tool")
+    commit = origin.commit({"a.py": "1"})
+    uri = SourceUri.parse(f"{origin.address}@{commit}")
+    assert isinstance(uri, GitUri)
+    with SourceCache(tmp_path / "cache") as cache:
+        GitSource(uri, cache, commands, direct=DirectRunner(), environ={}).pin()
+    with SourceCache(tmp_path / "cache") as cache:
+        assert all(cache.trees.remove(digest) for digest in cache.trees.entries())
+        origin.folder.rename(tmp_path / "away")
+        source = GitSource(uri, cache, commands, direct=DirectRunner(), environ={}, offline=True)
+        assert (source.fetch(commit).root / "a.py").read_text() == "1"
+
+
 def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     origin.commit({"large": os.urandom(300_000)})
