@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,13 @@ def test_damage_to_what_is_locked_is_found(tmp_path: Path, origin: OriginReposit
 def test_without_its_remote_what_is_not_in_the_cache_is_named(tmp_path: Path, origin: OriginRepository) -> None:
     done = paddock("add", f"{origin.address}@v1", "--offline")
     assert done.returncode == 1 and "offline" in done.stderr and not (tmp_path / "paddock.lock").exists()
+    assert told("add", f"{origin.address}@v1")[0] == 0
+    shutil.rmtree(tmp_path / "amplifier-module-tool-shout")
+    code, synced = told("sync")
+    assert (code, synced["modules"][0]["ready"]) == (0, True)
+    (tmp_path / "cache").rename(tmp_path / "cache that is gone")
+    code, synced = told("sync")
+    assert (code, synced["modules"][0]["ready"]) == (1, False) and "tool-shout" in synced["modules"][0]["problem"]
 
 
 def test_ctrl_c_ends_a_question_and_writes_nothing(tmp_path: Path, origin: OriginRepository) -> None:

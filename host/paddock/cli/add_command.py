@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +41,7 @@ from paddock_sources import (
     kind_of_id,
 )
 from paddock_sources.builtin import BuiltinSource
+from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.permission_request import PermissionRequest
 from paddock_sources.provisioner import PinKind, Pinned
@@ -151,6 +153,7 @@ async def _found(desk: Desk, wishes: AddWishes, start: Path) -> _Added:
     uri = await desk.call(partial(_uri, wishes.source, start))
     folder = await desk.call(partial(_folder, wishes.plan, start))
     refuse_sources({"SOURCE": pinned_text(uri)}, desk.policy)
+    await desk.call(partial(_check_is_here, desk, uri, start))
     key = await desk.call(partial(normalised_source, uri, folder))
     lock = await desk.call(partial(LockFile.read, folder / LOCK_FILE))
     known = lock.get(key)
@@ -202,6 +205,36 @@ def _uri(written: str, start: Path) -> SourceUri:
     return uri.anchored(start)
 
 
+def _check_is_here(desk: Desk, uri: SourceUri, start: Path) -> None:
+    """Refuse a folder or a package that is to be here already, and is not.
+
+    Raises:
+        NothingToAddError: with what may be meant.
+    """
+    match uri:
+        case FolderUri() if not uri.folder.is_dir():
+            close = get_close_matches(uri.folder.name, _folders(uri.folder.parent), n=1)
+            meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
+            raise NothingToAddError(f"there is no folder `{uri.folder}`", hints=meant)
+        case PackageUri(version="") if desk.provider.find_installed(uri.name) is None:
+            ids = get_close_matches(uri.name, BuiltinSource().list(), n=1)
+            folders = get_close_matches(uri.name, _folders(start), n=1)
+            raise NothingToAddError(
+                f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",
+                hints=[
+                    *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
+                    f"a folder is written `./{uri.name}`, a package of the index with its version, `{uri.name}==1.0`",
+                ],
+            )
+
+
+def _folders(parent: Path) -> list[str]:
+    try:
+        return [one.name for one in parent.iterdir() if one.is_dir()]
+    except OSError:  # it is only asked for what may be meant
+        return []
+
+
 def _pinned(
     desk: Desk, uri: SourceUri, key: str, known: LockedModule | None, wishes: AddWishes
 ) -> tuple[Pinned, LockedModule | None]:
@@ -226,9 +259,14 @@ def _module_id(desk: Desk, uri: SourceUri, locked: LockedModule | None, wanted: 
     """Return the id of the one module that is meant.
 
     Raises:
-        NothingToAddError: it could be several.
+        NothingToAddError: it could be several, or there is none.
     """
-    found = desk.provider.module_ids(uri, locked)
+    try:
+        found = desk.provider.module_ids(uri, locked)
+    except InstalledDistributionError as error:
+        if locked is None:
+            raise
+        raise NothingToAddError(f"the package `{uri.text}` of the index cannot be added: {error.problem}") from error
     if wanted is not None and (wanted in found or len(found) == 1):
         return wanted
     if wanted is None and len(found) == 1:

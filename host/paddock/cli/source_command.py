@@ -28,6 +28,7 @@ from paddock.kernel.sourced_modules import USUAL_PLAN, SourcedModule, SourcedMod
 from paddock.policy import Policy
 from paddock.text import escape
 from paddock_sources import SourceError
+from paddock_sources.errors import without_credentials
 from paddock_sources.lock_file import LockedModule
 from paddock_sources.progress import Progress
 
@@ -45,8 +46,7 @@ REFUSED: Final = 4
 
 _AT_A_TIME: Final = 8  # sources that are asked about side by side
 _DIGITS: Final = 12  # of a commit or digest; enough to tell two apart by eye
-_CREDENTIALS: Final = re.compile(r"(\w+://)(?:[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@|[^/\s`]*@)")
-_SSH_USER: Final = re.compile(r"ssh://[\w.-]+@")
+_SSH_USER: Final = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -233,11 +233,8 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
 
 def masked(text: str) -> str:
     """Return a text without the credentials of any address in it; a user of ssh is part of the address."""
-
-    def plain(match: re.Match[str]) -> str:
-        return match[0] if _SSH_USER.fullmatch(match[0]) else match[1]
-
-    return _CREDENTIALS.sub(plain, text)
+    parts = _SSH_USER.split(text)
+    return "".join(part if index % 2 else without_credentials(part) for index, part in enumerate(parts))
 
 
 def short(commit: str) -> str:

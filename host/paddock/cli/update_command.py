@@ -166,6 +166,8 @@ def _facts(update: SourceUpdate) -> dict[str, object]:
 def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
     """Tell what deserves attention, which is told to whoever reads stderr."""
     for one in found:
+        if one.state == _MOVED and one.reason:
+            screen.warning(f"{one.module.name}: {one.reason}")
         if one.is_moved_tag:
             screen.alarm(f"{one.module.name}: the tag `{one.old.requested_ref}` was moved: {_change(one)}")
         if one.is_older:
@@ -198,7 +200,7 @@ def _told(update: SourceUpdate) -> str:
     if update.new is not None and update.new.tree == update.old.tree and update.new.commit != update.old.commit:
         reason = ", with the same files"
     if update.state == _MOVED and update.asked.asks_more:
-        reason = f", which asks for more: {', '.join(update.asked.added)}"
+        reason += f", which asks for more: {', '.join(update.asked.added)}"
     return f"{_change(update)}{reason}"
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from paddock_sources import SourceError
 from paddock_sources.lock_file import LockedModule
 from paddock_sources.permission_request import PermissionDifference, PermissionRequest, difference
-from paddock_sources.uri import FolderUri
+from paddock_sources.uri import FolderUri, GitUri
 
 from .sourced_modules import SourcedModule
 
 if TYPE_CHECKING:
     from paddock_sources.provisioner import Pinned, Provisioner
+
+_MENDED: Final = "locked again: its files were not those of the lock"
 
 UpdateState = Literal["current", "moved", "held", "refused", "failed"]
 
@@ -65,17 +67,22 @@ class SourceUpdates:
         pinned = self._provider.pin(module.uri)
         if self._is_same(module, old, pinned):
             return SourceUpdate(module, old, "current", pinned)
-        is_tag = "tag" in (pinned.kind, old.requested_kind)
+        is_other = pinned.commit != old.commit
+        is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
         before, after = old.committed_at, pinned.committed_at
         is_older = before is not None and after is not None and after < before
         found = SourceUpdate(module, old, "moved", pinned, is_moved_tag=is_tag, is_older=is_older)
         if is_tag and not self._allow_moved_tag:
             reason = f"`{old.requested_ref}` was a tag, and tags are not to move"
             return replace(found, state="refused", reason=reason)
-        if (young := self._is_too_young(pinned)) is not None:
+        if is_other and (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
         new = self._provider.lock(module.uri, pinned=pinned, previous=old)
-        return replace(found, new=replace(new, source=module.key), asked=self._asked(old, new))
+        new = replace(new, source=module.key)
+        if new == old:
+            return SourceUpdate(module, old, "current", pinned)
+        reason = _MENDED if isinstance(module.uri, GitUri) and not is_other and new.tree != old.tree else ""
+        return replace(found, new=new, reason=reason, asked=self._asked(old, new))
 
     def _is_same(self, module: SourcedModule, old: LockedModule, pinned: Pinned) -> bool:
         if isinstance(module.uri, FolderUri):

@@ -21,6 +21,7 @@ from paddock.cli.question import Question
 from paddock.cli.update_command import read_age
 from paddock.kernel import sourced_modules
 from paddock.plan import load_plan
+from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock_file import LockedModule, LockFile
 
 X = "https://example.org/team/tool-x"
@@ -309,6 +310,50 @@ def test_what_is_no_source_is_told(source: str, told: Told, provider: TwinProvid
 def test_a_wrong_id_is_a_wrong_call(told: Told, provider: TwinProvider) -> None:
     with pytest.raises(click.UsageError, match="--as"):
         told("add", f"git+{X}", "--as", "../x")
+
+
+def test_what_is_not_here_is_told_with_what_may_be_meant(told: Told, provider: TwinProvider, folder: Path) -> None:
+    for name in ("tool-shout", "module"):
+        (folder / name).mkdir()
+    for source, problem, hint in (
+        ("tool-shot", "no module `tool-shot` is shipped", "did you mean `./tool-shout`?"),
+        ("tool-filesytem", "no module `tool-filesytem` is shipped", "did you mean `tool-filesystem`?"),
+        ("./modul", f"there is no folder `{folder / 'modul'}`", f"did you mean `{folder / 'module'}`?"),
+    ):
+        for args in ((), ("--to", str(plan_in(folder)))):
+            code, _, errors = told("add", source, *args)
+            assert code == 1 and problem in errors and hint in errors
+            assert "--dev" not in errors and "installed here\n" not in errors
+    provider.packages["tool-there"] = Version("there")
+    assert "it is what is installed here" in told("add", "tool-there")[2]
+
+
+def test_a_package_of_the_index_without_a_module_is_told_as_one(
+    told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_module(uri: object, locked: object) -> tuple[str, ...]:
+        raise InstalledDistributionError("six", "there is no module in it")
+
+    provider.packages["six"] = Version("six")
+    monkeypatch.setattr(provider, "module_ids", no_module)
+    code, _, errors = told("add", "six==1.17.0")
+    assert code == 1 and "`six==1.17.0` of the index cannot be added: there is no module in it" in errors
+    assert "installed" not in errors and not (folder / "paddock.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("git+https://me:s3cr3t@example.org/x", "git+https://example.org/x"),
+        ("git+ssh://git@example.org/x", "git+ssh://git@example.org/x"),
+        ("ssh://git:s3cr3t@example.org/x", "ssh://example.org/x"),
+        ("ssh://me@s3cr3t@example.org/x", "ssh://example.org/x"),
+        ("xssh://me@example.org/x", "xssh://example.org/x"),
+        ("https://me:s3/cr3t@h/x and ssh://git@h/y, https://t@h/z", "https://h/x and ssh://git@h/y, https://h/z"),
+    ],
+)
+def test_of_an_address_only_a_user_of_ssh_is_shown(text: str, shown: str) -> None:
+    assert source_command.masked(text) == shown
 
 
 # -- lock ----------------------------------------------------------------------------------
@@ -613,6 +658,23 @@ def test_an_age_is_written_plainly(written: str) -> None:
     )
     with pytest.raises(click.UsageError, match="--min-age"):
         read_age(written)
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_files_that_are_not_those_of_the_lock_are_locked_again_and_that_is_told(
+    kind: str, told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    provider.has(X, "main", Version("one", made=datetime.now(UTC).replace(microsecond=0)), kind)
+    told("add", MAIN)
+    path = folder / "paddock.lock"
+    path.write_text(path.read_text().replace(tree_of("one"), tree_of("by hand")))
+    code, shown, errors = told("update", "--min-age", "7d")
+    said = "locked again: its files were not those of the lock"
+    assert code == 0 and said in shown and f"tool-x: {said}" in errors and "moved" not in errors
+    assert locked(folder)[MAIN].tree == tree_of("one")
+    provider.cached.clear()
+    code, facts = told.json("update")
+    assert (code, facts["modules"][0]["state"]) == (0, "current")
 
 
 def test_a_commit_from_before_the_locked_one_is_told_of(told: Told, provider: TwinProvider) -> None:

@@ -142,6 +142,9 @@ class TwinProvider:
         version = self._fetched(uri, locked) if known and locked is not None else self._version(uri)
         return version.ids or (name_of(uri),)
 
+    def find_installed(self, module_id: str) -> str | None:
+        return module_id if module_id in self.packages else None
+
     def request(self, locked: LockedModule) -> PermissionRequest | None:
         version = self.cached.get(locked.tree)
         return version.request if version is not None else None
