@@ -57,8 +57,20 @@ class CommandError(SourceError):
         super().__init__(f"{name}: {problem}", hints=hints)
 
 
+class CommandMissingError(CommandError):
+    """Raised when there is no such program as `program`; one that is there and may not be run is not missing."""
+
+    def __init__(self, name: str, program: str, reason: str) -> None:
+        self.program = program
+        super().__init__(name, f"`{program}` cannot be started: {reason}", hints=[f"install `{program}`"])
+
+
 class CommandTimeoutError(CommandError):
-    """Raised when a command was ended because it took too long, or said nothing for too long."""
+    """Raised when a command was ended because it took more than `seconds`."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(name, f"it was ended because it took more than {seconds:g} s")
 
 
 class CommandOutputError(CommandError):

@@ -19,6 +19,7 @@ from .command_output import CommandOutput, input_pieces
 from .command_runner import (
     MAX_STDOUT_BYTES,
     CommandError,
+    CommandMissingError,
     CommandReach,
     CommandSession,
     CommandTimeoutError,
@@ -82,10 +83,10 @@ class _DirectSession:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            raise CommandError(
-                self._name, f"`{argv[0]}` cannot be started: {reason.lower()}", hints=[f"install `{argv[0]}`"]
-            ) from error
+            reason = ((error.strerror or str(error)) if isinstance(error, OSError) else str(error)).lower()
+            if isinstance(error, FileNotFoundError):
+                raise CommandMissingError(self._name, argv[0], reason) from error
+            raise CommandError(self._name, f"`{argv[0]}` cannot be started: {reason}") from error
         run = _Run(self._name, process, input_pieces(stdin, _READ_BYTES), output)
         try:
             code = run.finish(timeout, self._check)
@@ -130,7 +131,7 @@ class _Run:
             check()
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CommandTimeoutError(self._name, f"it was ended because it took more than {timeout:g} s")
+                raise CommandTimeoutError(self._name, timeout)
             ready = self._wait(min(left, _GLANCE_SECONDS))
             if self._stdin is not None and self._stdin.fileno() in ready:
                 self._write()

@@ -36,6 +36,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
 from paddock_sources.command_runner import (
     CommandError,
+    CommandMissingError,
     CommandOutputError,
     CommandReach,
     CommandTimeoutError,
@@ -409,9 +410,12 @@ def test_an_error_of_who_listens_ends_it(commands: SourceCommands) -> None:
 
 def test_a_program_that_is_not_there_is_named(commands: SourceCommands) -> None:
     with commands.open(CommandReach("git")) as session:
-        with pytest.raises(CommandError, match="`no-such-program` cannot be started") as caught:
+        with pytest.raises(CommandMissingError, match="`no-such-program` cannot be started") as caught:
             session.run(["no-such-program"])
-        assert caught.value.hints == ("install `no-such-program`",)
+        assert (caught.value.program, caught.value.hints) == ("no-such-program", ("install `no-such-program`",))
+        with pytest.raises(CommandError, match="`/etc/passwd` cannot be started") as refused:
+            session.run(["/etc/passwd"])
+        assert not isinstance(refused.value, CommandMissingError)
         assert session.run(["true"]).code == 0
 
 

@@ -11,7 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddock_sources.command_runner import CommandError, CommandOutputError, CommandReach, CommandTimeoutError
+from paddock_sources.command_runner import (
+    CommandError,
+    CommandMissingError,
+    CommandOutputError,
+    CommandReach,
+    CommandTimeoutError,
+)
 from paddock_sources.direct_runner import DirectRunner
 
 _REACH = CommandReach("sh", environ={"GIVEN": "1"})
@@ -123,8 +129,12 @@ def test_an_error_of_who_feeds_or_listens_ends_it(runner: DirectRunner) -> None:
 
 
 def test_a_program_that_is_not_there_is_named(runner: DirectRunner) -> None:
-    with runner.open(_REACH) as session, pytest.raises(CommandError, match="`no-such-program` cannot be started"):
-        session.run(["no-such-program"])
+    with runner.open(_REACH) as session:
+        with pytest.raises(CommandMissingError, match="`no-such-program` cannot be started"):
+            session.run(["no-such-program"])
+        with pytest.raises(CommandError, match="`/etc/passwd` cannot be started") as refused:
+            session.run(["/etc/passwd"])
+    assert not isinstance(refused.value, CommandMissingError)
 
 
 def children() -> list[psutil.Process]:

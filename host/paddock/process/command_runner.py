@@ -34,7 +34,7 @@ from paddock_sdk.worker.command_frames import (
     frame,
 )
 from paddock_sources.command_output import CommandOutput, input_pieces
-from paddock_sources.command_runner import CommandError, CommandTimeoutError, Finished
+from paddock_sources.command_runner import CommandError, CommandMissingError, CommandTimeoutError, Finished
 
 ENTRY: Final = "paddock_sdk.worker.commands:serve"
 
@@ -99,7 +99,7 @@ class CommandChannel:
             while run.code is None:
                 check()
                 if (left := deadline - time.monotonic()) <= 0:
-                    raise CommandTimeoutError(self._name, f"it was ended because it took more than {timeout:g} s")
+                    raise CommandTimeoutError(self._name, timeout)
                 while not self._unsent and (data := run.next_input()) is not None:
                     self._send(data)
                 self._exchange(run, min(left, _GLANCE_SECONDS))
@@ -227,8 +227,9 @@ class _Run:
         (number,) = COUNT.unpack(payload[: COUNT.size])
         text = bytes(payload[COUNT.size :]).decode("utf-8", errors="replace").lower()
         self.code = -1  # there is nothing to stop
-        hints = [f"install `{self._program}`"] if number == errno.ENOENT else []
-        raise CommandError(self._name, f"`{self._program}` cannot be started: {text}", hints=hints)
+        if number == errno.ENOENT:
+            raise CommandMissingError(self._name, self._program, text)
+        raise CommandError(self._name, f"`{self._program}` cannot be started: {text}")
 
 
 def _lost_by(error: FrameError) -> WorkerGoneError:

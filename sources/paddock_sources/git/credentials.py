@@ -66,7 +66,7 @@ class Credentials:
                     max_stdout_bytes=_MAX_PRINTED_BYTES,
                 )
         except CommandTimeoutError as error:
-            raise GitTimeoutError(remote.shown, "asking git's credential helpers", self.seconds) from error
+            raise GitTimeoutError(remote.shown, "asking git's credential helpers", error.seconds) from error
         except CommandError:
             return None
         return _basic(finished.stdout) if finished.code == 0 else None

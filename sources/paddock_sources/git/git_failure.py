@@ -10,7 +10,7 @@ import re
 import signal
 from collections.abc import Callable
 
-from ..command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
+from ..command_runner import CommandError, CommandMissingError, CommandOutputError, CommandTimeoutError, Finished
 from .errors import (
     AuthRequiredError,
     CertificateError,
@@ -56,14 +56,14 @@ def of_finished(remote: Remote, finished: Finished, *, ref: str = "", was_given:
     return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
 
 
-def of_command(remote: Remote, error: CommandError, doing: str, seconds: float) -> FetchError:
+def of_command(remote: Remote, error: CommandError, doing: str) -> FetchError:
     """Return the error of a git command that was not run to its end."""
     match error:
         case CommandTimeoutError():
-            return GitTimeoutError(remote.shown, doing, seconds)
+            return GitTimeoutError(remote.shown, doing, error.seconds)
         case CommandOutputError():
             return TooLargeError(remote.shown, f"{doing} printed more than it may")
-        case _ if "cannot be started" in error.problem:
+        case CommandMissingError(program="git"):
             return GitMissingError(remote.shown)
         case _:
             return FetchError(remote.shown, error.problem, hints=error.hints)

@@ -250,7 +250,7 @@ class GitSource:
                 )
                 return do(work)
         except CommandError as error:
-            raise of_command(self.remote, error, "git", 0.0) from error
+            raise of_command(self.remote, error, "preparing a place for git") from error
 
     def _reach(self, folder: Path, authorization: str | None) -> CommandReach:
         reads = [config_in(folder)]

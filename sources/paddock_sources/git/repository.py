@@ -108,7 +108,7 @@ class Repository:
     def commit(self, name: str) -> Commit | None:
         """Return the commit that an object here is, or is a tag of; None where it is not here or none."""
         lines = [f"{name}^{{commit}}\n".encode("ascii")]
-        with self._failing("reading a commit", self._limits.read_seconds):
+        with self._failing("reading a commit"):
             printed = self._git.data("cat-file", "--batch", istream=lines)
         header = _COMMIT.match(printed)
         if header is None:
@@ -122,7 +122,7 @@ class Repository:
         """Tell whether a branch or tag of the history that is here leads to a commit."""
         if self.commit(commit) is None:
             return False
-        with self._failing("looking for a commit in the history", self._limits.read_seconds):
+        with self._failing("looking for a commit in the history"):
             printed = self._git.text("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", "refs/tags")
         return bool(printed.strip())
 
@@ -133,7 +133,7 @@ class Repository:
             TreeListingError: there are more than there may be, or of a kind that there may not be.
         """
         listing = TreeListing(self._limits.files)
-        with self._failing("listing the files", self._limits.read_seconds):
+        with self._failing("listing the files"):
             self._git.text("ls-tree", "-r", "-z", "--full-tree", commit, output_stream=listing)
         listing.finish()
         return listing
@@ -146,7 +146,7 @@ class Repository:
         """
         blobs = [line.blob for line in lines]
         reader = BlobReader(blobs, self._limits.blob_bytes, take)
-        with self._failing("reading the files", self._limits.read_seconds):
+        with self._failing("reading the files"):
             self._git.text("cat-file", "--batch", "--buffer", istream=asked(blobs), output_stream=reader)
         reader.finish()
 
@@ -158,9 +158,8 @@ class Repository:
     # -- how
 
     def _ask(self, *arguments: str) -> str:
-        seconds = self._limits.ask_seconds
-        with self._failing("asking for branches and tags", seconds):
-            return self._git.text("ls-remote", *arguments, kill_after_timeout=seconds)
+        with self._failing("asking for branches and tags"):
+            return self._git.text("ls-remote", *arguments, kill_after_timeout=self._limits.ask_seconds)
 
     def _fetch(
         self, *refspecs: str, left_out: str = "", options: Sequence[str] = ("--depth=1",), ref: str = ""
@@ -169,8 +168,7 @@ class Repository:
         # Told for this command alone: git would note it in the repository, which takes what a sandbox may not allow,
         # and then fetch what was left out while something is read.
         remote = (f"url={self._remote.url}", "promisor=true", f"partialclonefilter={left_out}")
-        seconds = self._limits.fetch_seconds
-        with self._failing("fetching", seconds, ref):
+        with self._failing("fetching", ref):
             self._git.configured(*(f"remote.{_NAME}.{setting}" for setting in remote)).text(
                 "fetch",
                 "--progress",
@@ -182,7 +180,7 @@ class Repository:
                 "--",
                 _NAME,
                 *refspecs,
-                kill_after_timeout=seconds,
+                kill_after_timeout=self._limits.fetch_seconds,
             )
 
     def _last_fetched(self) -> Fetched:
@@ -199,13 +197,13 @@ class Repository:
         return Fetched(matched[1], kind_of_fetched(matched[2]))
 
     @contextmanager
-    def _failing(self, doing: str, seconds: float, ref: str = "") -> Iterator[None]:
+    def _failing(self, doing: str, ref: str = "") -> Iterator[None]:
         try:
             yield
         except GitFailedError as error:
             raise git_failure.of_finished(self._remote, error.finished, ref=ref, was_given=self._was_given) from error
         except CommandError as error:
-            raise git_failure.of_command(self._remote, error, doing, seconds) from error
+            raise git_failure.of_command(self._remote, error, doing) from error
 
     def _damaged(self, problem: str) -> DamagedRepositoryError:
         return DamagedRepositoryError(self._remote.shown, problem)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from paddock_sources import GitUri, SourceUri
-from paddock_sources.command_runner import CommandError, CommandOutputError, CommandTimeoutError, Finished
+from paddock_sources.command_runner import (
+    CommandError,
+    CommandMissingError,
+    CommandOutputError,
+    CommandTimeoutError,
+    Finished,
+)
 from paddock_sources.git import errors
 from paddock_sources.git.git_failure import is_not_advertised, of_command, of_finished
 from paddock_sources.git.remote import Remote
@@ -101,15 +107,19 @@ def test_what_a_server_says_cannot_draw_on_a_terminal_or_fill_it() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (CommandTimeoutError("git", "it was ended"), errors.GitTimeoutError),
+        (CommandTimeoutError("git", 7.0), errors.GitTimeoutError),
         (CommandOutputError("git", "it was ended"), errors.TooLargeError),
-        (CommandError("git", "`git` cannot be started: no such file or directory"), errors.GitMissingError),
+        (CommandMissingError("git", "git", "no such file or directory"), errors.GitMissingError),
+        (CommandMissingError("git", "sh", "no such file or directory"), errors.FetchError),
+        (CommandError("git", "`git` cannot be started: permission denied", hints=["do this"]), errors.FetchError),
         (CommandError("git", "the place cannot be had", hints=["do this"]), errors.FetchError),
     ],
 )
 def test_a_git_that_was_not_run_to_its_end_is_told_as_well(error: CommandError, kind: type[errors.FetchError]) -> None:
-    raised = of_command(remote(), error, "fetching", 5.0)
+    raised = of_command(remote(), error, "fetching")
     assert type(raised) is kind and raised.hints
+    if isinstance(raised, errors.GitTimeoutError):
+        assert raised.seconds == 7.0 and "fetching took more than 7 s" in raised.summary
 
 
 @pytest.mark.parametrize(

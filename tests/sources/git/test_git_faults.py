@@ -16,10 +16,10 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache, UnsafeTreeError
-from paddock_sources.command_runner import CommandError
+from paddock_sources.command_runner import CommandError, CommandReach, CommandSession, CommandTimeoutError
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.errors import NotFetchedError
-from paddock_sources.git.errors import FetchError, GitTimeoutError, OfflineError
+from paddock_sources.git.errors import FetchError, GitMissingError, GitTimeoutError, OfflineError
 from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.progress import Step
@@ -76,6 +76,29 @@ def test_no_git_at_all_is_said(
         patched.setenv("PATH", str(tmp_path))
         with pytest.raises(FetchError, match="no `git` on this machine"):
             source("main").pin()
+
+
+def test_a_git_that_is_there_and_may_not_be_run_is_not_said_to_be_missing(
+    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.commit({"a.py": "1"})
+    (tmp_path / "git").write_text("")
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path))
+        with pytest.raises(FetchError, match="permission denied") as caught:
+            source("main").pin()
+    assert not isinstance(caught.value, GitMissingError)
+
+
+def test_a_place_that_takes_too_long_to_make_is_said_to_with_the_time_it_had(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(reach: CommandReach) -> CommandSession:
+        raise CommandTimeoutError(reach.name, 30.0)
+
+    monkeypatch.setattr(runner, "open", hang)
+    with pytest.raises(GitTimeoutError, match="a place for git took more than 30 s"):
+        source("main").pin()
 
 
 # -- an end in the middle
