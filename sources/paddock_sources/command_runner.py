@@ -113,6 +113,7 @@ class CommandRunner(Protocol):
         """Return a place that is made when it is entered; leaving it ends whatever still runs in it.
 
         Raises:
-            CommandError: no such place can be had; entering says so.
+            CommandError: no such place can be had; entering says so. Leaving does when something of it may still run:
+                what it was let write to is not to be used then.
         """
         ...

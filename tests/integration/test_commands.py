@@ -32,6 +32,8 @@ import pytest
 from paddock.kernel.command_means import CommandMeans
 from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.source_commands import SourceCommands
+from paddock.process.exit_status import ExitStatus
+from paddock.process.module_process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
 from paddock_sources.command_runner import (
@@ -446,6 +448,42 @@ def test_a_command_that_stops_its_worker_is_ended_all_the_same(
         assert not sleeping()
         with pytest.raises(CommandError, match="has ended"):
             session.run(["true"])
+
+
+@pytest.mark.parametrize("how", ["done", "refused", "lost"])
+def test_a_worker_that_does_not_end_in_time_is_said_not_to(
+    commands: SourceCommands, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    stop, may_end = ModuleProcess.stop, threading.Event()
+
+    async def stop_late(process: ModuleProcess, grace: float) -> ExitStatus:
+        await anyio.to_thread.run_sync(may_end.wait, _SECONDS)
+        return await stop(process, grace)
+
+    def refuse(data: memoryview) -> None:
+        raise KeyError("enough")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("paddock.kernel.command_worker._END_SECONDS", 0.2)
+        patched.setattr(ModuleProcess, "stop", stop_late)
+        try:
+            if how == "done":
+                with pytest.raises(CommandError, match="sh: what it ran in does not end"):
+                    with commands.open(CommandReach("sh")) as session:
+                        assert session.run(["echo", "here"]).stdout == b"here\n"
+            elif how == "refused":
+                with pytest.raises(KeyError, match="enough"), commands.open(CommandReach("sh")) as session:
+                    session.run(["echo", "here"], on_stdout=refuse)
+            else:
+                with pytest.raises(CommandError, match="does not end"), commands.open(CommandReach("sh")) as session:
+                    with pytest.raises(CommandError, match="it was ended"):
+                        session.run(["sh", "-c", "kill -9 $PPID; sleep 1000"])
+                    with pytest.raises(CommandError, match="has ended"):
+                        session.run(["true"])
+        finally:
+            may_end.set()
+    with commands.open(CommandReach("true")) as session:
+        assert session.run(["true"]).code == 0
 
 
 def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:

@@ -104,26 +104,39 @@ class CommandWorker:
             try:
                 finished = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
-                self.end_from_thread()
+                self._lose()
                 reason = self.ended_for or f"what it ran in was lost: {gone}"
                 raise CommandError(self._reach.name, f"it was ended: {reason}") from gone
-            finally:
+            except BaseException:
                 if channel.is_lost:
-                    self._channel = None
-                    self.end_from_thread()
+                    self._lose()
+                raise
             self._look_at_memory(finished.code)
             return replace(finished, refused=tuple(self._refused))
 
     def end_from_thread(self) -> None:
-        """Have the worker ended with all that runs in it, and wait until it has."""
+        """Have the worker ended with all that runs in it, and wait until it has.
+
+        Raises:
+            CommandError: that takes too long: something may still write where it was allowed to.
+        """
         ending = self.end()
         try:
             future = asyncio.run_coroutine_threadsafe(ending, self._loop)
         except RuntimeError:
             ending.close()  # the host has ended, and saw to it itself
             return
-        with suppress(TimeoutError, CancelledError):
+        try:
             future.result(_END_SECONDS)
+        except (TimeoutError, CancelledError):
+            problem = "what it ran in does not end, and may still change what it was let write to"
+            raise CommandError(self._reach.name, problem) from None
+
+    def _lose(self) -> None:
+        """Run nothing any more; whoever waited is told why, and not how the worker's end went."""
+        self._channel = None
+        with suppress(CommandError):
+            self.end_from_thread()
 
     def _look_at_memory(self, code: int) -> None:
         """Tell of a command of which the kernel killed a part because there is only so much memory.

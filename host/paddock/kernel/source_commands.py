@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from types import TracebackType
@@ -109,12 +109,18 @@ class SourceCommands:
         session = self._on_loop(reach.name, self._begin(reach), check_cancelled)
         try:
             yield session
+        except BaseException:
+            with suppress(CommandError):  # why it is left is what matters: nobody uses what was written
+                self._leave(session)
+            raise
+        else:
+            self._leave(session)
         finally:
-            try:
-                if not self._is_over:  # else the host sees to it itself
-                    session.end_from_thread()
-            finally:
-                session.close()
+            session.close()
+
+    def _leave(self, session: CommandWorker) -> None:
+        if not self._is_over:  # else the host sees to it itself
+            session.end_from_thread()
 
     def _on_loop(self, name: str, coroutine: Coroutine[Any, Any, _T], check: Callable[[], None]) -> _T:
         if self._is_over or self._loop.is_closed():
