@@ -15,13 +15,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import anyio.from_thread
@@ -32,6 +33,7 @@ import pytest
 from paddock.kernel.command_means import CommandMeans
 from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.source_commands import SourceCommands
+from paddock.policy import Machine
 from paddock.process.exit_status import ExitStatus
 from paddock.process.module_process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
@@ -608,11 +610,20 @@ async def test_a_runner_that_is_over_runs_nothing() -> None:
 async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    looks: list[Mapping[str, str]] = []
+
+    def look(environ: Mapping[str, str]) -> Machine:
+        looks.append(environ)
+        return Machine.look(environ)
+
+    monkeypatch.setattr("paddock.kernel.source_commands.Machine", SimpleNamespace(look=look))
     async with SourceCommands(os.environ, isolation="bwrap") as runner:
         monkeypatch.setattr("paddock.process.bubblewrap._PATH", "/nowhere")
-        with pytest.raises(CommandError, match="bwrap is not installed") as caught:
-            await anyio.to_thread.run_sync(lambda: runner.open(CommandReach("git")).__enter__())
-    assert caught.value.hints
+        for name in ("git", "pip"):
+            with pytest.raises(CommandError, match=f"{name}: .*bwrap is not installed") as caught:
+                await anyio.to_thread.run_sync(lambda reach: runner.open(reach).__enter__(), CommandReach(name))
+            assert caught.value.hints
+    assert len(looks) == 1
 
 
 async def test_commands_run_without_any_isolation_where_the_operator_says_so() -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio
 import anyio.from_thread
@@ -32,9 +32,6 @@ from paddock.process.runtime import WorkerRuntime
 from paddock.process.template import TemplateLauncher
 from paddock.process.watchdog import Watchdog
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import RuntimePaths
@@ -16,13 +16,7 @@ from paddock.policy.programs import SEARCH_PATH, configuration_of, show_system
 from paddock.policy.worker_network import WorkerNetwork
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
-from paddock_sources.command_runner import (
-    CommandReach,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from paddock_sources.command_runner import CommandReach
 
 SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
 MEMORY_MAX: Final = 2 << 30

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -29,15 +29,7 @@ from paddock.kernel.confinements import failure_of
 from paddock.policy import Machine
 from paddock.process.reach import Unreached
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
-from paddock_sources.command_runner import (
-    CommandError,
-    CommandReach,
-    CommandSession,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from paddock_sources.command_runner import CommandError, CommandReach, CommandSession
 
 _GLANCE_SECONDS: Final = 0.1  # between two looks at whether anybody still waits
 _STOP_SECONDS: Final = 20.0  # for every worker to end; each is killed long before
@@ -74,6 +66,7 @@ class SourceCommands:
         self._is_users_word = is_users_word
         self._means: CommandMeans | None = None
         self._level: IsolationLevel | None = None
+        self._lack: tuple[str, tuple[str, ...]] | None = None  # why there is no level, and what to do
         self._numbers = count(1)
         self._sessions: set[CommandWorker] = set()
         self._beginnings: set[asyncio.Task[Any]] = set()
@@ -181,20 +174,26 @@ class SourceCommands:
             CommandError: none that would do can be had; it says why not.
         """
         async with self._making:
-            failures = []
-            for level in self._levels if self._level is None else ():
-                found = None if level == "none" else (await means.try_levels([level])).findings[level]
-                if isinstance(found, Unreached):
-                    failures.append((level, failure_of(found, Machine.look(self._environ))))
-                    continue
-                self._level = level
-                break
+            if self._level is None and self._lack is None:
+                await self._try_levels(means)
         if self._level is not None:
             return self._level
+        assert self._lack is not None
+        problem, hints = self._lack
+        raise CommandError(name, problem, hints=hints)
+
+    async def _try_levels(self, means: CommandMeans) -> None:
+        """Find out, once, which level can be had, or why none can."""
+        failures = []
+        for level in self._levels:
+            found = None if level == "none" else (await means.try_levels([level])).findings[level]
+            if not isinstance(found, Unreached):
+                self._level = level
+                return
+            failures.append((level, failure_of(found, Machine.look(self._environ))))
         told = "; ".join(f"{level}: {failure.describe()}" for level, failure in failures)
         hints = dict.fromkeys(failure.fix for _, failure in failures if failure.fix)
-        raise CommandError(
-            name,
+        self._lack = (
             f"it handles what strangers wrote, and cannot be shut in on this machine: {told}",
-            hints=[*hints, "`paddock doctor` says what is missing, and what would help"],
+            (*hints, "`paddock doctor` says what is missing, and what would help"),
         )

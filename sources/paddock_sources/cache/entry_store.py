@@ -72,7 +72,7 @@ class EntryStore:
     def get(self, digest: str) -> Path | None:
         """Return the folder of an entry, which is in use from now on; None if there is no such entry.
 
-        A tree's files are in `tree/` below it; elsewhere it is as it was built, with the marker.
+        A tree's files are in `tree.d/` below it; elsewhere it is as it was built, with the marker.
 
         Raises:
             CacheError: the cache is not to be trusted.
@@ -86,11 +86,6 @@ class EntryStore:
         """Return the tree of that digest, as `get` does; None if there is no such entry."""
         found = self.get(digest)
         return TreeEntry(found / self.bucket.content, PREFIX + _name_of(digest)) if found is not None else None
-
-    def facts(self, digest: str) -> Mapping[str, Any] | None:
-        """Return what was noted of an entry when it was added; None if there is no such entry."""
-        marker = self.marker(digest)
-        return marker.facts if marker is not None else None
 
     def marker(self, digest: str) -> Marker | None:
         """Return all that was noted of an entry; None if there is no such entry. It is not in use by that."""
@@ -107,7 +102,7 @@ class EntryStore:
         """Return the folder of an entry, filled by `build` if there is none yet.
 
         `build` is given the folder, new and empty. What it leaves there may be read-only, and becomes so. In the bucket
-        of trees it writes below `tree/`, and the digest has to be that of what it wrote.
+        of trees it writes below `tree.d/`, and the digest has to be that of what it wrote.
 
         Raises:
             CacheError: it could not be added. What `build` raises is raised, and nothing is added.
@@ -168,12 +163,6 @@ class EntryStore:
         except OSError:
             return None
         return min(used_at, self.shelf.clock())  # a clock that was wrong, or goes backwards
-
-    def touch(self, digest: str) -> None:
-        """Note that an entry is used."""
-        now = self.shelf.clock()
-        with suppress(OSError):
-            os.utime(self.place(digest) / markers.NAME, (now, now))
 
     def place(self, digest: str) -> Path:
         """Return the folder that an entry has, or would have, with its marker."""
@@ -262,7 +251,7 @@ class EntryStore:
 
 
 class Building:
-    """An entry on its way, in `folder`. Files are put into `content`; of a tree that is `tree/` there, to be made."""
+    """An entry on its way, in `folder`. Files are put into `content`; of a tree that is `tree.d/` there, to be made."""
 
     def __init__(self, store: EntryStore, place: Path) -> None:
         self._store = store

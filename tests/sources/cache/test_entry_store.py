@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from paddock_sources.cache import (
     CacheError,
     DigestMismatchError,
     DiskFullError,
+    EntryStore,
     SourceCache,
     TreeWriter,
     UnsafeTreeError,
@@ -39,6 +41,13 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode) for path in sorted(folder.rglob("*"))}
 
 
+def facts_of(store: EntryStore, digest: str) -> Mapping[str, Any]:
+    """Return what was noted of an entry that is there."""
+    marker = store.marker(digest)
+    assert marker is not None
+    return marker.facts
+
+
 # -- adding and getting
 
 
@@ -47,14 +56,14 @@ def test_what_was_added_is_got_by_everybody(folder: Path) -> None:
     found = SourceCache(folder).store(Bucket.ENVIRONMENTS)
     assert found.get(KEY) == added == folder / "envs-v1" / ("a" * 64)
     assert found.get("a" * 64) == added
-    assert found.facts(KEY) == {"python": "3.11"}
+    assert facts_of(found, KEY) == {"python": "3.11"}
     assert found.entries() == (KEY,)
     assert (added / "site/package/module.py").read_text(encoding="utf-8") == "VALUE = 1\n"
 
 
 def test_what_was_not_added_is_not_there_and_asking_leaves_no_trace(folder: Path) -> None:
     store = SourceCache(folder).store(Bucket.ENVIRONMENTS)
-    assert (store.get(KEY), store.facts(KEY), store.used_at(KEY), store.entries()) == (None, None, None, ())
+    assert (store.get(KEY), store.marker(KEY), store.used_at(KEY), store.entries()) == (None, None, None, ())
     assert not folder.exists()
 
 
@@ -64,7 +73,7 @@ def test_a_tree_is_added_by_what_it_turns_out_to_be(folder: Path) -> None:
     assert entry.digest == digest_of(1) == tree_digest(entry.root)
     assert entry.root == folder / "trees-v1" / entry.digest.removeprefix("sha256:") / "tree.d"
     assert cache.trees.tree(entry.digest) == entry
-    assert cache.trees.facts(entry.digest) == {"commit": "c"}
+    assert facts_of(cache.trees, entry.digest) == {"commit": "c"}
 
 
 def test_a_tree_added_by_its_digest_has_to_be_it(folder: Path) -> None:
@@ -119,7 +128,7 @@ def test_of_two_that_build_the_same_the_second_gets_what_the_first_added(folder:
         first.store(Bucket.ENVIRONMENTS).add(KEY, build, {"by": "first"})
 
     entry = second.store(Bucket.ENVIRONMENTS).add(KEY, build_late, {"by": "second"})
-    assert second.store(Bucket.ENVIRONMENTS).facts(KEY) == {"by": "first"}
+    assert facts_of(second.store(Bucket.ENVIRONMENTS), KEY) == {"by": "first"}
     assert entry == first.store(Bucket.ENVIRONMENTS).get(KEY)
     assert os.listdir(folder / "tmp") == []
 
@@ -149,7 +158,7 @@ def test_what_no_machine_should_keep_is_not_kept(folder: Path) -> None:
 @pytest.mark.parametrize("digest", ["", "sha256:", "../" + "a" * 61, "A" * 64, "a" * 63, "sha256:sha256:" + "a" * 57])
 def test_what_is_no_digest_is_never_a_path(folder: Path, digest: str) -> None:
     store = SourceCache(folder).trees
-    for act in (store.get, store.facts, store.place, store.touch, store.remove):
+    for act in (store.get, store.marker, store.place, store.remove):
         with pytest.raises(ValueError, match="not a digest"):
             act(digest)
 
@@ -234,7 +243,7 @@ def test_looking_at_entries_does_not_use_them(folder: Path) -> None:
     looker.list()
     looker.size()
     looker.verify()
-    looker.trees.facts(digest_of(1))
+    looker.trees.marker(digest_of(1))
     assert looker.clean().items == 1
 
 

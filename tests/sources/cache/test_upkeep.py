@@ -113,10 +113,6 @@ def use_tree(cache: SourceCache) -> None:
     cache.trees.get(digest_of(1))
 
 
-def touch_tree(cache: SourceCache) -> None:
-    cache.trees.touch(digest_of(1))
-
-
 def use_repository(cache: SourceCache) -> None:
     with cache.repositories.locked(URL, 1):
         pass
@@ -131,7 +127,6 @@ def use_downloads(cache: SourceCache) -> None:
     ("use", "name"),
     [
         (use_tree, digest_of(1)),
-        (touch_tree, digest_of(1)),
         (use_repository, URL),
         (use_downloads, "files of installers"),
     ],
@@ -272,7 +267,7 @@ def test_what_is_damaged_is_found_refused_and_pruned(folder: Path, damage: Calla
         True,
     )
     assert store.get(KEY) is None
-    assert store.facts(KEY) is None
+    assert store.marker(KEY) is None
     (again,) = cache.verify()
     assert (again.name, again.problem) == (KEY, "it was found damaged before")
     assert [item.name for item in cache.list() if item.is_damaged] == [KEY]
