@@ -52,16 +52,16 @@ class _Library:
 class Dependencies:
     """Chooses and provides what modules depend on.
 
-    `git` makes the source of a repository, with the user's keys or without; `judge` refuses repositories that code may
-    not come from, before anything is asked of them. `preloaded` are the distributions that a worker's runtime brings,
-    with their versions: these are kept to where a module lets them be.
+    `git` makes the source of a repository, with the user's keys or without, for the code at another source; `judge`
+    refuses repositories that code may not come from, before anything is asked of them. `preloaded` are the
+    distributions that a worker's runtime brings, with their versions: these are kept to where a module lets them be.
     """
 
     def __init__(
         self,
         cache: SourceCache,
         runner: CommandRunner,
-        git: Callable[[GitUri, bool], GitSource],
+        git: Callable[[GitUri, bool, SourceUri], GitSource],
         judge: Callable[[GitUri], None],
         *,
         environ: Mapping[str, str],
@@ -117,8 +117,10 @@ class Dependencies:
 
     # -- choosing --------------------------------------------------------------------------
 
-    def choose(self, root: Path, previous: LockedModule | None, *, mine: bool) -> tuple[LockedDependency, ...]:
-        """Return what the project in `root` depends on, each in one version; repositories come first.
+    def choose(
+        self, root: Path, previous: LockedModule | None, near: SourceUri, *, mine: bool
+    ) -> tuple[LockedDependency, ...]:
+        """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
         What `previous` says is kept as far as it still satisfies what is needed. `mine` says that the user wrote the
         code: it may name any repository, has it fetched with the user's keys, and is not resolved anew for each change.
@@ -131,7 +133,7 @@ class Dependencies:
         from .environment.requirements import Requirements
 
         needs = Requirements.of(root, self.python, may_name_local=mine)
-        libraries = tuple(self._libraries(needs, previous, mine=mine))
+        libraries = tuple(self._libraries(needs, previous, near, mine=mine))
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
@@ -157,7 +159,9 @@ class Dependencies:
             if one.name == name and Version(one.version) < Version(oldest):
                 raise OwnVersionError(one.name, one.version, f"the contract needs {oldest} or later")
 
-    def _libraries(self, needs: Requirements, previous: LockedModule | None, *, mine: bool) -> Iterator[_Library]:
+    def _libraries(
+        self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool
+    ) -> Iterator[_Library]:
         """Yield the repositories that code depends on, and those that these depend on, where they were before."""
         from .environment.requirements import Requirements
 
@@ -172,7 +176,7 @@ class Dependencies:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
             source = normalised_source(direct.uri, Path("/"))
             self._judge(direct.uri)
-            git = self._git(direct.uri, is_mine)
+            git = self._git(direct.uri, is_mine, near)
             commit = before[source].commit if source in before else git.pin().commit
             entry = git.fetch(commit)
             root = entry.root / direct.uri.subdirectory
@@ -204,7 +208,9 @@ class Dependencies:
 
     # -- providing -------------------------------------------------------------------------
 
-    def provide(self, resolution: Resolution, locked: LockedModule | None, *, mine: bool) -> tuple[Path, ...]:
+    def provide(
+        self, resolution: Resolution, locked: LockedModule | None, near: SourceUri, *, mine: bool
+    ) -> tuple[Path, ...]:
         """Return the folders that have all a module needs from elsewhere, installing what is not there.
 
         Raises:
@@ -214,7 +220,7 @@ class Dependencies:
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
         for one in locked.dependencies if locked is not None else ():
             if one.commit:
-                folders += self._library(one, mine=mine)
+                folders += self._library(one, near, mine=mine)
         wanted = self._wanted(locked)
         if wanted:
             folders.append(self._installed(wanted) or self._install(wanted, resolution.module_id))
@@ -251,21 +257,18 @@ class Dependencies:
 
         return without_preloaded(distributions(locked), self._preloaded)
 
-    def _library(self, one: LockedDependency, *, mine: bool) -> Iterator[Path | None]:
+    def _library(self, one: LockedDependency, near: SourceUri, *, mine: bool) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module depends on."""
         uri = SourceUri.parse(one.source)
         if not isinstance(uri, GitUri):
             raise SourceUriError(one.source, "what has a commit is a repository")
         if not mine and not uri.url.startswith("https://"):
             raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
-        tree = self._tree(one.tree)
-        if tree is None:
-            self._judge(uri)
-            fetched = self._git(uri, mine).fetch(one.commit)
-            if fetched.digest != one.tree:
-                raise PinMismatchError(one.source, one.tree, fetched.digest)
-            tree = fetched.root
-        root = tree / uri.subdirectory
+        self._judge(uri)
+        entry = self._git(uri, mine, near).fetch(one.commit)
+        if entry.digest != one.tree:
+            raise PinMismatchError(one.source, one.tree, entry.digest)
+        root = entry.root / uri.subdirectory
         yield _import_root(root, one.name)
         yield self._metadata(root, one.commit)
 

@@ -186,6 +186,17 @@ class KeysNotLentError(SourceError):
         )
 
 
+class PrivateHostError(SourceError):
+    """Raised for what is on this machine or a private network, where somebody named it whom the user gave no word."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        super().__init__(
+            f"`{source}` is not on the public network, and it was not named by you",
+            hints=["have a plan fetched by your own word: `paddock lock PLAN`, or accept it: `--trust-plan`"],
+        )
+
+
 class SourceRefusedError(SourceError):
     """Raised when the user's or the operator's policy refuses where code would come from."""
 

@@ -27,7 +27,7 @@ __all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "Locked
 
 LOCK_FILE: Final = "paddock.lock"
 
-_MAX_BYTES: Final = 8 << 20
+_MAX_BYTES: Final = 2 << 20  # of a hundred modules with a hundred dependencies each
 _TURN_SECONDS: Final = 10.0  # others hold the folder for as long as it takes to write one file
 _PAUSE: Final = 0.01
 _CANNOT_LOCK: Final = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)  # folders of some network file systems
@@ -94,7 +94,7 @@ class LockFile:
         except LockTextError as error:
             raise LockFileError(path, f"it cannot be written: {error.problem}", hints=error.hints) from error
         try:
-            _replace(Path(os.path.realpath(path)), text.encode("utf-8"))
+            _replace(path, text.encode("utf-8"))
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise LockFileError(
@@ -128,7 +128,8 @@ class LockFile:
 def _content(path: Path) -> bytes | None:
     try:
         # Not blocking: a fifo would otherwise hold the host until somebody writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Nor through a link: what a project's link leads to is nobody's lock file, and writing would make it one.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise LockFileError(path, "it is not a regular file")
@@ -136,6 +137,10 @@ def _content(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise LockFileError(
+                path, "it is a link, and has to be a file", hints=["put the file itself there"]
+            ) from error
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise LockFileError(path, f"it cannot be read: {reason}") from error
     if len(content) > _MAX_BYTES:
@@ -146,7 +151,8 @@ def _content(path: Path) -> bytes | None:
 def _replace(path: Path, content: bytes) -> None:
     """Put `content` in the file's place, with the rights that it had."""
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        found = path.lstat()
+        mode = None if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
     except FileNotFoundError:
         mode = None
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
@@ -168,7 +174,7 @@ def _replace(path: Path, content: bytes) -> None:
 @contextmanager
 def _turn(path: Path) -> Iterator[None]:
     """Hold the file's folder, which takes no file beside it; waits for whoever holds it, for some seconds."""
-    folder = Path(os.path.realpath(path)).parent
+    folder = path.absolute().parent
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

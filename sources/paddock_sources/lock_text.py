@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
+from .bounded_toml import read_toml
 from .errors import SourceUriError
 from .locked_module import LockedDependency, LockedModule
 from .source_key import normalised_source, package_key
@@ -85,7 +86,7 @@ def parse_lock(text: str) -> tuple[LockedModule, ...]:
         LockTextError: it is none, or of another version.
     """
     try:
-        table = tomllib.loads(text)
+        table = read_toml(text)
     except tomllib.TOMLDecodeError as error:
         line = _SYNTAX_LINE.search(str(error))
         raise LockTextError(f"it is not TOML: {error}", int(line[1]) if line else None, *_CONFLICT) from error

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from .bounded_toml import read_toml
 from .errors import ManifestError, ModuleLayoutError
 from .module_id import PACKAGE_PREFIX, package_of_id
 from .outline import PackageOutline
@@ -82,7 +83,7 @@ def _read_project(tree: SourceTree) -> Mapping[str, Any]:
         return {}
     path = tree.root / "pyproject.toml"
     try:
-        project = tomllib.loads(content.decode("utf-8")).get("project", {})
+        project = read_toml(content.decode("utf-8")).get("project", {})
     except UnicodeDecodeError as error:
         raise ManifestError(path, "it is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:

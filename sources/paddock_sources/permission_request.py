@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from .bounded_toml import read_toml
 from .errors import ManifestError
 from .tree import SourceTree
 
@@ -60,7 +61,7 @@ class PermissionRequest:
             return None
         path = tree.root / "pyproject.toml"
         try:
-            table: Any = tomllib.loads(content.decode("utf-8"))
+            table: Any = read_toml(content.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise ManifestError(path, "it is not UTF-8 text") from error
         except (RecursionError, ValueError) as error:

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 from .builtin import BuiltinSource
 from .cache import Bucket, SourceCache, TreeEntry
@@ -24,11 +25,14 @@ from .errors import (
     KeysNotLentError,
     NotFetchedError,
     PinMismatchError,
+    PrivateHostError,
+    SourceError,
     SourceUnavailableError,
     SourceUriError,
     without_credentials,
 )
 from .file import FileSource
+from .inside_host import is_inside
 from .locked_module import LockedDependency, LockedModule
 from .permission_request import PermissionRequest, permissions_digest
 from .progress import Progress
@@ -96,8 +100,8 @@ class Provisioner:
         self.settings = settings
         self._cache = cache
         self._git_runner = runner  # also offline, where it is given nothing to reach
-        self._runner = _Offline() if offline else runner
-        self._direct = _Offline() if offline else direct
+        self._runner = _Closed(NotFetchedError) if offline else runner
+        self._direct = _Closed(NotFetchedError) if offline else direct
         self._lends_keys = lends_keys
         self._environ = environ
         self._preloaded = preloaded
@@ -199,7 +203,7 @@ class Provisioner:
             tree=entry.digest,
             subdirectory="" if is_folder else uri.subdirectory,
             permissions_digest=permissions_digest(PermissionRequest.read(root)),
-            dependencies=self._dependencies.choose(root, previous, mine=is_folder),
+            dependencies=self._dependencies.choose(root, previous, uri, mine=is_folder and self._lends_keys),
             requested_kind="" if is_folder else pinned.kind,
             committed_at=pinned.committed_at,
         )
@@ -229,7 +233,9 @@ class Provisioner:
                 raise SourceUnavailableError(uri.text, "a source that is not locked")
         return replace(
             resolution,
-            libraries=self._dependencies.provide(resolution, locked, mine=isinstance(uri, FolderUri)),
+            libraries=self._dependencies.provide(
+                resolution, locked, uri, mine=isinstance(uri, FolderUri) and self._lends_keys
+            ),
             own_versions=self._dependencies.own_versions(locked),
         )
 
@@ -282,13 +288,11 @@ class Provisioner:
 
     def _code(self, uri: FolderUri | GitUri, locked: LockedModule) -> Path:
         """Return the folder of the module's code as it was locked."""
-        tree = self._cached(locked.tree)
-        if tree is None:
-            entry = self._snapshot(uri) if isinstance(uri, FolderUri) else self._git(uri).fetch(locked.commit)
-            if entry.digest != locked.tree:
-                raise PinMismatchError(uri.text, locked.tree, entry.digest)
-            tree = entry.root
-        return _inside(uri, tree) if isinstance(uri, GitUri) else _of_folder(uri, tree)
+        if isinstance(uri, FolderUri):
+            tree = self._cached(locked.tree)
+            return _of_folder(uri, tree if tree is not None else _expected(self._snapshot(uri), uri, locked.tree))
+        # Not by the digest alone, which a lock file could name of any tree: it has to be the one of this commit, here.
+        return _inside(uri, _expected(self._git(uri).fetch(locked.commit), uri, locked.tree))
 
     def _snapshot(self, uri: FolderUri) -> TreeEntry:
         return snapshot(uri.folder, self._cache)
@@ -298,22 +302,32 @@ class Provisioner:
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _git(self, uri: GitUri) -> GitSource:
-        return self._repository(uri, True)
+        return self._repository(uri, True, uri)
 
-    def _repository(self, uri: GitUri, is_users: bool) -> GitSource:
-        """Return a repository that the user named, or, if not `is_users`, one that code of somebody else's names."""
+    def _repository(self, uri: GitUri, is_users: bool, near: SourceUri) -> GitSource:
+        """Return a repository that the user named, or, if not `is_users`, one that the code at `near` names.
+
+        Of one that somebody else named nothing is fetched with the user's keys; nor is it if it is not on the public
+        network, unless it is where that code is.
+        """
         from .git.credentials import Credentials
         from .git.git_source import GitSource
 
         lends = self._lends_keys and is_users
-        direct = self._direct if lends or self._offline else _Keyless("of a module" if self._lends_keys else "the plan")
+        named_by = "a module" if self._lends_keys else "the plan"
+        direct = self._direct if lends or self._offline else _Closed(lambda name: KeysNotLentError(name, named_by))
+        is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
+        is_users_word = lends or is_beside
+        runner: CommandRunner = _OnUsersWord(self._git_runner) if is_users_word else self._git_runner
+        if not (is_users_word or self._offline) and is_inside(uri.url):
+            runner = direct = _Closed(lambda name: PrivateHostError(uri.text))
         with self._making:
             if lends and self._credentials is None:
                 self._credentials = Credentials(direct, self._environ)
         return GitSource(
             uri,
             self._cache,
-            _OnUsersWord(self._git_runner) if lends else self._git_runner,
+            runner,
             direct=direct,
             progress=self._progress,
             environ=self._environ,
@@ -358,6 +372,10 @@ class Provisioner:
             return package.resolve(module_id)
         if locked is None:
             raise SourceUnavailableError(uri.text, "a source that is not locked")
+        name = package_key(uri.name)
+        found = next((one.version for one in distributions(locked) if one.name == name), "none")
+        if found != locked.commit or not _is_version(found, uri.version):
+            raise PinMismatchError(uri.text, uri.version, found)
         return package.provide(module_id, distributions(locked))
 
     def _installed(self) -> InstalledDistributions:
@@ -369,21 +387,18 @@ class Provisioner:
             return self._installed_here
 
 
-class _Offline:
-    """Runs nothing."""
-
-    def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
-        raise NotFetchedError(reach.name)
-
-
 @dataclass(frozen=True, slots=True)
-class _Keyless:
-    """Runs nothing, for it would have the user's keys, which are not lent to whoever named the source."""
+class _Closed:
+    """Runs nothing, and says why; nobody notices where nothing has to be run."""
 
-    named_by: str
+    why: Callable[[str], SourceError]
 
     def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
-        raise KeysNotLentError(reach.name, self.named_by)
+        raise self.why(reach.name)
+
+
+NO_RUNNER: Final[CommandRunner] = _Closed(NotFetchedError)
+"""Runs nothing, for whoever only looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +409,33 @@ class _OnUsersWord:
 
     def open(self, reach: CommandReach) -> AbstractContextManager[CommandSession]:
         return self.runner.open(replace(reach, is_users_word=True))
+
+
+def _is_version(found: str, wanted: str) -> bool:
+    """Whether two versions are one, however they are spelled."""
+    if found == wanted:
+        return True
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(found) == Version(wanted)
+    except InvalidVersion:
+        return False
+
+
+def _server_of(uri: GitUri) -> str:
+    return urlsplit(uri.url).netloc.rpartition("@")[2].lower()
+
+
+def _expected(entry: TreeEntry, uri: SourceUri, tree: str) -> Path:
+    """Return a tree's folder, if it is the one that was locked.
+
+    Raises:
+        PinMismatchError: it is not.
+    """
+    if entry.digest != tree:
+        raise PinMismatchError(uri.text, tree, entry.digest)
+    return entry.root
 
 
 def _of_folder(uri: FolderUri, tree: Path) -> Path:

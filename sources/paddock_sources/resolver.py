@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from .application import ApplicationResolver
 from .builtin import BuiltinSource
@@ -27,6 +27,8 @@ from .resolution import Resolution
 from .settings import SourceSettings
 from .uri import BuiltinUri, FolderUri, GitUri, SourceUri
 from .workspace import Workspace
+
+PLAN_LAYER: Final = "source of the plan entry"
 
 Provide = Callable[[SourceUri, str], Resolution]
 """Returns the code of the module with an id from a source, ready to run; raises a `SourceError` where it cannot."""
@@ -174,7 +176,7 @@ class Resolver:
         if settings is not None:
             yield _Layer("workspace", lambda: _of_workspace(settings, module_id))
             yield _Layer("settings", lambda: _of_settings(settings, module_id))
-        yield _Layer("source of the plan entry", lambda: self._of_plan(source))
+        yield _Layer(PLAN_LAYER, lambda: self._of_plan(source))
         yield _Layer("builtin modules", lambda: self._of_builtin(module_id))
         installed = self._installed
         if installed is not None:

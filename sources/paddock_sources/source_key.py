@@ -18,7 +18,7 @@ from .errors import SourceUriError
 from .uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22}
-_PLAIN: Final = "!$&'()*+,;=:~"  # besides letters, digits and `-._`: what an address need not encode
+_PLAIN: Final = "+,=:~"  # besides letters, digits and `-._`; nothing that means anything to a shell
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 
 

@@ -171,9 +171,9 @@ async def test_an_applications_resolver_is_asked_before_anything_else(tmp_path: 
 async def test_a_plan_that_nobody_accepted_has_nothing_fetched_with_the_users_keys(tmp_path: Path) -> None:
     plan = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-        "tools": [{"module": "tool-x", "source": "git+ssh://git@127.0.0.1:9/org/tool-x@v1"}],
+        "tools": [{"module": "tool-x", "source": "git+ssh://git@host.invalid/org/tool-x@v1"}],
     }
-    for trusted, said in ((False, "was not accepted"), (True, "127.0.0.1")):
+    for trusted, said in ((False, "was not accepted"), (True, "host.invalid")):
         with anyio.fail_after(_SECONDS), pytest.raises(ModuleMissingError) as refused:
             async with Session(plan, working_dir=tmp_path, trust_plan=trusted):
                 pass

@@ -306,7 +306,7 @@ def test_what_is_no_file_of_its_size_is_not_read(tmp_path: Path) -> None:
         LockFile.read(path)
     with open(path, "wb") as file:
         file.truncate(9 << 20)
-    with pytest.raises(LockFileError, match="larger than 8 MiB"):
+    with pytest.raises(LockFileError, match="larger than 2 MiB"):
         LockFile.read(path)
 
 
@@ -320,16 +320,27 @@ def test_deep_nesting_and_endless_lists_are_refused() -> None:
 # -- writing a file ------------------------------------------------------------------------
 
 
-def test_a_file_keeps_its_rights_and_the_link_that_leads_to_it(tmp_path: Path) -> None:
-    real = tmp_path / "kept" / "the.lock"
-    real.parent.mkdir()
-    LockFile((FOLDER,)).write(real)
-    real.chmod(0o640)
+def test_a_file_keeps_its_rights(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.lock"
+    LockFile((FOLDER,)).write(path)
+    path.chmod(0o640)
+    LockFile((GIT,)).write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 and LockFile.read(path) == LockFile((GIT,))
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_link_leads_to_is_neither_read_nor_written(is_there: bool, tmp_path: Path) -> None:
+    elsewhere = tmp_path / ".bash_aliases"
+    if is_there:
+        elsewhere.write_text("version = 1\n")
     link = tmp_path / "paddock.lock"
-    link.symlink_to(real)
-    LockFile((GIT,)).write(link)
-    assert link.is_symlink() and stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert LockFile.read(link) == LockFile((GIT,)) == LockFile.read(real)
+    link.symlink_to(elsewhere)
+    for act in (LockFile.read, lambda path: LockFile.update(path, lambda lock: lock.with_modules([GIT]))):
+        with pytest.raises(LockFileError, match="it is a link"):
+            act(link)
+    assert elsewhere.exists() is is_there
+    LockFile((GIT,)).write(link)  # in its place
+    assert not link.is_symlink() and (not is_there or elsewhere.read_text() == "version = 1\n")
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])

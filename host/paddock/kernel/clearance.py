@@ -121,7 +121,9 @@ class Clerk:
         Raises:
             PolicyRefusedError, PlanError, SecretError: it may not be called like that.
         """
-        return await self._clear([Asked(entry, resolution.source, (), named)], [resolution], _BY_FLAGS, None)
+        return await self._clear(
+            [Asked(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
+        )
 
     async def clear_plan(
         self,
@@ -151,14 +153,14 @@ class Clerk:
         )
         asked = _asked(plan, resolutions, given, named, acceptance)
         if consent is not None and (acceptance.accepted is None or _is_for_other_code(acceptance.accepted, asked)):
-            situation = self._situation(acceptance.trust, plan.positions)
+            situation = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
             review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
                 review = replace(review, weaker_level=await weaker_level())
                 acceptance = await self._ask(consent, review, plan) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
-        clearance = await self._clear(asked, codes, acceptance.trust, plan.positions)
+        clearance = await self._clear(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
         return replace(clearance, accepts_weaker=acceptance.trust.accepted, digest=plan.digest)
 
     async def check_places(self, plan: MountPlan, clearance: Clearance) -> None:
@@ -188,13 +190,18 @@ class Clerk:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
 
-    def _situation(self, trust: Trust, positions: Positions | None) -> Situation:
-        return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions)
+    def _situation(self, trust: Trust, positions: Positions | None, folder: Path | None) -> Situation:
+        return Situation(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
     async def _clear(
-        self, asked: Sequence[Asked], resolutions: Sequence[Resolution], trust: Trust, positions: Positions | None
+        self,
+        asked: Sequence[Asked],
+        resolutions: Sequence[Resolution],
+        trust: Trust,
+        positions: Positions | None,
+        folder: Path | None = None,
     ) -> Clearance:
-        situation = self._situation(trust, positions)
+        situation = self._situation(trust, positions, folder)
         # In a thread: paths are followed and files looked at.
         decisions = await anyio.to_thread.run_sync(evaluate, asked, situation)
         wanted = {
@@ -209,6 +216,10 @@ class Clerk:
         return Clearance(tuple(map(Cleared, decisions, resolutions)), trust, kept)
 
 
+def _folder_of(plan: MountPlan) -> Path | None:
+    return plan.origin.parent if plan.origin is not None else None
+
+
 def _asked(
     plan: MountPlan,
     resolutions: Mapping[str, Resolution],
@@ -219,8 +230,9 @@ def _asked(
     """Return what each module asks for, with what flags give it, or else what it was given when asked."""
     asked = []
     for entry in plan.entries():
-        source = resolutions[entry.path].source
-        asked.append(Asked(entry, source, given.get(entry.path) or acceptance.given(entry, source), named))
+        code = resolutions[entry.path]
+        granted = given.get(entry.path) or acceptance.given(entry, code.source)
+        asked.append(Asked(entry, code.source, granted, named, code.commit))
     return asked
 
 

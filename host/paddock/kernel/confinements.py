@@ -166,6 +166,10 @@ class Confinements:
         if self._on_confined is not None:
             self._on_confined(confined)
 
+    def keep(self, files: Iterable[Path]) -> None:
+        """Let no module change these files either; before it is decided about any."""
+        self._place = replace(self._place, kept=(*self._place.kept, *files))
+
     def of(self, entry: ModuleEntry) -> Shelter:
         """Return what was decided for an entry."""
         return self._shelters[entry.path]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 from paddock_sandbox.cgroup import CgroupHome
-
-if TYPE_CHECKING:
-    pass
 
 
 @cache

@@ -8,7 +8,8 @@ Cancelled, it leaves nothing running and nothing half-done.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from paddock.kernel.provisioning import provisioning
 from paddock.plan.models import ModuleEntry
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
-from paddock.policy import Policy, refuse_sources
+from paddock.policy import Policy, grants_of, refuse_sources
 from paddock_sdk.contract import module_sources
 from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
@@ -34,6 +35,7 @@ from paddock_sources.errors import without_credentials
 from paddock_sources.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.locked_sources import LockedSources, LockUse
 from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.resolver import PLAN_LAYER
 
 _AT_A_TIME: Final = 20  # modules whose code is fetched side by side
 
@@ -83,7 +85,8 @@ class ModuleSources:
         self._options = options
         self._audit = audit
         self._lends_keys = lends_keys
-        self._unwritten: tuple[LockedModule, ...] = ()
+        self._unwritten: tuple[LockedModule, ...] = ()  # what was pinned, and stays so for as long as this does
+        self._read = LockFile()
 
     async def resolve(
         self, entries: Sequence[ModuleEntry], positions: Positions | None = None
@@ -118,7 +121,10 @@ class ModuleSources:
                 for entry in entries:
                     if entry.path in chosen:
                         providing.start_soon(provide, entry)
-            await self._write(sources)
+            self._note(sources.news)
+        for path, one in chosen.items():
+            if one.source is not None and one.layer != PLAN_LAYER:
+                _log.warning("%s: %s names another source than the plan: %s", path, one.layer, one.uri.text)
         return {entry.path: found[entry.path] for entry in entries}
 
     async def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
@@ -135,8 +141,29 @@ class ModuleSources:
                 ids = await anyio.to_thread.run_sync(sources.module_ids, uri)
             except SourceError as error:
                 raise ModuleMissingError.of(without_credentials(uri.text), error) from error
-            await self._write(sources)
+            self._note(sources.news)
         return ids
+
+    async def write(self) -> None:
+        """Put what was pinned into the lock file, once it is decided that the modules may be started at all.
+
+        A folder that cannot be written to has none; what others locked meanwhile stays.
+        """
+        news = self._unwritten
+        if not news or self._locks is None:
+            return
+        write = partial(LockFile.update, self._locks / LOCK_FILE, lambda lock: lock.with_news(news, since=self._read))
+        try:
+            after = await anyio.to_thread.run_sync(write)
+        except (OSError, SourceError) as error:
+            _log.warning("what was fetched is not locked, and may be another thing next time: %s", error)
+            return
+        for one in news:
+            if after.get(one.source) != one:
+                _log.warning("%s was locked by somebody else meanwhile, to something else", one.source)
+
+    def _note(self, news: Iterable[LockedModule]) -> None:
+        self._unwritten = tuple({one.source: one for one in (*self._unwritten, *news)}.values())
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
@@ -162,6 +189,7 @@ class ModuleSources:
             lock, folder = LockFile(), self._locks or self._base
             if self._locks is not None:
                 lock = await anyio.to_thread.run_sync(LockFile.read, self._locks / LOCK_FILE)
+            self._read = lock
             lock = lock.with_modules(self._unwritten)
             sources = LockedSources(provisioner, lock, folder, options.use)
             application = None
@@ -183,13 +211,19 @@ class ModuleSources:
                 ),
             )
 
-    async def _write(self, sources: LockedSources) -> None:
-        """Put what was pinned into the lock file; a folder that cannot be written to has none."""
-        news = self._unwritten = sources.news  # where it cannot be written, it holds for as long as this does
-        if not news or self._locks is None:
-            return
-        write = partial(LockFile.update, self._locks / LOCK_FILE, lambda lock: lock.with_modules(news))
+
+def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
+    """Return the lock file of a folder, which no module may change: who writes it says what is run the next time.
+
+    It is made where one of the modules might otherwise make it; a link or what is no file is not kept, nor ever read.
+    """
+    lock = folder.resolve() / LOCK_FILE
+    written = (path for entry in entries for path in grants_of(entry.permissions).write)
+    if not os.path.lexists(lock):
+        if not any(lock.is_relative_to((working_dir / os.path.expanduser(path)).resolve()) for path in written):
+            return ()
         try:
-            await anyio.to_thread.run_sync(write)
-        except (OSError, SourceError) as error:
-            _log.warning("what was fetched is not locked, and may be another thing next time: %s", error)
+            LockFile().write(lock)
+        except SourceError:
+            return ()  # who cannot make it is the same user that modules run as
+    return (lock,) if lock.is_file() and not lock.is_symlink() else ()

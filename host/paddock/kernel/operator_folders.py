@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 import site
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from paddock.audit import state_folder
+from paddock.errors import PolicyFileError
 from paddock.policy import user_config_folder
+from paddock.policy.sources_file import load_source_settings
 from paddock_sources.cache import SourceCache
+from paddock_sources.uri import FolderUri
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +36,19 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
             made.append(make().resolve())
         except OSError as error:
             _log.info("a folder for this user's settings cannot be made: %s", error)
-    return tuple(made)
+    return (*made, *_folders_of_settings(environ))
+
+
+def _folders_of_settings(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the folders that the user's settings take modules from, whatever a plan says, as far as they are there."""
+    try:
+        settings = load_source_settings(environ)
+    except PolicyFileError:
+        return  # told by whoever needs them
+    folders = [uri.folder for uri in settings.modules.values() if isinstance(uri, FolderUri)]
+    for folder in (*folders, *([settings.workspace] if settings.workspace is not None else ())):
+        if folder.is_dir():
+            yield folder.resolve()
 
 
 def _config_folder(environ: Mapping[str, str]) -> Path:

@@ -127,7 +127,9 @@ class Preview:
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
         trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
-        asked = Asked(entry, resolution.source, self._acceptance.given(entry, resolution.source))
+        asked = Asked(
+            entry, resolution.source, self._acceptance.given(entry, resolution.source), None, resolution.commit
+        )
         situation = Situation(self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions)
         (decision,) = evaluate([asked], situation)
         level = entry.isolation or _STRONGEST

@@ -23,7 +23,7 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.errors import SourceRefusedError
 from paddock_sources.progress import Progress, SilentProgress
-from paddock_sources.provisioner import Provisioner
+from paddock_sources.provisioner import NO_RUNNER, Provisioner
 from paddock_sources.uri import GitUri
 
 # Distributions of the runtime that modules may depend on as well, in whatever version it has.
@@ -65,7 +65,7 @@ async def provisioning(
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
-        kept = cache or stack.enter_context(SourceCache.of_user(environ))
+        kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled))
         async with SourceCommands(environ, audit=audit) as commands:
             yield Provisioner(
                 kept,
@@ -90,8 +90,8 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
     """
     return Provisioner(
         cache,
-        DirectRunner(environ),
-        DirectRunner(environ),
+        NO_RUNNER,
+        NO_RUNNER,
         environ=environ,
         settings=load_source_settings(environ),
         preloaded=_preloaded(),

@@ -12,11 +12,13 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 import anyio
+import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import (
@@ -29,12 +31,13 @@ from paddock.errors import (
 )
 from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clearance, Cleared, Clerk
+from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
-from paddock.kernel.module_sources import ModuleSources, SourceOptions
+from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
 from paddock.kernel.readiness import check_working_dir, checked_resolutions
 from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry, MountPlan
@@ -186,7 +189,7 @@ class Session:
     async def __aenter__(self) -> Self:
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
-            cache = stack.enter_context(SourceCache.of_user(self._environ))
+            cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
             resolutions = await self._resolve(clerk, cache)
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._hosting)
@@ -211,7 +214,7 @@ class Session:
         accepted = await clerk.is_accepted(self.plan, trust_plan=self._trust_plan)
         locks = None if origin is None else base
         options = self._sources
-        sources = ModuleSources(
+        sources = self._code = ModuleSources(
             cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
         )
         return checked_resolutions(self.plan, await sources.resolve(tuple(self.plan.entries()), self.plan.positions))
@@ -229,12 +232,21 @@ class Session:
                 weaker_level=lambda: self._hosting.confinements.weaker_level(self.plan.entries()),
             )
             self._secrets = clearance.secrets
+            await self._code.write()
+            await self._keep_lock_file(clearance)
             await self._shelter(clearance)
             await clerk.check_places(self.plan, clearance)
         except PaddockError as error:
             self._chronicle.refuse(self.plan, error)
             raise
         return clearance
+
+    async def _keep_lock_file(self, clearance: Clearance) -> None:
+        if self.plan.origin is not None:
+            entries = [module.entry for module in clearance.modules]
+            folder = self.plan.origin.parent
+            keep = partial(keep_lock_file, folder, entries, self._working_dir)
+            self._hosting.confinements.keep(await anyio.to_thread.run_sync(keep))
 
     async def _shelter(self, clearance: Clearance) -> None:
         try:

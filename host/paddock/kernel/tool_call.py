@@ -11,21 +11,24 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
 from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clerk
+from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting, OnOutput
 from paddock.kernel.module import HostedModule
-from paddock.kernel.module_sources import ModuleSources, SourceOptions
+from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
 from paddock.kernel.modules import failed_result
 from paddock.plan.models import EntryPlace, ModuleEntry
 from paddock.policy import Policy
@@ -144,7 +147,7 @@ class ToolCall:
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
-        with SourceCache.of_user(self._environ) as cache:
+        with SourceCache.of_user(self._environ, check=check_cancelled) as cache:
             return await self._run_from(cache)
 
     async def _run_from(self, cache: SourceCache) -> ToolCallOutcome:
@@ -199,12 +202,15 @@ class ToolCall:
         (found,) = (await sources.resolve([entry])).values()
         if isinstance(found, ModuleMissingError):
             raise found
+        await sources.write()
         return entry, found
 
     async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
         try:
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
             self._secrets = clearance.secrets
+            keep = partial(keep_lock_file, self._working_dir, [clearance.modules[0].entry], self._working_dir)
+            hosting.confinements.keep(await anyio.to_thread.run_sync(keep))
             await hosting.shelter(clearance)
             await self._chronicle.begin(clearance, hosting.confinements)
         except PaddockError as error:

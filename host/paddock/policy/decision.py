@@ -28,13 +28,15 @@ class Asked:
     """A module that is to be started: its entry, the source it was found at, and what the operator says besides.
 
     `source` is the one of its resolution, not of its entry: a variable may have put another in its place. `given` is
-    granted beyond the entry, `named` the level that a flag gives to entries that name none.
+    granted beyond the entry, `named` the level that a flag gives to entries that name none. `commit` is the one that
+    its code was locked to, if it was.
     """
 
     entry: ModuleEntry
     source: str
     given: tuple[Given, ...] = ()
     named: IsolationLevel | None = None
+    commit: str = ""
 
     def effective(self) -> ModuleEntry:
         """Return the entry with all that it is granted."""

@@ -40,7 +40,7 @@ class Situation:
     """All that decisions depend on besides what is asked for.
 
     `working_dir` is absolute and without links, `secrets` what `${NAME}` may refer to, `positions` the lines of the
-    plan's file.
+    plan's file, `folder` the one it is in.
     """
 
     policy: Policy
@@ -49,6 +49,7 @@ class Situation:
     owner: Owner
     secrets: Mapping[str, str]
     positions: Positions | None = None
+    folder: Path | None = None
 
 
 def evaluate(asked: Sequence[Asked], situation: Situation) -> tuple[Decision, ...]:
@@ -105,9 +106,9 @@ def _judged(asked: Asked, situation: Situation) -> tuple[Findings, Decision]:
     _note_grants(asked, situation.positions, findings)
     held = _rules_held(asked, situation.policy, findings)
     path = path_text(asked.entry.path, "source") if asked.entry.source is not None else asked.entry.path
-    judge_source(path, asked.source, situation.policy, findings)
+    judge_source(path, asked.source, situation.policy, findings, commit=asked.commit)
     floor = _floor(asked, situation.policy, held, findings)
-    path_rules = list(judge_trust(asked, situation.trust, situation.working_dir, floor, findings))
+    path_rules = list(judge_trust(asked, situation.trust, situation.working_dir, floor, findings, situation.folder))
     for file, rule in held:
         path_rules += judge_caps(
             file,

@@ -20,8 +20,8 @@ from .source_name import DEFAULT_PORTS, SourceName, without_credentials
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def judge_source(path: str, source: str, policy: Policy, findings: Findings) -> None:
-    """Note what is against a source, which the plan has at `path`."""
+def judge_source(path: str, source: str, policy: Policy, findings: Findings, *, commit: str = "") -> None:
+    """Note what is against a source, which the plan has at `path`, and whose code was locked to `commit`, if to any."""
     try:
         name = SourceName.of(source)
     except NotAcceptedError as error:
@@ -30,7 +30,7 @@ def judge_source(path: str, source: str, policy: Policy, findings: Findings) -> 
         return
     for file in policy.files:
         _judge_host(path, source, name, file, findings)
-        _judge_pin(path, source, file, findings)
+        _judge_pin(path, source, file, findings, commit)
 
 
 def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, findings: Findings) -> None:
@@ -63,12 +63,12 @@ def _is_host(listed: str, name: SourceName, port: int) -> bool:
     return name.host.endswith(host[1:]) if host.startswith("*.") else name.host == host
 
 
-def _judge_pin(path: str, source: str, file: PolicyFile, findings: Findings) -> None:
+def _judge_pin(path: str, source: str, file: PolicyFile, findings: Findings, commit: str) -> None:
     if not file.require_pinned:
         return
     rule = file.rule("require_pinned", "true")
     match SourceUri.parse(source) if not source.startswith("/") else None:
-        case GitUri() as uri if not _COMMIT.fullmatch(uri.ref):
+        case GitUri() as uri if not _COMMIT.fullmatch(commit or uri.ref):
             said = f"is at `{uri.ref}`, which may be something else tomorrow" if uri.ref else "names no commit"
             hint = "lock it, with `paddock lock` or `paddock add`, or name the whole commit: `@` and its 40 digits"
         case PackageUri(version=""):

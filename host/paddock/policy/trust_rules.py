@@ -5,27 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from paddock.plan.problems import path_text
+from paddock.plan.problems import NotAcceptedError, path_text
 
 from .decision import Asked, Trust
 from .findings import Findings
 from .levels import Floor
 from .path_rules import PathRule
 from .rule import BUILT_IN, Rule
+from .source_name import SourceName
 
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
-    "a plan that nobody accepted gets no network, no secrets, no variables, no weaker isolation, and no path outside "
-    "the working directory",
+    "a plan that nobody accepted gets no network, no secrets, no variables, no weaker isolation, and no path or code "
+    "outside the working directory",
 )
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
 _TAKES_TRUST: Final = "takes a plan that you accepted"
 
 
 def judge_trust(
-    asked: Asked, trust: Trust, working_dir: Path, floor: Floor, findings: Findings
+    asked: Asked, trust: Trust, working_dir: Path, floor: Floor, findings: Findings, folder: Path | None = None
 ) -> tuple[PathRule, ...]:
-    """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow."""
+    """Note what an entry asks for that takes an accepted plan, and return the rules about paths that follow.
+
+    `folder` is that of the plan, if it is in any.
+    """
     rule = trust.rule or _UNACCEPTED
     if trust.accepted:
         if trust.rule is not None:
@@ -36,6 +40,8 @@ def judge_trust(
         is_of_the_operators = grant.family in ("net", "secrets") or grant.passes_on
         if is_of_the_operators and grant.given is None:
             findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
+    if folder is not None and asked.entry.source is not None:
+        _judge_place(asked, (folder, working_dir), rule, findings)
     level = asked.entry.isolation
     if level is not None and level not in floor.levels and level != asked.named and not floor.is_fixed:
         findings.refuse(
@@ -47,3 +53,17 @@ def judge_trust(
     said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
     families = frozenset({"read", "write"})
     return (PathRule(families, (working_dir,), rule, said, _ACCEPT, binds_given=False),)
+
+
+def _judge_place(asked: Asked, around: tuple[Path, ...], rule: Rule, findings: Findings) -> None:
+    """Note a folder that code is to come from and that is not the plan's to name: a module reads all of its own."""
+    try:
+        name = SourceName.of(asked.source)
+    except NotAcceptedError:
+        return  # refused for that
+    if name.family != "folder" and name.scheme != "file":
+        return
+    if not any(Path(name.path).is_relative_to(place.resolve()) for place in around):
+        path = path_text(asked.entry.path, "source")
+        said = f"`{name.path}` lies neither beside the plan nor in the working directory, which {_TAKES_TRUST}"
+        findings.refuse(path, said, _ACCEPT, rule)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..bounded_toml import read_toml
 from ..errors import ManifestError, SourceUriError
 from ..tree import SourceTree
 from ..uri import GitUri, SourceUri
@@ -91,7 +92,7 @@ def read_project(tree_root: Path) -> Mapping[str, Any]:
     path = tree_root / "pyproject.toml"
     try:
         content = SourceTree(tree_root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
-        project = tomllib.loads((content or b"").decode("utf-8")).get("project", {})
+        project = read_toml((content or b"").decode("utf-8")).get("project", {})
     except ManifestError as error:
         raise RequirementsError(path, error.problem) from error
     except UnicodeDecodeError as error:
