@@ -143,7 +143,7 @@ class Preview:
             owner=self._owner,
             scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own
             modules=self._codes(),
-            kept=() if self.plan.origin is None else (self.plan.origin,),
+            kept=() if self.plan.origin is None else kept_with(self.plan.origin),
         )
         decision.check_paths(confinement.grants)
         return ModuleRecord.of(
@@ -161,6 +161,12 @@ class Preview:
         for entry in self.plan.entries():
             with suppress(SourceError):
                 yield self._resolver.resolve(entry.module, entry.source)
+
+
+def kept_with(plan: Path) -> tuple[Path, ...]:
+    """Return a plan's file and, if there is one, its lock file, neither of which any module may change."""
+    lock = plan.parent / LOCK_FILE
+    return (plan, lock) if lock.is_file() else (plan,)
 
 
 def refusals_of(

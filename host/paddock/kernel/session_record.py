@@ -34,6 +34,7 @@ from paddock.policy.fixed_paths import FixedPaths, ModuleCode
 from paddock.policy.rule import Consulted
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
+from paddock_sources.lock_file import LOCK_FILE
 
 _KEPT: Final = 50  # sessions; the oldest are removed
 _MAX_FILE_BYTES: Final = 2 << 20  # a session of a dozen modules takes a hundred KiB
@@ -215,7 +216,8 @@ class SessionRecord(_Record):
         """Return one of the session's modules as something to explain; `installation` is what Paddock runs from."""
         entry = module.entry
         codes = [module, *(one for one in self.modules if one is not module)]
-        kept = [(Path(self.plan), "which the session depends on")] if self.plan is not None else []
+        files = [Path(self.plan), Path(self.plan).parent / LOCK_FILE] if self.plan is not None else []
+        kept = [(path, "which the session depends on") for path in files]
         installed = [(path, "which Paddock runs from") for path in installation]
         return Subject(
             entry=entry,
