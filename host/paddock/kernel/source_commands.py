@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import replace
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -46,7 +45,6 @@ class SourceCommands:
         isolation: the one level that will do, where the operator named it.
         means: what to make workers with; by default it makes its own when the first is needed.
         audit: is told of each connection.
-        is_users_word: whether the user named all that is fetched.
     """
 
     def __init__(
@@ -57,13 +55,11 @@ class SourceCommands:
         isolation: IsolationLevel | None = None,
         means: CommandMeans | None = None,
         audit: AuditLog | None = None,
-        is_users_word: bool = False,
     ) -> None:
         self._environ = environ
         self._levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         self._lent = means
         self._audit = audit or AuditLog.silent()
-        self._is_users_word = is_users_word
         self._means: CommandMeans | None = None
         self._level: IsolationLevel | None = None
         self._lack: tuple[str, tuple[str, ...]] | None = None  # why there is no level, and what to do
@@ -145,7 +141,6 @@ class SourceCommands:
         try:
             means = await self._get_means()
             level = await self._find_level(reach.name, means)
-            reach = replace(reach, is_users_word=reach.is_users_word or self._is_users_word)
             session = CommandWorker(reach, level)
             self._sessions.add(session)
             session.on_end = self._sessions.discard
