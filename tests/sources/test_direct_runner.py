@@ -137,8 +137,18 @@ def test_a_program_that_is_not_there_is_named(runner: DirectRunner) -> None:
     assert not isinstance(refused.value, CommandMissingError)
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+def children() -> set[psutil.Process]:
+    """Return the processes that there are because of a test, and not of one before it."""
+    return set(psutil.Process().children(recursive=True)) - _OTHERS
+
+
+_OTHERS: set[psutil.Process] = set()
+
+
+@pytest.fixture(autouse=True)
+def _others() -> None:
+    _OTHERS.clear()
+    _OTHERS.update(psutil.Process().children(recursive=True))
 
 
 def _is_alive(pid: int) -> bool:
