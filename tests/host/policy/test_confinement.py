@@ -30,18 +30,18 @@ class Scene:
         self.home.mkdir()
         self.module = module_at(root / "modules" / "tool-x")
         self.python = root / "runtime" / "python"
-        self.library = root / "runtime" / "lib"
-        self.library.mkdir(parents=True)
+        self.stdlib = root / "runtime" / "lib"
+        self.stdlib.mkdir(parents=True)
         self.python.touch()
         self.runtime = RuntimePaths(
             interpreter=self.python,
             code=(self.python,),
             data=(),
             links=(),
-            standard_library=(self.library,),
+            standard_library=(self.stdlib,),
             entries=(),
             hidden=(),
-            installation=(self.library,),
+            installation=(self.stdlib,),
         )
 
     def confine(
@@ -96,7 +96,7 @@ CODE = "modules/tool-x x"
 def test_a_module_without_grants_sees_its_code_and_the_runtime_and_starts_in_its_own_folder(scene: Scene) -> None:
     confinement = scene.confine()
     assert {mount.target for mount in confinement.profile.mounts} == {
-        str(path) for path in (scene.python, scene.library, scene.module.root)
+        str(path) for path in (scene.python, scene.stdlib, scene.module.root)
     }
     assert not any(mount.writable for mount in confinement.profile.mounts)
     assert (confinement.profile.programs, confinement.profile.scratch) == ((), "/scratch")
