@@ -1,0 +1,1 @@
+"""What a module of each kind has to have, and the checks that tell."""
