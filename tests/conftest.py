@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
