@@ -21,3 +21,16 @@ class RefusedError(PermissionError):
 
 class NotSendableError(TypeError):
     """Raised when a value can not cross the process boundary in this place."""
+
+
+class CannotCrossError(TypeError):
+    """Raised where module code hands over a value that only means something in its own process.
+
+    `path` leads to the value (`data["callback"]`), `kind` says what it is, `hint` what would work.
+    """
+
+    def __init__(self, path: str, kind: str, hint: str) -> None:
+        super().__init__(f"{path} is {kind}, which cannot leave the process it was made in; {hint}")
+        self.path = path
+        self.kind = kind
+        self.hint = hint

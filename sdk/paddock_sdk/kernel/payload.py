@@ -2,7 +2,8 @@
 
 A `Payload` is a value: nothing changes it once it is made, and whoever asks for its data gets a copy to keep.
 Conversion follows JSON with `str` for what JSON cannot express; what even that cannot express (NaN, infinity,
-numbers and nestings without a bound) raises RuntimeError. Knows neither events nor handlers.
+numbers and nestings without a bound) raises RuntimeError, and what only means something in its own process (functions,
+open files, locks) raises CannotCrossError. Knows neither events nor handlers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import json
 import math
 from typing import Any, Final
+
+from paddock_sdk.contract.boundary_errors import CannotCrossError
+from paddock_sdk.kernel.live_values import LiveKind, live_kind
 
 __all__ = ["Payload"]
 
@@ -22,6 +26,15 @@ _INT_MAX: Final = 2**64 - 1
 
 _AS_THEY_ARE: Final = frozenset({str, bool, type(None)})
 _CONTAINERS: Final = frozenset({dict, list})
+
+
+class _LiveValueError(Exception):
+    """Raised from the depth of a conversion; where the value is gets looked up by who catches it."""
+
+    def __init__(self, value: object, kind: LiveKind) -> None:
+        super().__init__(kind.name)
+        self.value = value
+        self.kind = kind
 
 
 class Payload:
@@ -40,11 +53,16 @@ class Payload:
 
         Raises:
             RuntimeError: the data has no JSON form.
+            CannotCrossError: there is a value in it that only means something in this process.
             TypeError: a key is neither text, number, boolean nor None.
         """
         if type(data) is not dict and hasattr(data, "model_dump"):
             data = data.model_dump(mode="json")
-        return cls(_converted(data, 0))
+        try:
+            return cls(_converted(data, 0))
+        except _LiveValueError as live:
+            path = "data" + "".join(_path_to(live.value, data) or ())
+            raise CannotCrossError(path, live.kind.name, live.kind.hint) from None
 
     @classmethod
     def trusted(cls, data: object) -> Payload:
@@ -93,8 +111,7 @@ def _copied(value: Any) -> Any:
 
 
 def _converted(value: Any, depth: int) -> Any:
-    kind = type(value)
-    if kind in _AS_THEY_ARE:
+    if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, (dict, list, tuple)):
         return _converted_container(value, depth + 1)
@@ -108,6 +125,9 @@ def _converted(value: Any, depth: int) -> Any:
         if not math.isfinite(value):
             raise RuntimeError(f"Invalid JSON: event data holds {float(value)}, which JSON cannot express")
         return float.__float__(value)
+    kind = live_kind(value)
+    if kind is not None:
+        raise _LiveValueError(value, kind)
     return str.__str__(str(value))
 
 
@@ -139,3 +159,20 @@ def _key(key: object) -> str:
     if key is None or isinstance(key, (int, float)):
         return json.dumps(key)
     raise TypeError(f"event data has a key of type {type(key).__name__}; keys are text, numbers, booleans or None")
+
+
+def _path_to(sought: object, within: object) -> tuple[str, ...] | None:
+    """Return the subscripts that lead to a value, None where they do not; searched in the order of the conversion."""
+    if within is sought:
+        return ()
+    if isinstance(within, dict):
+        steps = [(f'["{key}"]' if isinstance(key, str) else f"[{key!r}]", item) for key, item in within.items()]
+    elif isinstance(within, (list, tuple)):
+        steps = [(f"[{index}]", item) for index, item in enumerate(within)]
+    else:
+        return None
+    for step, item in steps:
+        rest = _path_to(sought, item)
+        if rest is not None:
+            return (step, *rest)
+    return None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import enum
+import functools
+import io
 import json
 import math
+import socket
+import threading
 import uuid
 from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.payload import Payload
 
 
@@ -109,6 +116,68 @@ def test_a_model_at_the_top_is_dumped_in_json_mode() -> None:
 def test_a_number_without_json_form_is_an_error(bad: float) -> None:
     with pytest.raises(RuntimeError, match="Invalid JSON"):
         Payload.of({"deep": [{"v": bad}]})
+
+
+async def awaited() -> None: ...
+
+
+def counted() -> Iterator[int]:
+    yield 1
+
+
+class Machine:
+    def run(self) -> None: ...
+
+    def __call__(self) -> None: ...
+
+    def __str__(self) -> str:
+        return "a machine"
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "hint"),
+    [
+        pytest.param(lambda: lambda: None, "a function", "register_capability", id="a lambda"),
+        pytest.param(lambda: Machine().run, "a function", "register_capability", id="a bound method"),
+        pytest.param(lambda: print, "a function", "register_capability", id="a builtin"),
+        pytest.param(lambda: functools.partial(print), "a function", "register_capability", id="a partial"),
+        pytest.param(lambda: Machine, "a class", "__name__", id="a class"),
+        pytest.param(lambda: json, "a module", "__name__", id="a module"),
+        pytest.param(awaited, "a coroutine", "await it", id="a coroutine"),
+        pytest.param(counted, "a generator", "list of what it yields", id="a generator"),
+        pytest.param(io.StringIO, "an open file", "its path, or what it holds", id="a file in memory"),
+        pytest.param(lambda: socket.socketpair(), "a socket", "its address", id="sockets"),
+        pytest.param(threading.Lock, "a lock", "keep it in the module", id="a lock"),
+        pytest.param(threading.RLock, "a lock", "keep it in the module", id="a reentrant lock"),
+        pytest.param(asyncio.Event, "a lock", "keep it in the module", id="an asyncio event"),
+        pytest.param(threading.Thread, "a thread", "keep it in the module", id="a thread"),
+    ],
+)
+def test_a_value_that_stays_in_its_process_is_an_error_naming_its_place(
+    make: Callable[[], object], kind: str, hint: str
+) -> None:
+    value = make()
+    members = value if isinstance(value, tuple) else (value,)
+    try:
+        with pytest.raises(CannotCrossError) as caught:
+            Payload.of({"plain": 1, "deep": [{"first": "x"}, {"callbacks": members}]})
+    finally:
+        for member in members:
+            if hasattr(member, "close"):
+                member.close()
+    assert isinstance(caught.value, TypeError)
+    assert (caught.value.path, caught.value.kind) == ('data["deep"][1]["callbacks"][0]', kind)
+    assert hint in caught.value.hint
+    assert str(caught.value).startswith('data["deep"][1]["callbacks"][0] is ' + kind)
+
+
+def test_a_live_value_may_be_all_there_is() -> None:
+    with pytest.raises(CannotCrossError, match=r"^data is a function"):
+        Payload.of(print)
+
+
+def test_an_object_that_can_be_called_is_an_object_like_any() -> None:
+    assert Payload.of({"machine": Machine()}).data() == {"machine": "a machine"}
 
 
 def test_data_that_holds_itself_is_an_error() -> None:
