@@ -14,6 +14,7 @@ from paddock.rpc.handle import AnyHandle, Encoded, Handle, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
@@ -195,6 +196,8 @@ class _Broadcast:
         self._places: dict[Place, AnyHandle] = {}
 
     def mounted(self, point: str, name: str | None, obj: Any) -> None:
+        if point == RESOLVER_POINT:
+            return  # it decides which code is trusted, and is the application's alone
         self._vacate((point, name))
         handle = self._places[(point, name)] = self._coordinator._values.handle_of(obj)
         handle.mounted = (point, name)

@@ -80,6 +80,9 @@ class Hosting:
         self._kept = tuple(kept)
         self._isolation = isolation
         self._on_confined = on_confined
+        self.values = Values()
+        self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
+        self.mirrors = Mirrors()
         self._tasks = asyncio.TaskGroup()
         self._launchers: dict[str, Launcher] = {}
         self._scratch: Path
@@ -111,9 +114,6 @@ class Hosting:
         watchdog = Watchdog()
         self._watching = self._tasks.create_task(watchdog.run())
         self._rationing = Rationing(watchdog)
-        self.values = Values()
-        self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
-        self.mirrors = Mirrors()
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router
         self.journal = ContextJournal(self.router)
@@ -151,11 +151,16 @@ class Hosting:
                 if module.kind != "orchestrator":
                     stopping.start_soon(module.stop)
 
+    def make_coordinator(self, session: object) -> HostedCoordinator:
+        """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""
+        coordinator = HostedCoordinator(session, self.values, self.mirrors)
+        coordinator.register_capability("session.working_dir", str(self.working_dir))
+        return coordinator
+
     def bind(self, coordinator: HostedCoordinator) -> None:
         """Serve workers on behalf of `coordinator`."""
         self.coordinator = coordinator
         self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
-        coordinator.register_capability("session.working_dir", str(self.working_dir))
 
     async def shelter(self, clearance: Clearance) -> None:
         """Decide how each module that was cleared is shut in; what they are started with is settled by that.

@@ -45,7 +45,7 @@ from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry
-from paddock_sdk.kernel.mounts import MULTI_POINTS
+from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT
 from paddock_sdk.protocol import (
     PROTOCOL_VERSION,
     Connection,
@@ -396,7 +396,7 @@ class HostedModule:
             coordinator.unmount_from(self.peer, *handle.mounted)
 
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
-        if point == "module-source-resolver":
+        if point == RESOLVER_POINT:
             raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
         if point in ("orchestrator", "context") and point != self.kind:
             raise ValueError(f"the {point} of a session is mounted by its {point} module, not by a {self.kind}")

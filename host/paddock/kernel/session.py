@@ -11,11 +11,11 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self
 
 import anyio
 import anyio.to_thread
@@ -48,6 +48,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.kernel.session import AmplifierSession
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
@@ -96,6 +97,8 @@ class Session:
         policy: what bounds all that is granted; the machine's and the user's by default.
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
+        parent_id: the id of the session that this one was forked from.
+        is_resumed: whether it goes on with an earlier session of that id, which is what its start is announced as.
         on_output: told of each line that a module prints.
         isolation: the isolation level of modules whose entries name none, thereby accepted however weak it is; the
             strongest that can be had by default.
@@ -120,6 +123,8 @@ class Session:
         policy: Policy | None = None,
         environ: Mapping[str, str] | None = None,
         session_id: str | None = None,
+        parent_id: str | None = None,
+        is_resumed: bool = False,
         on_output: OnOutput | None = None,
         isolation: IsolationLevel | None = None,
         trust_plan: bool = False,
@@ -150,10 +155,17 @@ class Session:
         )
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._sources = sources or SourceOptions()
-        self._approval = approval
-        self._display = display
         self._stack = AsyncExitStack()
-        self._kernel: _KernelSession | None = None
+        self._kernel = _KernelSession(
+            self.plan,
+            self._hosting,
+            self._id,
+            parent_id,
+            approval_system=approval,
+            display_system=display,
+            is_resumed=is_resumed,
+        )
+        self._state: Literal["new", "opening", "open", "over"] = "new"
 
     @property
     def session_id(self) -> str:
@@ -165,28 +177,63 @@ class Session:
 
     @property
     def coordinator(self) -> ModuleCoordinator:
-        """The session's coordinator, for an application's own hooks and capabilities."""
-        return self._opened.coordinator
+        """The session's coordinator, for an application's own hooks, capabilities, approval, display and state.
+
+        What is registered before the session is opened is there when the first module is mounted; a resolver at
+        `module-source-resolver` is asked for their code. Both may be changed as long as the session lasts.
+        """
+        return self._kernel.coordinator
 
     @property
     def modules(self) -> tuple[ModuleStatus, ...]:
         """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
-        if self._kernel is None:
+        if not self._kernel.is_admitted:
             return ()
         return tuple(self._kernel.status_of(entry) for entry in self.plan.entries())
 
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._hosting.confinements.changes() if self._kernel is not None else ()
+        return self._hosting.confinements.changes() if self._kernel.is_admitted else ()
 
     @property
     def _opened(self) -> _KernelSession:
-        if self._kernel is None:
+        if self._state != "open":
             raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
         return self._kernel
 
+    async def initialize(self) -> None:
+        """Open the session, as entering it does; `cleanup` has to follow, in the same task.
+
+        Raises:
+            PaddockError: it cannot be opened; nothing is left of it.
+            RuntimeError: it was opened before; a session is opened once.
+        """
+        if self._state != "new":
+            raise RuntimeError("the session was opened before; make another one of the same plan")
+        self._state = "opening"
+        try:
+            await self._open()
+        except BaseException:
+            self._state = "over"
+            raise
+        self._state = "open"
+
+    async def cleanup(self) -> None:
+        """Close the session, as leaving it does."""
+        await self._stack.aclose()
+        self._state = "over"
+
     async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.cleanup()
+
+    async def _open(self) -> None:
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
             cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
@@ -195,17 +242,11 @@ class Session:
             await stack.enter_async_context(self._hosting)
             clearance = await self._clear(clerk, resolutions)
             await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
-            self._kernel = _KernelSession(self.plan, clearance, self._hosting, self._id, self._approval, self._display)
-            stack.push_async_callback(self._cleanup)
+            self._kernel.admit(clearance)
+            stack.push_async_callback(self._end_kernel)
             await self._kernel.initialize()
             self._kernel.check_guards()
             self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
 
     async def _resolve(self, clerk: Clerk, cache: SourceCache) -> dict[str, Resolution]:
         """Return where the code of the plan's modules is, by the places of their entries."""
@@ -214,6 +255,9 @@ class Session:
         accepted = await clerk.is_accepted(self.plan, trust_plan=self._trust_plan)
         locks = None if origin is None else base
         options = self._sources
+        resolver = self.coordinator.get(RESOLVER_POINT)
+        if resolver is not None:
+            options = replace(options, application=resolver)
         sources = self._code = ModuleSources(
             cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
         )
@@ -282,9 +326,9 @@ class Session:
         else:
             token.request_graceful()
 
-    async def _cleanup(self) -> None:
+    async def _end_kernel(self) -> None:
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
-            await self._opened.cleanup()
+            await self._kernel.cleanup()
 
     async def _close_dangling_calls(self) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
@@ -310,30 +354,50 @@ class _KernelSession(AmplifierSession):
     def __init__(
         self,
         plan: MountPlan,
-        clearance: Clearance,
         hosting: Hosting,
         session_id: str,
-        approval: ApprovalSystem | None,
-        display: DisplaySystem | None,
+        parent_id: str | None,
+        *,
+        approval_system: ApprovalSystem | None,
+        display_system: DisplaySystem | None,
+        is_resumed: bool,
     ) -> None:
-        self._cleared: dict[tuple[str, int], Cleared] = {
-            (module.entry.kind, _index(module.entry)): module for module in clearance.modules
-        }
+        self._cleared: dict[tuple[str, int], Cleared] = {}
         self._plan = plan
         self._hosting = hosting
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
-        super().__init__(plan.raw, session_id=session_id, approval_system=approval, display_system=display)
+        super().__init__(
+            plan.raw,
+            session_id=session_id,
+            parent_id=parent_id,
+            approval_system=approval_system,
+            display_system=display_system,
+            is_resumed=is_resumed,
+        )
         self._ready = _ReadyQueue()
         self.coordinator.loader = self._ready
 
-    def _make_coordinator(self) -> ModuleCoordinator:
-        coordinator = HostedCoordinator(self._stand_in(), self._hosting.values, self._hosting.mirrors)
-        self._hosting.bind(coordinator)
-        return coordinator
+    def _make_coordinator(self) -> HostedCoordinator:
+        self._hosted = self._hosting.make_coordinator(self._stand_in())
+        return self._hosted
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it was decided what the plan's modules may do, and so that they are started at all."""
+        return bool(self._cleared)
+
+    def admit(self, clearance: Clearance) -> None:
+        """Take what was decided of each module; workers are served from now on."""
+        self._cleared = {(module.entry.kind, _index(module.entry)): module for module in clearance.modules}
+        self._hosting.bind(self._hosted)
+        self._hosted.tell_state_changes()
 
     async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
-        cleared = self._cleared[(kind, index)]
+        cleared = self._cleared.get((kind, index))
+        if cleared is None or cleared.entry.module != entry.get("module"):
+            name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
+            raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
         planned = cleared.entry
         try:
             module = await self._hosting.start(planned, cleared.resolution)

@@ -233,7 +233,7 @@ class ToolCall:
     def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.
         session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
-        coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
+        coordinator = hosting.make_coordinator(session)
         if self._approval is not None:
             coordinator.approval_system = self._approval
         if self._display is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, Protocol, Self, TypeVar, overload
 
-__all__ = ["MULTI_POINTS", "SINGLE_POINTS", "MountObserver", "MountPoints", "MountSlot"]
+__all__ = ["MULTI_POINTS", "RESOLVER_POINT", "SINGLE_POINTS", "MountObserver", "MountPoints", "MountSlot"]
 
-SINGLE_POINTS: Final = ("orchestrator", "context", "module-source-resolver")
+RESOLVER_POINT: Final = "module-source-resolver"
+SINGLE_POINTS: Final = ("orchestrator", "context", RESOLVER_POINT)
 MULTI_POINTS: Final = ("providers", "tools")
 _HOOKS: Final = "hooks"
 

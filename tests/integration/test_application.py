@@ -1,0 +1,242 @@
+"""What an application brings to a session: hooks, approval, display, capabilities, state and a resolver of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import WriteModule
+from paddock import Session
+from paddock_sdk.contract.models import HookResult
+from paddock_sdk.contract.module_sources import ModuleNotFoundError
+
+_LOOK = """
+    from amplifier_core.models import HookResult, ToolResult
+
+    class Look:
+        name = "look"
+        description = "tells what it found when it was mounted, and what it finds now"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+            self.at_mount = self.found()
+
+        def found(self):
+            coordinator = self.coordinator
+            answer = coordinator.get_capability("answer")
+            return {
+                "answer": answer.give() if answer else None,
+                "state": coordinator.session_state.get("note"),
+                "config": coordinator.config.get("note"),
+                "parent": coordinator.parent_id,
+            }
+
+        async def execute(self, input):
+            hooks = self.coordinator.hooks
+            if input.get("ask"):
+                result = HookResult(action="ask_user", approval_prompt="May I?", approval_options=["Allow", "Deny"])
+                answered = await self.coordinator.process_hook_result(result, "look:asked", "look")
+                return ToolResult(output=answered.action)
+            if input.get("tell"):
+                self.coordinator.display_system.show_message("here I am", "info", "look")
+            heard = await hooks.emit("look:now", {})
+            return ToolResult(output={"at_mount": self.at_mount, "now": self.found(), "heard": heard.action})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Look(coordinator))
+"""
+_DIRECT = """
+    import json
+
+    class Direct:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            if prompt.startswith("ask"):
+                from amplifier_core.models import HookResult
+
+                result = HookResult(action="ask_user", approval_prompt="May I?", approval_options=["Allow", "Deny"])
+                return (await coordinator.process_hook_result(result, "direct:asked", "direct")).action
+            result = await tools["look"].execute(json.loads(prompt))
+            return json.dumps(result.output)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Direct())
+"""
+
+
+class Answer:
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def give(self) -> str:
+        return self.value
+
+
+class Screen:
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str, str]] = []
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        self.shown.append((message, level, source))
+
+
+class Person:
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        return self.reply
+
+
+@pytest.fixture
+def plan(write_module: WriteModule) -> dict[str, Any]:
+    return {
+        "session": {
+            "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+            "context": {"module": "context-simple"},
+        },
+        "tools": [{"module": "tool-look", "source": write_module("tool-look", _LOOK)}],
+    }
+
+
+async def test_what_is_registered_before_the_session_opens_is_there_when_modules_are_mounted(
+    plan: dict[str, Any],
+) -> None:
+    session = Session(plan, parent_id="parent")
+    coordinator = session.coordinator
+    coordinator.register_capability("answer", Answer("early"))
+    coordinator.session_state["note"] = "in state"
+    coordinator.config["note"] = "in config"
+    events: list[str] = []
+
+    async def note(event: str, data: dict[str, Any]) -> HookResult:
+        events.append(event)
+        return HookResult()
+
+    for event in ("session:fork", "session:start", "session:end"):
+        coordinator.hooks.register(event, note)
+    async with session:
+        seen = json.loads(await session.execute("{}"))
+    assert seen["at_mount"] == {"answer": "early", "state": "in state", "config": "in config", "parent": "parent"}
+    assert events == ["session:fork", "session:start", "session:end"]
+
+
+async def test_what_is_registered_while_the_session_is_open_is_there_for_the_next_call(plan: dict[str, Any]) -> None:
+    async with Session(plan) as session:
+        assert json.loads(await session.execute("{}"))["now"]["answer"] is None
+        session.coordinator.register_capability("answer", Answer("late"))
+        session.coordinator.config["note"] = "changed"
+
+        async def deny(event: str, data: dict[str, Any]) -> HookResult:
+            return HookResult(action="deny", reason="not now")
+
+        session.coordinator.hooks.register("look:now", deny)
+        seen = json.loads(await session.execute("{}"))
+    assert (seen["now"]["answer"], seen["now"]["config"], seen["heard"]) == ("late", "changed", "deny")
+
+
+async def test_approval_and_display_can_be_set_before_and_replaced_while_the_session_is_open(
+    plan: dict[str, Any],
+) -> None:
+    first, second = Screen(), Screen()
+    async with Session(plan, approval=Person("Deny"), display=first) as session:
+        assert await session.execute("ask") == "deny"
+        session.coordinator.approval_system = Person("Allow")
+        assert await session.execute("ask") == "continue"
+        await session.execute('{"tell": true}')
+        session.coordinator.display_system = second
+        await session.execute('{"tell": true}')
+    assert [len(screen.shown) for screen in (first, second)] == [1, 1]
+
+
+async def test_a_resolver_of_the_application_is_asked_for_the_code_of_every_module(
+    plan: dict[str, Any], write_module: WriteModule
+) -> None:
+    asked: list[tuple[str, object]] = []
+    folder = Path(write_module("tool-look", _LOOK))
+
+    class Found:
+        def resolve(self) -> Path:
+            return folder
+
+    class Resolver:
+        async def async_resolve(self, module_id: str, source_hint: object = None, profile_hint: object = None) -> Found:
+            asked.append((module_id, source_hint))
+            if module_id == "tool-look":
+                return Found()
+            raise ModuleNotFoundError(f"{module_id} is none of mine")
+
+    del plan["tools"][0]["source"]
+    session = Session(plan, trust_plan=True)
+    await session.coordinator.mount("module-source-resolver", Resolver())
+    async with session:
+        assert json.loads(await session.execute("{}"))["heard"] == "continue"
+    assert {module_id for module_id, _ in asked} == {"loop-direct", "context-simple", "tool-look"}
+    assert dict(asked)["tool-look"] is None
+
+
+_RESOLVER_SEEKER = """
+    class Seeker:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            return repr(coordinator.get("module-source-resolver"))
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Seeker())
+"""
+
+
+async def test_a_module_does_not_get_to_see_the_applications_resolver(
+    plan: dict[str, Any], write_module: WriteModule
+) -> None:
+    class Resolver:
+        def resolve(self, module_id: str, source_hint: object = None, profile_hint: object = None) -> object:
+            raise ModuleNotFoundError(module_id)
+
+    seeker = write_module("loop-seeker", _RESOLVER_SEEKER)
+    plan["session"]["orchestrator"] = {"module": "loop-seeker", "source": seeker}
+    session = Session(plan)
+    resolver = Resolver()
+    await session.coordinator.mount("module-source-resolver", resolver)
+    assert session.coordinator.get("module-source-resolver") is resolver
+    async with session:
+        assert await session.execute("") == "None"
+
+
+async def test_a_module_put_into_the_configuration_behind_the_plans_back_is_not_started(
+    plan: dict[str, Any], write_module: WriteModule
+) -> None:
+    failures: list[dict[str, Any]] = []
+    session = Session(plan)
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        failures.append(data)
+
+    session.coordinator.hooks.register("module:load_failed", note)
+    extra = write_module("tool-extra", _LOOK.replace('"look"', '"extra"'))
+    session.coordinator.config["tools"].append({"module": "tool-extra", "source": extra})
+    async with session:
+        assert [status.module for status in session.modules] == ["loop-direct", "context-simple", "tool-look"]
+        assert list(session.coordinator.get("tools")) == ["look"]
+    assert failures[0]["module_id"] == "tool-extra"
+    assert "after the plan was read" in failures[0]["error"]
+
+
+async def test_a_session_can_be_opened_and_closed_by_name_but_only_once(plan: dict[str, Any]) -> None:
+    session = Session(plan, is_resumed=True)
+    started: list[str] = []
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        started.append(event)
+
+    session.coordinator.hooks.register("session:start", note)
+    session.coordinator.hooks.register("session:resume", note)
+    await session.initialize()
+    await session.execute("{}")
+    await session.cleanup()
+    assert started == ["session:resume"]
+    with pytest.raises(RuntimeError, match="not open"):
+        await session.execute("{}")
+    with pytest.raises(RuntimeError, match="opened before"):
+        await session.initialize()
