@@ -350,4 +350,4 @@ def _descendants(pid: int) -> list[str]:
 async def test_the_public_names_are_what_an_application_needs() -> None:
     assert issubclass(PlanError, PaddockError)
     with pytest.raises(RuntimeError, match="async with"):
-        _ = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).coordinator
+        await Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).execute("hello")
