@@ -11,6 +11,7 @@ import click
 import paddock as package
 
 from .cache_commands import cache
+from .module_commands import module
 from .source_commands import SOURCE_COMMANDS
 
 if TYPE_CHECKING:
@@ -275,5 +276,5 @@ def init(
     return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json)
 
 
-for _command in (*SOURCE_COMMANDS, cache):
+for _command in (*SOURCE_COMMANDS, cache, module):
     paddock.add_command(_command)

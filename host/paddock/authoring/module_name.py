@@ -1,0 +1,88 @@
+"""The names that follow from what an author calls a module: its id, its package, its folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, Self, get_args
+
+from paddock.errors import PaddockError
+from paddock_sources.module_id import package_of_id
+
+Kind = Literal["tool", "hook", "provider", "orchestrator", "context"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+# How ids begin, by kind, which is how the community tells them apart.
+PREFIXES: Final = MappingProxyType[Kind, str](
+    {"tool": "tool-", "hook": "hooks-", "provider": "provider-", "orchestrator": "loop-", "context": "context-"}
+)
+FOLDER_PREFIX: Final = "amplifier-module-"
+
+_RULE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_MAX_LENGTH: Final = 60  # of an id: with what is put before it, it is also the name of a folder and of a distribution
+
+
+class ModuleNameError(PaddockError):
+    """Raised for a name that no module can have; `rule` says which can."""
+
+    exit_code = 1
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.problem = problem
+        self.rule = (
+            f"a name has small letters, digits and single dashes between them, begins with a letter, and is at most "
+            f"{_MAX_LENGTH} characters long with its prefix: `word-count`"
+        )
+        super().__init__(f"`{name}` is no name for a module: {problem}", hints=[self.rule])
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """A module of `kind` and all its names; `short` is its id without what tells the kind."""
+
+    kind: Kind
+    short: str
+
+    @classmethod
+    def of(cls, kind: Kind, written: str) -> Self:
+        """Return the names of the module that an author calls so; the kind's prefix may be written or left out.
+
+        Raises:
+            ModuleNameError: none can be called that.
+        """
+        prefix = PREFIXES[kind]
+        short = written.removeprefix(prefix)
+        if not short:
+            raise ModuleNameError(written, "nothing is left of it without the prefix of its kind")
+        if len(prefix + short) > _MAX_LENGTH:
+            raise ModuleNameError(written[:_MAX_LENGTH] + "…", "it is too long")
+        if not _RULE.fullmatch(short):
+            raise ModuleNameError(written, "it has a character, or a dash in a place, that no name has")
+        return cls(kind, short)
+
+    @property
+    def module_id(self) -> str:
+        """What plans call it: `tool-word-count`."""
+        return PREFIXES[self.kind] + self.short
+
+    @property
+    def package(self) -> str:
+        """What it is imported as: `amplifier_module_tool_word_count`."""
+        return package_of_id(self.module_id)
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder, and of its distribution: `amplifier-module-tool-word-count`."""
+        return FOLDER_PREFIX + self.module_id
+
+    @property
+    def identifier(self) -> str:
+        """Its short name as code writes it: `word_count`."""
+        return self.short.replace("-", "_")
+
+    @property
+    def class_name(self) -> str:
+        """Its short name as classes are written, with what it is at the end: `WordCountTool`."""
+        return "".join(part.capitalize() for part in self.short.split("-")) + self.kind.capitalize()
