@@ -87,11 +87,14 @@ def _place(sources: SourcedModules, written: str) -> str:
         NoSuchModuleError: there is none, or there are several.
     """
     assert sources.plan is not None
-    places = [entry.path for entry in sources.plan.entries() if entry.module == written]
+    plan = sources.plan
+    places = [entry.path for entry in plan.own_entries() if entry.module == written]
+    if not places:
+        places = [entry.path for entry in plan.entries() if entry.module == written]
     if not places:
         places = [one.place for one in sources.meant(written) if one.place is not None]
     if len(places) > 1:
-        raise _several(written, [sources.plan.place_of(place).text for place in places])
+        raise _several(written, [plan.place_of(place).text for place in places])
     return places[0]
 
 

@@ -189,7 +189,7 @@ class Session:
         """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
         if not self._kernel.is_admitted:
             return ()
-        return tuple(self._kernel.status_of(entry) for entry in self.plan.entries())
+        return tuple(self._kernel.status_of(entry) for entry in self.plan.own_entries())
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -389,7 +389,8 @@ class _KernelSession(AmplifierSession):
 
     def admit(self, clearance: Clearance) -> None:
         """Take what was decided of each module; workers are served from now on."""
-        self._cleared = {(module.entry.kind, _index(module.entry)): module for module in clearance.modules}
+        by_path = {module.entry.path: module for module in clearance.modules}
+        self._cleared = {(entry.kind, _index(entry)): by_path[entry.path] for entry in self._plan.own_entries()}
         self._hosting.bind(self._hosted)
         self._hosted.tell_state_changes()
 

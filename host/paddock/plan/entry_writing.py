@@ -102,7 +102,7 @@ def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
             f"a session has one {kind}, and this plan names `{has.module}` ({place})",
             lines=["to have the new one in its place, write there:", *_session_lines(path, kind, entry)],
         )
-    there = next((one for one in plan.entries() if one.module == entry["module"]), None)
+    there = next((one for one in plan.own_entries() if one.module == entry["module"]), None)
     if there is not None:
         hints = [
             f"for another version of it, change `source` there, or take it out first: `paddock remove {there.module}`",
@@ -128,6 +128,11 @@ def without_entry(path: Path, place: str) -> PlanEdit:
         PlanNotEditedError: it cannot do without, or the entry is not found in its text.
     """
     match = _ITEM.fullmatch(place)
+    if match is None and place.startswith("agents"):
+        line = load_plan(path, environ={}).place_of(place).text
+        raise PlanNotEditedError(
+            path, f"it is an agent that has what is at `{place}`", lines=[f"the entry to take out by hand is at {line}"]
+        )
     if match is None:
         raise PlanNotEditedError(
             path, f"a session needs what is at `{place}`", hints=["name another one there instead"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -26,10 +26,14 @@ from paddock.errors import PlanError, PlanProblem
 from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
 
 from .limits import Limits
+from .merging import merged
 from .permissions import Permissions, SecretGrant
 from .positions import Place, Positions
 from .problems import NotAcceptedError, must_be, path_text, problems_of
 from .secret_references import expanded, reference_problems
+
+if TYPE_CHECKING:
+    from .agent import Agent
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
 Isolation = Literal["ns", "bwrap", "landlock", "none"]
@@ -141,6 +145,18 @@ class ModuleEntry(BaseModel):
         """The place in the plan, as in `tools[0]`."""
         return self._place.path
 
+    def over(self, base: ModuleEntry) -> ModuleEntry:
+        """Return the entry with what `base`, another of the same module, says where this one says nothing.
+
+        Configurations are put together. What is granted is for the code it was granted to: not for another source.
+        """
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        if self.source not in (None, base.source):
+            own = {"permissions": self.permissions, "isolation": self.isolation, **own}
+        made = base.model_copy(update={**own, "config": merged(base.config, self.config)})
+        made._place = self._place
+        return made
+
     def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
         """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
         return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
@@ -182,7 +198,7 @@ class MountPlan:
     providers: tuple[ModuleEntry, ...]
     tools: tuple[ModuleEntry, ...]
     hooks: tuple[ModuleEntry, ...]
-    agents: dict[str, Any]
+    agents: Mapping[str, Agent]
     raw: dict[str, Any]
     origin: Path | None
     digest: str
@@ -190,7 +206,13 @@ class MountPlan:
     notes: tuple[str, ...]
 
     def entries(self) -> Iterator[ModuleEntry]:
-        """Yield every entry in the order in which a session mounts them."""
+        """Yield every entry that a session may start: its own, and what its agents have differently."""
+        yield from self.own_entries()
+        for agent in self.agents.values():
+            yield from agent.entries()
+
+    def own_entries(self) -> Iterator[ModuleEntry]:
+        """Yield the entries of the session itself in the order in which it mounts them."""
         yield self.orchestrator
         yield self.context
         yield from self.providers

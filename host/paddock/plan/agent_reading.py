@@ -1,0 +1,119 @@
+"""Read the agents of a plan: tables that each list, like a plan, what one kind of further session has differently."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from .agent import Agent
+from .entry_reading import SECTIONS, EntryReading
+from .models import ModuleEntry
+from .module_lists import over
+from .problems import must_be, path_text
+
+_KEYS: Final = (
+    "session",
+    "orchestrator",
+    "context",
+    *SECTIONS,
+    "description",
+    "instruction",
+    "system",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEntries:
+    """The modules of a plan itself, as far as they could be read."""
+
+    orchestrator: ModuleEntry | None
+    context: ModuleEntry | None
+    providers: tuple[ModuleEntry, ...]
+    tools: tuple[ModuleEntry, ...]
+    hooks: tuple[ModuleEntry, ...]
+
+
+def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict[str, Agent]:
+    """Return the agents of a plan by their names; problems are the reading's.
+
+    A list among them, which other programs take for folders to look in, is no agent.
+    """
+    if not isinstance(written, dict):
+        reading.problems.append(must_be("a table", written, "agents"))
+        return {}
+    agents: dict[str, Agent] = {}
+    for name, table in written.items():
+        path = path_text("agents", name)
+        if isinstance(table, list):
+            reading.notes.append(f"`{path}` is passed on to the modules as it is; no agents are looked for there")
+        elif not isinstance(table, dict):
+            reading.problems.append(must_be("a table", table, path, "write {description: …, instruction: …}"))
+        else:
+            agents[name] = _read(name, table, path, own, reading)
+    return agents
+
+
+def _read(name: str, raw: dict[str, Any], path: str, own: OwnEntries, reading: EntryReading) -> Agent:
+    table = copy.deepcopy(raw)  # in which sources become absolute
+    for _ in reading.check_keys(table, _KEYS, path):
+        pass  # whatever else is said of an agent is for the modules that start it
+    for key in ("description", "instruction"):
+        if not isinstance(table.get(key, ""), str):
+            reading.problems.append(must_be("text", table[key], path_text(path, key)))
+    _check_system(table, path, reading)
+    if "agents" in table:
+        reading.notes.append(f"`{path}.agents` has no effect: every agent may start those of the plan")
+    session = table.get("session", {})
+    if not isinstance(session, dict):
+        reading.problems.append(must_be("a table", session, path_text(path, "session")))
+        session = {}
+    reading.check_session(session, path_text(path, "session"))
+    return Agent(
+        name,
+        _session_module("orchestrator", session, table, path, own.orchestrator, reading),
+        _session_module("context", session, table, path, own.context, reading),
+        _section("providers", table, path, own.providers, reading),
+        _section("tools", table, path, own.tools, reading),
+        _section("hooks", table, path, own.hooks, reading),
+        raw,
+    )
+
+
+def _check_system(table: Mapping[str, Any], path: str, reading: EntryReading) -> None:
+    system = table.get("system", {})
+    place = path_text(path, "system")
+    if not isinstance(system, dict):
+        reading.problems.append(must_be("a table", system, place, "write system: {instruction: …}"))
+    elif not isinstance(system.get("instruction", ""), str):
+        reading.problems.append(must_be("text", system["instruction"], path_text(place, "instruction")))
+
+
+def _session_module(
+    key: Literal["orchestrator", "context"],
+    session: Mapping[str, Any],
+    table: Mapping[str, Any],
+    path: str,
+    base: ModuleEntry | None,
+    reading: EntryReading,
+) -> ModuleEntry | None:
+    """Return the orchestrator or context that an agent has differently, None if it has that of the plan.
+
+    One that names no module is the plan's, with what is said of it.
+    """
+    written = session.get(key)
+    if written is None and key not in table:
+        return None
+    if base is not None and written is None:
+        session = {**session, key: base.module}
+    elif base is not None and isinstance(written, dict) and "module" not in written:
+        session = {**session, key: {"module": base.module, **written}}
+    read, _ = reading.session_module(key, session, table, path)
+    return read.over(base) if read is not None and base is not None and read.module == base.module else read
+
+
+def _section(
+    section: str, table: Mapping[str, Any], path: str, base: Sequence[ModuleEntry], reading: EntryReading
+) -> tuple[ModuleEntry, ...]:
+    return over(base, reading.section(section, table, path))
