@@ -25,7 +25,7 @@ from paddock_sdk.contract.llm_errors import (
     RateLimitError,
 )
 
-__all__ = ["RetryConfig", "classify_error_message", "compute_delay", "retry_with_backoff"]
+__all__ = ["RetryConfig", "classify_error_message", "compute_delay", "error_category", "retry_with_backoff"]
 
 _T = TypeVar("_T")
 OnRetry = Callable[[int, float, LLMError], Awaitable[object]]
@@ -49,6 +49,14 @@ _BY_WORDS: Final[tuple[tuple[tuple[str, ...], type[LLMError]], ...]] = (
     (("not found",), NotFoundError),
     (("content filter", "safety", "blocked"), ContentFilterError),
 )
+_CATEGORIES: Final[dict[type[LLMError], str]] = {
+    ContextLengthError: "context_length",
+    RateLimitError: "rate_limit",
+    AuthenticationError: "authentication",
+    NotFoundError: "not_found",
+    ContentFilterError: "content_filter",
+    LLMError: "unknown",
+}
 
 
 class RetryConfig:
@@ -175,6 +183,11 @@ def classify_error_message(
         if any(word in said for word in words):
             return kind
     return InvalidRequestError if status_code in (400, 422) else LLMError
+
+
+def error_category(message: str) -> str:
+    """Return what a service's words say went wrong, as a word instead of a class."""
+    return _CATEGORIES[classify_error_message(message)]
 
 
 def _is_on(jitter: object) -> bool:

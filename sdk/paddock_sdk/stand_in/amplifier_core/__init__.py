@@ -79,14 +79,17 @@ if TYPE_CHECKING:
         SessionStatus,
         ToolResult,
     )
+    from paddock_sdk.in_process.module_loader import ModuleLoader
+    from paddock_sdk.in_process.session import AmplifierSession
+    from paddock_sdk.in_process.session import AmplifierSession as RustSession
     from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
     from paddock_sdk.kernel.cancellation import CancellationToken as RustCancellationToken
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
     from paddock_sdk.kernel.coordinator import ModuleCoordinator as RustCoordinator
     from paddock_sdk.kernel.hooks import HookRegistry
     from paddock_sdk.kernel.hooks import HookRegistry as RustHookRegistry
-    from paddock_sdk.kernel.session import AmplifierSession
-    from paddock_sdk.kernel.session import AmplifierSession as RustSession
+    from paddock_sdk.kernel.loading import ModuleValidationError
+    from paddock_sdk.kernel.retry import RetryConfig, classify_error_message, retry_with_backoff
     from paddock_sdk.testing import (
         EventRecorder,
         MockContextManager,
@@ -102,6 +105,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AmplifierSession",
     "ModuleCoordinator",
+    "ModuleLoader",
+    "ModuleValidationError",
     "HookRegistry",
     "CancellationToken",
     "CancellationState",
@@ -175,6 +180,9 @@ __all__ = [
     "ScriptedOrchestrator",
     "create_test_coordinator",
     "wait_for",
+    "RetryConfig",
+    "retry_with_backoff",
+    "classify_error_message",
 ]
 
 # The version of the contracts, which modules compare against; not the version of this distribution.
@@ -206,7 +214,10 @@ _NAMES_OF_MODULE = {
     "paddock_sdk.kernel.cancellation": "CancellationState CancellationToken",
     "paddock_sdk.kernel.coordinator": "ModuleCoordinator",
     "paddock_sdk.kernel.hooks": "HookRegistry",
-    "paddock_sdk.kernel.session": "AmplifierSession",
+    "paddock_sdk.in_process.module_loader": "ModuleLoader",
+    "paddock_sdk.in_process.session": "AmplifierSession",
+    "paddock_sdk.kernel.loading": "ModuleValidationError",
+    "paddock_sdk.kernel.retry": "RetryConfig classify_error_message retry_with_backoff",
     "paddock_sdk.testing": (
         "EventRecorder MockContextManager MockCoordinator MockTool ScriptedOrchestrator create_test_coordinator "
         "wait_for"
@@ -229,15 +240,20 @@ _SUBMODULES = frozenset(
         "capabilities",
         "content_models",
         "coordinator",
+        "correlation",
         "display",
         "hooks",
         "interfaces",
         "llm_errors",
+        "loader",
         "message_models",
         "models",
         "module_sources",
+        "retry",
         "session",
         "testing",
+        "truncate",
+        "utils",
     ]
 )
 

@@ -6,6 +6,6 @@ and takes a loader.
 
 from __future__ import annotations
 
-from paddock_sdk.kernel.session import PlainAmplifierSession as AmplifierSession
+from paddock_sdk.in_process.session import PlainAmplifierSession as AmplifierSession
 
 __all__ = ["AmplifierSession"]

@@ -1,7 +1,8 @@
-"""Long texts inside data, shortened."""
+"""Long texts inside data, shortened, and secrets in it, replaced."""
 
 from __future__ import annotations
 
+from paddock_sdk.kernel.redaction import SENSITIVE_KEYS, redact_secrets
 from paddock_sdk.kernel.truncation import truncate_values
 
-__all__ = ["truncate_values"]
+__all__ = ["SENSITIVE_KEYS", "redact_secrets", "truncate_values"]

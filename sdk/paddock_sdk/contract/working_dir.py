@@ -1,0 +1,33 @@
+"""The folder a session works in, which applications and modules agree on by a coordinator capability.
+
+The capability's value is text; it may change while a session lasts.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+__all__ = ["get_working_dir", "set_working_dir"]
+
+_CAPABILITY: Final = "session.working_dir"
+
+
+class _Capabilities(Protocol):
+    def register_capability(self, name: str, value: Any) -> None: ...
+
+    def get_capability(self, name: str) -> Any: ...
+
+
+def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str] | None = None) -> Path:
+    """Return the session's folder; the fallback, or else this process's, where nobody has said which it is."""
+    told = coordinator.get_capability(_CAPABILITY)
+    if told:
+        return Path(told)
+    return Path.cwd() if fallback is None else Path(fallback)
+
+
+def set_working_dir(coordinator: _Capabilities, path: str | os.PathLike[str]) -> None:
+    """Say which folder the session works in."""
+    coordinator.register_capability(_CAPABILITY, os.fspath(path))

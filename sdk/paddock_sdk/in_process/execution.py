@@ -1,0 +1,52 @@
+"""The two steps of a turn that code outside a session calls by itself.
+
+They do what the session classes do, given a coordinator instead of a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from paddock_sdk.kernel.redaction import redact_secrets
+
+if TYPE_CHECKING:
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+__all__ = ["emit_raw_field_if_configured", "run_orchestrator"]
+
+_CONFIG_EVENT = "session:config"
+
+
+async def run_orchestrator(coordinator: ModuleCoordinator, prompt: str) -> Any:
+    """Return the mounted orchestrator's answer to a prompt.
+
+    Raises:
+        RuntimeError: no orchestrator or no context manager is mounted.
+    """
+    orchestrator = coordinator.get("orchestrator")
+    if orchestrator is None:
+        raise RuntimeError("No orchestrator mounted")
+    context = coordinator.get("context")
+    if context is None:
+        raise RuntimeError("No context manager mounted")
+    return await orchestrator.execute(
+        prompt=prompt,
+        context=context,
+        providers=coordinator.get("providers"),
+        tools=coordinator.get("tools"),
+        hooks=coordinator.hooks,
+        coordinator=coordinator,
+    )
+
+
+async def emit_raw_field_if_configured(
+    coordinator: ModuleCoordinator, config: Mapping[str, Any], session_id: str, event_base: str
+) -> None:
+    """Emit the configuration without its secrets, where it asks for that with `session.raw`.
+
+    `event_base` is the event that it goes with; the name of its own is the same for all.
+    """
+    session = config.get("session")
+    if isinstance(session, Mapping) and session.get("raw"):
+        await coordinator.hooks.emit(_CONFIG_EVENT, {"session_id": session_id, "raw": redact_secrets(dict(config))})

@@ -1,0 +1,123 @@
+"""Bring a module's code into this process and find in it what a loader needs: its kind, its `mount`, its callback.
+
+The first line of the module runs here. Whatever way its code fails in comes out as one of the loader's two errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from paddock_sdk.in_process.contract_requirement import check_contract_requirement
+from paddock_sdk.in_process.module_names import kind_by_id
+from paddock_sdk.in_process.module_package import ModulePackage
+from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, ReadyCallback, safe_exception_str
+
+__all__ = ["declared_kind", "import_failure", "import_package", "mount_at", "mount_of", "session_ready_beside"]
+
+_log = logging.getLogger(__name__)
+
+
+def import_package(package: ModulePackage) -> ModuleType:
+    """Return the package, imported from its import root, which is on the path.
+
+    Raises:
+        ModuleValidationError: its code fails, or another package of the name was imported before.
+    """
+    module_id, name = package.module_id, package.name
+    try:
+        module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
+        raise ModuleValidationError(import_failure(module_id, name, error)) from error
+    found = Path(getattr(module, "__file__", None) or "").parent
+    if found.resolve() != package.path.resolve():
+        raise ModuleValidationError(
+            f"Module '{module_id}' is in {package.path}, but this process has imported `{name}` from {found} already, "
+            "and holds one package of a name. Use another process, or the same source"
+        )
+    return module
+
+
+def declared_kind(module_id: str, module: ModuleType) -> str:
+    """Return what a package says to be, or what its id suggests where it says nothing.
+
+    Raises:
+        ModuleValidationError: it says something that no module is.
+    """
+    declared = getattr(module, "__amplifier_module_type__", None)
+    if declared is None:
+        return kind_by_id(module_id)
+    if not isinstance(declared, str) or declared not in TYPE_TO_MOUNT_POINT:
+        raise ModuleValidationError(
+            f"Module '{module_id}' declares __amplifier_module_type__ = {declared!r}; "
+            f"it has to be one of {', '.join(sorted(TYPE_TO_MOUNT_POINT))}",
+            reason_code="invalid_module_metadata",
+        )
+    return declared
+
+
+def mount_of(module_id: str, module: ModuleType) -> Callable[..., Any]:
+    """Return the package's `mount`.
+
+    Raises:
+        ModuleValidationError: it has none.
+    """
+    mount = getattr(module, "mount", None)
+    if not callable(mount):
+        raise ModuleValidationError(
+            f"Module '{module_id}': package `{module.__name__}` has no function `mount`",
+            reason_code="invalid_entry_point",
+        )
+    return mount  # type: ignore[no-any-return]
+
+
+def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., Any]:
+    """Return what an entry point leads to: a function, or a package's `mount`.
+
+    Raises:
+        ModuleValidationError: it leads nowhere.
+    """
+    if entry_point.dist is not None:
+        check_contract_requirement(module_id, entry_point.dist.requires or ())
+    try:
+        target = entry_point.load()
+    except Exception as error:  # the module's code, or an entry point that leads nowhere
+        raise ModuleValidationError(
+            f"Module '{module_id}': its entry point `{entry_point.value}` cannot be loaded: "
+            f"{type(error).__name__}: {safe_exception_str(error)}",
+            reason_code="invalid_entry_point",
+        ) from error
+    if isinstance(target, ModuleType):
+        return mount_of(module_id, target)
+    if not callable(target):
+        raise ModuleValidationError(
+            f"Module '{module_id}': its entry point `{entry_point.value}` leads to a {type(target).__name__}, which "
+            "cannot be called",
+            reason_code="invalid_entry_point",
+        )
+    return target  # type: ignore[no-any-return]
+
+
+def session_ready_beside(mount: Callable[..., Any]) -> ReadyCallback | None:
+    """Return the `on_session_ready` of the file that defines `mount`; one that is not asynchronous does not count."""
+    home = sys.modules.get(getattr(mount, "__module__", ""))
+    ready = getattr(home, "on_session_ready", None)
+    if ready is None or inspect.iscoroutinefunction(ready):
+        return ready
+    _log.warning("on_session_ready in %s is not asynchronous and will not be called", home)
+    return None
+
+
+def import_failure(module_id: str, name: str, error: BaseException) -> str:
+    """Return the words for a module whose code fails when it is imported."""
+    return (
+        f"Module '{module_id}' was found, but its package `{name}` fails when it is imported: "
+        f"{type(error).__name__}: {safe_exception_str(error)}"
+    )

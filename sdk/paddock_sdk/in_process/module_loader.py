@@ -1,0 +1,231 @@
+"""Turn a module's id into a closure that mounts it, in this process.
+
+With a resolver at the coordinator's `module-source-resolver` the code is the one that it resolves to: checked, mounted
+once on a mock coordinator to see that it keeps to the contract of its kind, and only then handed out. Without one, or
+where it knows nothing of the module, what is installed is taken as it is: by entry point, then by the package's name.
+A process holds one package of a name, so a module that is loaded keeps its place. Loading runs the module's code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock_sdk.contract.module_sources import ModuleLoadError
+from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
+from paddock_sdk.in_process.contract_requirement import check_contract_requirement
+from paddock_sdk.in_process.discovery import entry_points, installed_modules, modules_in, packages_of, requirements_of
+from paddock_sdk.in_process.module_code import (
+    declared_kind,
+    import_failure,
+    import_package,
+    mount_at,
+    mount_of,
+    session_ready_beside,
+)
+from paddock_sdk.in_process.module_names import distribution_name, package_name
+from paddock_sdk.in_process.module_package import ModulePackage
+from paddock_sdk.kernel.loading import ModuleValidationError, Mount, ReadyCallback, safe_exception_str
+from paddock_sdk.kernel.settle import settled
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import ModuleInfo
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+__all__ = ["ModuleLoader"]
+
+_log = logging.getLogger(__name__)
+
+_RESOLVER: Final = "module-source-resolver"
+_ENTRY_POINT_CHECKS: Final = frozenset({"mount_exists", "mount_signature"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A module's own `mount`, and the folder that a resolver gave for it, None for an installed module."""
+
+    mount: Callable[..., Any]
+    folder: Path | None
+    import_root: Path | None = None
+
+
+class ModuleLoader:
+    """Loads modules for the sessions of one process.
+
+    `search_paths` are folders of modules: each in a folder of its own, or just the packages.
+    """
+
+    def __init__(
+        self, coordinator: ModuleCoordinator | None = None, search_paths: Iterable[str | Path] | None = None
+    ) -> None:
+        self._coordinator = coordinator
+        self._search_paths = [Path(path) for path in search_paths or ()]
+        self._loaded: dict[str, _Loaded] = {}
+        self._added_paths: list[str] = []
+        self._ready_queue: list[tuple[str, ReadyCallback]] = []
+
+    async def discover(self) -> list[ModuleInfo]:
+        """Return what can be loaded, each id once: installed modules, then those in the search paths."""
+        found: dict[str, ModuleInfo] = {}
+        for info in (*installed_modules(), *modules_in(self._search_paths)):
+            found.setdefault(info.id, info)
+        return list(found.values())
+
+    async def load(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        source_hint: Any = None,
+        coordinator: ModuleCoordinator | None = None,
+    ) -> Mount:
+        """Return the closure that mounts the module with `config`.
+
+        Raises:
+            ModuleNotFoundError: the contract's: there is no such module.
+            ModuleLoadError: its code fails when it is imported.
+            ModuleValidationError: it does not keep to the contract of its kind.
+        """
+        coordinator = self._coordinator if coordinator is None else coordinator
+        folder, unresolved = await _resolved(module_id, source_hint, coordinator)
+        loaded = self._loaded.get(module_id)
+        if loaded is not None and folder is not None and loaded.folder != folder:
+            raise ModuleValidationError(
+                f"Module '{module_id}' is loaded already, from {loaded.folder or 'what is installed'}, and is now to "
+                f"come from {folder}: one loader keeps one module of an id. Use another loader, in another process",
+                reason_code="invalid_module_metadata",
+            )
+        if loaded is None:
+            if folder is None:
+                loaded = self._load_installed(module_id, unresolved)
+            else:
+                loaded = await self._load_from(module_id, folder, config or {})
+            self._loaded[module_id] = loaded
+        elif loaded.import_root is not None:
+            self._put_on_path(loaded.import_root)
+        return self._closure(module_id, loaded.mount, config or {})
+
+    async def initialize(self, mount: Mount, coordinator: ModuleCoordinator) -> Any:
+        """Call a closure that `load` returned, and return what the module's `mount` returned."""
+        return await mount(coordinator)
+
+    def cleanup(self) -> None:
+        """Take what this loader added off the import path; what is imported stays imported."""
+        for path in self._added_paths:
+            if path in sys.path:
+                sys.path.remove(path)
+        self._added_paths.clear()
+
+    # What the session calls when everything is mounted.
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, ReadyCallback]]:
+        """Return the `on_session_ready` of each mounted module that has one, in the order they were mounted."""
+        return list(self._ready_queue)
+
+    def enqueue_on_session_ready(self, module_id: str, fn: ReadyCallback) -> None:
+        """Add one at the end."""
+        self._ready_queue.append((module_id, fn))
+
+    def clear_on_session_ready_queue(self) -> None:
+        """Forget them all."""
+        self._ready_queue.clear()
+
+    # From an id to a mount function.
+
+    def _load_installed(self, module_id: str, unresolved: Exception | None) -> _Loaded:
+        entry_point = next((one for one in entry_points() if one.name == module_id), None)
+        if entry_point is not None:
+            return _Loaded(mount_at(module_id, entry_point), None)
+        package = next(packages_of(module_id, self._search_paths), None)
+        if package is not None:
+            check_contract_requirement(module_id, package.requirements)
+            self._put_on_path(package.import_root)
+        else:
+            check_contract_requirement(module_id, requirements_of(distribution_name(module_id)))
+        name = package_name(module_id) if package is None else package.name
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # the module's code, which may fail in any way
+            if not (isinstance(error, ModuleNotFoundError) and error.name == name):
+                raise ModuleLoadError(import_failure(module_id, name, error)) from error
+            raise SourceNotFoundError(
+                f"Module '{module_id}' not found via entry points or filesystem"
+                + (f"; its source was not found either: {safe_exception_str(unresolved)}" if unresolved else "")
+            ) from unresolved
+        return _Loaded(mount_of(module_id, module), None, None if package is None else package.import_root)
+
+    async def _load_from(self, module_id: str, folder: Path, config: dict[str, Any]) -> _Loaded:
+        package = ModulePackage.find(module_id, folder)
+        if package.transport != "python":
+            raise ModuleValidationError(
+                f"Module '{module_id}' wants to be run by transport `{package.transport}`; here, modules are Python",
+                reason_code="invalid_module_metadata",
+            )
+        check_contract_requirement(module_id, package.requirements)
+        self._put_on_path(package.import_root)
+        module = import_package(package)
+        await _validate(module_id, declared_kind(module_id, module), package.path, config)
+        return _Loaded(mount_of(module_id, module), folder, package.import_root)
+
+    def _put_on_path(self, folder: Path) -> None:
+        path = str(folder)
+        if path not in self._added_paths:
+            sys.path.insert(0, path)
+            self._added_paths.append(path)
+            importlib.invalidate_caches()
+
+    def _closure(self, module_id: str, mount: Callable[..., Any], config: dict[str, Any]) -> Mount:
+        async def mount_module(coordinator: ModuleCoordinator) -> Any:
+            returned = await settled(mount(coordinator, config))
+            ready = session_ready_beside(mount)
+            if ready is not None:
+                self.enqueue_on_session_ready(module_id, ready)
+            return returned
+
+        return mount_module
+
+
+async def _resolved(
+    module_id: str, source_hint: Any, coordinator: ModuleCoordinator | None
+) -> tuple[Path | None, Exception | None]:
+    """Return the folder of the module's code, or None and why where no resolver knows it."""
+    resolver = None if coordinator is None else coordinator.get(_RESOLVER)
+    if resolver is None:
+        return None, None
+    resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
+    try:
+        # Twice the same: resolvers differ in which of the two they read.
+        source = await settled(resolve(module_id, source_hint=source_hint, profile_hint=source_hint))
+        return Path(await settled(source.resolve())), None
+    except SourceNotFoundError as error:
+        _log.debug("No source of module %r: %s", module_id, error)
+        return None, error
+
+
+async def _validate(module_id: str, kind: str, package: Path, config: dict[str, Any]) -> None:
+    """Have the module checked by the validator of its kind; there is none for resolvers.
+
+    Raises:
+        ModuleValidationError: a check failed.
+    """
+    if kind == "resolver":
+        return
+    # Here, because the rules of all kinds are much to import and what is installed is not checked.
+    from paddock_sdk import validation
+
+    validator = getattr(validation, f"{kind.capitalize()}Validator")()
+    # A copy: modules fill in their configuration, and the one for the real mount is not to know of this one.
+    result = await validator.validate(package, config=dict(config))
+    if result.passed:
+        return
+    failed = "; ".join(f"{check.name}: {check.message}" for check in result.errors)
+    raise ModuleValidationError(
+        f"Module '{module_id}' does not keep to the contract of a {kind} ({result.summary()}): {failed}",
+        reason_code="invalid_entry_point"
+        if any(check.name in _ENTRY_POINT_CHECKS for check in result.errors)
+        else "validation_failed",
+    )

@@ -1,0 +1,43 @@
+"""What a module's id says about it: the names of its distribution and package, and what kind it is.
+
+Pure text. What the code itself declares goes before what its id suggests; whoever has imported it looks there first.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["DISTRIBUTION_PREFIX", "PACKAGE_PREFIX", "display_name", "distribution_name", "kind_by_id", "package_name"]
+
+DISTRIBUTION_PREFIX: Final = "amplifier-module-"
+PACKAGE_PREFIX: Final = "amplifier_module_"
+
+# In this order: "loop-with-tools" is an orchestrator.
+_KIND_BY_PART: Final = (
+    ("orchestrat", "orchestrator"),
+    ("loop", "orchestrator"),
+    ("provider", "provider"),
+    ("tool", "tool"),
+    ("hook", "hook"),
+    ("context", "context"),
+)
+
+
+def kind_by_id(module_id: str) -> str:
+    """Return the kind that an id suggests; a tool where it suggests none."""
+    return next((kind for part, kind in _KIND_BY_PART if part in module_id), "tool")
+
+
+def package_name(module_id: str) -> str:
+    """Return the name that the module's code is imported by."""
+    return PACKAGE_PREFIX + module_id.replace("-", "_")
+
+
+def distribution_name(module_id: str) -> str:
+    """Return the name that the module is installed by, which is also that of its folder."""
+    return DISTRIBUTION_PREFIX + module_id
+
+
+def display_name(module_id: str) -> str:
+    """Return the id as a heading."""
+    return module_id.replace("-", " ").title()

@@ -1,0 +1,119 @@
+"""The code of one module on disk: the package inside a folder, and what the files beside it say without being run.
+
+A folder is the package itself, or holds `amplifier_module_<id>`, or any one package of that family. Nothing is
+imported here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddock_sdk.in_process.module_names import DISTRIBUTION_PREFIX, PACKAGE_PREFIX, kind_by_id, package_name
+from paddock_sdk.kernel.loading import ModuleValidationError
+
+__all__ = ["ModulePackage", "resolve_module"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModulePackage:
+    """A package with its folder, and the project's own words about it where there are any.
+
+    `transport` is how the code wants to be run, from `amplifier.toml`; `requirements` are what it depends on.
+    """
+
+    module_id: str
+    path: Path
+    transport: str = "python"
+    version: str = "0.0.0"
+    description: str = ""
+    requirements: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name that the package is imported by."""
+        return self.path.name
+
+    @property
+    def import_root(self) -> Path:
+        """The folder that has to be on the import path."""
+        return self.path.parent
+
+    @classmethod
+    def find(cls, module_id: str, folder: Path) -> ModulePackage:
+        """Return the module's package in `folder`.
+
+        Raises:
+            ModuleValidationError: there is no package in it, or the files beside it cannot be read.
+        """
+        if not folder.is_dir():
+            raise ModuleValidationError(
+                f"Module '{module_id}' should be in {folder}, which is no folder", reason_code="missing_source"
+            )
+        path = next(_packages(module_id, folder), None)
+        if path is None:
+            raise ModuleValidationError(
+                f"Module '{module_id}': {folder} holds no package; expected `{package_name(module_id)}/__init__.py` "
+                f"in it, or another folder of the name `{PACKAGE_PREFIX}…` with an `__init__.py`",
+                reason_code="invalid_package_layout",
+            )
+        # Beside the package; where the folder is the package itself, also one level up, as in a checkout.
+        places = (folder,) if path != folder else (folder, folder.parent)
+        module = _table(_read(module_id, places, "amplifier.toml"), "module")
+        project = _table(_read(module_id, places, "pyproject.toml"), "project")
+        return cls(
+            module_id,
+            path,
+            transport=_text(module, "transport") or "python",
+            version=_text(project, "version") or "0.0.0",
+            description=_text(project, "description") or "",
+            requirements=tuple(text for text in _list(project, "dependencies") if isinstance(text, str)),
+        )
+
+
+def resolve_module(path: str | Path) -> dict[str, str]:
+    """Return how the module in a folder is to be run, what kind its name suggests, and its package's name.
+
+    Raises:
+        ModuleValidationError: there is no package in it, or the files beside it cannot be read.
+    """
+    folder = Path(path)
+    module_id = folder.name.removeprefix(DISTRIBUTION_PREFIX).removeprefix(PACKAGE_PREFIX).replace("_", "-")
+    package = ModulePackage.find(module_id, folder)
+    return {"transport": package.transport, "module_type": kind_by_id(module_id), "package_name": package.name}
+
+
+def _packages(module_id: str, folder: Path) -> Iterator[Path]:
+    for path in (folder, folder / package_name(module_id), *sorted(folder.glob(f"{PACKAGE_PREFIX}*"))):
+        if (path / "__init__.py").is_file():
+            yield path
+
+
+def _read(module_id: str, places: tuple[Path, ...], name: str) -> dict[str, Any]:
+    path = next((place / name for place in places if (place / name).is_file()), None)
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:  # a TOML error is a ValueError, and so is text that is not UTF-8
+        raise ModuleValidationError(
+            f"Module '{module_id}': {path} cannot be read: {error}", reason_code="invalid_module_metadata"
+        ) from error
+
+
+def _table(content: dict[str, Any], name: str) -> dict[str, Any]:
+    table = content.get(name)
+    return table if isinstance(table, dict) else {}
+
+
+def _text(table: dict[str, Any], key: str) -> str | None:
+    value = table.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _list(table: dict[str, Any], key: str) -> list[Any]:
+    value = table.get(key)
+    return value if isinstance(value, list) else []

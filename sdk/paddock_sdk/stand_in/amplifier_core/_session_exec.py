@@ -1,0 +1,7 @@
+"""How a turn is run, for code that calls it without a session."""
+
+from __future__ import annotations
+
+from paddock_sdk.in_process.execution import emit_raw_field_if_configured, run_orchestrator
+
+__all__ = ["emit_raw_field_if_configured", "run_orchestrator"]

@@ -1,0 +1,8 @@
+"""How a session's modules are brought up, for code that calls it without a session."""
+
+from __future__ import annotations
+
+from paddock_sdk.kernel.initialization import initialize_session
+from paddock_sdk.kernel.loading import safe_exception_str as _safe_exception_str
+
+__all__ = ["_safe_exception_str", "initialize_session"]

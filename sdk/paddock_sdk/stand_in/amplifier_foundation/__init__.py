@@ -1,0 +1,34 @@
+"""What modules import from the application library beside the contracts: a preference, and the working directory.
+
+Nothing else of that library is here; a module that needs more of it has to depend on it. Each name is looked up when
+it is first asked for and is the same object as its original in `paddock_sdk`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+# Spelled out, as in `amplifier_core`: importing `typing` would be most of what this file costs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock_sdk.contract.provider_preference import ProviderPreference
+    from paddock_sdk.contract.working_dir import get_working_dir, set_working_dir
+
+__all__ = ["ProviderPreference", "get_working_dir", "set_working_dir"]
+
+_ORIGIN = {
+    "ProviderPreference": "paddock_sdk.contract.provider_preference",
+    "get_working_dir": "paddock_sdk.contract.working_dir",
+    "set_working_dir": "paddock_sdk.contract.working_dir",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _ORIGIN:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; here, it has {', '.join(__all__)}")
+        value = globals()[name] = getattr(import_module(_ORIGIN[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
