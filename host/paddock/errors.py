@@ -410,10 +410,6 @@ class GrantError(PlanError):
     """Raised for grants that cannot be given as they are written."""
 
 
-class UnsupportedError(PlanError):
-    """Raised for what a plan may say and this version does not do."""
-
-
 @dataclass(frozen=True, slots=True)
 class LevelFailure:
     """Why an isolation level cannot be had: the step that failed, the kernel's answer (0: not asked), and a `fix`."""

@@ -17,7 +17,6 @@ from paddock.errors import (
     QuarantinedError,
     ToolMissingError,
     TurnError,
-    UnsupportedError,
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
@@ -42,7 +41,6 @@ ALL = [
     TurnError("loop-x", "KeyError", "'x'"),
     TurnError("loop-x", "ProviderUnavailableError", "gone", report=Killed()),
     AnswerTypeError("loop-x", "dict"),
-    UnsupportedError([PlanProblem("tools[0].state", "not in this version")]),
 ]
 
 
@@ -55,7 +53,7 @@ def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1, 1], strict=True)),
+    list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1], strict=True)),
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_the_exit_code_says_whose_turn_it_is(error: PaddockError, code: int) -> None:

@@ -20,6 +20,7 @@ from paddock.kernel.authority import Authority
 from paddock.kernel.clearance import Clearance, Cleared
 from paddock.kernel.networks import Networks
 from paddock.plan.models import ModuleEntry
+from paddock.plan.problems import path_text
 from paddock.policy import (
     FLOOR,
     Confinement,
@@ -33,11 +34,11 @@ from paddock.policy import (
     environment_of,
     remedy,
     require_enforced,
-    require_supported,
 )
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths
+from paddock.policy.kept_home import KeptHome
 from paddock.policy.mount_table import MountTable
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Ration
@@ -61,6 +62,7 @@ class Shelter:
     confinement: Confinement
     limits: ResourceLimits
     environ: Mapping[str, str]
+    home: Path | None = None  # the folder of its own that is kept when it ends, if any is
 
     @property
     def level(self) -> IsolationLevel:
@@ -152,7 +154,6 @@ class Confinements:
                 floor=module.decision.floor,
             )
             for act in (
-                partial(require_supported, module.entry),
                 partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
                 partial(self._shelter, module, level, clearance),
             ):
@@ -202,7 +203,7 @@ class Confinements:
             PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
         entry, limits = module.entry, module.decision.limits
-        scratch = self._scratch(level)
+        scratch, home = self._scratch(level), self._home(module)
         network = self._networks.open(entry, level, clearance.secrets)
         confinement = confine(
             entry,
@@ -213,14 +214,21 @@ class Confinements:
             limits=limits,
             owner=self._owner,
             scratch=scratch,
+            home=home,
             network=network,
             modules=[one.resolution for one in clearance.modules],
             kept=(*self._place.kept, self._place.folder),
         )
         module.decision.check_paths(confinement.grants)
         environ = dict(network.environ) if network is not None else {}
-        environ |= environment_of(entry.permissions, self._place.environ, str(scratch), clearance.secrets)
-        self._shelters[entry.path] = Shelter(confinement, limits, environ)
+        environ |= environment_of(
+            entry.permissions,
+            self._place.environ,
+            str(scratch),
+            clearance.secrets,
+            home=None if home is None else str(home),
+        )
+        self._shelters[entry.path] = Shelter(confinement, limits, environ, home)
         codes = [one.resolution for one in clearance.modules]
         self._subjects[entry.path] = Subject(
             entry=entry,
@@ -231,6 +239,21 @@ class Confinements:
             fixed=FixedPaths.of(module.resolution, codes, self._paths.installation, self._place.kept),
             protected=confinement.protected,
         )
+
+    def _home(self, module: Cleared) -> Path | None:
+        """Return the folder that is kept for a module, if its entry says so.
+
+        Raises:
+            PlanError: it cannot be made.
+        """
+        if module.entry.state != "keep":
+            return None
+        whose = KeptHome.of(module.entry, module.resolution.source, self._place.working_dir)
+        try:
+            return whose.make(self._place.environ)
+        except OSError as error:
+            problem = f"its folder cannot be made: {error.strerror or error}"
+            raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
 
     def _scratch(self, level: IsolationLevel) -> Path:
         """Return the private folder as the worker knows it: in a root of its own, or else made here by the host."""

@@ -36,6 +36,7 @@ from paddock.policy.attempt import AttemptJudge
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
+from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.output import OutputLine
 from paddock.process.ration import Rationing
@@ -199,6 +200,8 @@ class Hosting:
         module.explainer = AttemptJudge(self.confinements.subject_of(entry))
         self._networks.tell_denials(entry, module.deny)
         self.modules.add(module)
+        if shelter.home is not None:
+            self.router.spawn(FolderQuota(shelter.home, shelter.limits.tmp_max, module.on_over_quota).run())
         await module.start()
         return module
 

@@ -338,6 +338,10 @@ class HostedModule:
         limit = LimitHit("runtime_max", f"{self.limits.runtime_max:g} s", "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
+    def on_over_quota(self, limit: LimitHit) -> None:
+        """The module's kept folder holds more than it may; it is ended for that."""
+        self.supervisor.end(ExitReason.DISK, limit)
+
     def _on_output_spent(self, printed: int) -> None:
         """The module has printed more during a call than it may; it is ended for that."""
         limit = LimitHit("output_max", size_text(self.limits.output_max or 0), size_text(printed), "host count")

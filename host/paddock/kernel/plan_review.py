@@ -81,6 +81,10 @@ def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[
         granted.append(line)
         if any(one.path == path_text(entry.path, "isolation") for one in refused):
             needs_trust.append(line)
+    if entry.state == "keep":
+        line = "keeps a folder of its own from session to session"
+        granted.append(line)
+        needs_trust.append(line)
     return tuple(dict.fromkeys(granted)), tuple(dict.fromkeys(needs_trust))
 
 

@@ -24,7 +24,6 @@ from .presets import PRESETS, grants_of
 from .remedies import cgroup_remedy, proc_remedy, remedy
 from .rule import Consulted, Place, Rule
 from .runtime_paths import RuntimePaths
-from .unsupported import require_supported
 from .watchlist import GuardedChange, Watchlist, WatchReport
 
 __all__ = [
@@ -59,7 +58,6 @@ __all__ = [
     "guarantees_missing",
     "FLOOR",
     "Floor",
-    "require_supported",
     "Machine",
     "remedy",
     "cgroup_remedy",

@@ -89,15 +89,16 @@ def confine(
     limits: ResourceLimits,
     owner: Owner,
     scratch: Path,
+    home: Path | None = None,
     network: WorkerNetwork | None = None,
     modules: Iterable[Resolution] = (),
     kept: Iterable[Path] = (),
 ) -> Confinement:
     """Return what a plan entry's module is shut into at `level`.
 
-    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it. Without
-    a `network` no socket can be made. No module of a session may change the code of one of its `modules`, nor the files
-    and folders that are to be `kept`.
+    `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
+    that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
+    code of one of its `modules`, nor the files and folders that are to be `kept`.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -119,6 +120,8 @@ def confine(
     _show_runtime(table, runtime, grants, by_mounts=by_mounts)
     for path in grants.paths:
         table.grant(path.path, writable=path in grants.writes)
+    if home is not None:
+        table.grant(home, writable=True)
     for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
         table.fix(folder)
     for folder in (fixed.codes[0].root, *resolution.libraries):

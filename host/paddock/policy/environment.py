@@ -15,16 +15,21 @@ _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone tell noth
 
 
 def environment_of(
-    permissions: Permissions, host: Mapping[str, str], scratch: str, secrets: SecretValues = NO_SECRETS
+    permissions: Permissions,
+    host: Mapping[str, str],
+    scratch: str,
+    secrets: SecretValues = NO_SECRETS,
+    *,
+    home: str | None = None,
 ) -> dict[str, str]:
-    """Return the whole environment of a worker whose private folder is `scratch`.
+    """Return the whole environment of a worker whose private folder is `scratch`, and its home too unless it has one.
 
     A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours, with the
     granted ones of `secrets` for the references in it.
     """
     granted = grants_of(permissions)
     environ = {name: host[name] for name in _PASSED_ON if name in host}
-    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": scratch, "TMPDIR": scratch}
+    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": home or scratch, "TMPDIR": scratch}
     for grant in granted.env:
         name, is_set, value = grant.partition("=")
         if is_set:

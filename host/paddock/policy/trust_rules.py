@@ -16,8 +16,8 @@ from .source_name import SourceName
 
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
-    "a plan that nobody accepted gets no network, no secrets, no variables, no weaker isolation, and no path or code "
-    "outside the working directory",
+    "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, and no "
+    "path or code outside the working directory",
 )
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
 _TAKES_TRUST: Final = "takes a plan that you accepted"
@@ -42,6 +42,8 @@ def judge_trust(
             findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
     if folder is not None and asked.entry.source is not None:
         _judge_place(asked, (folder, working_dir), rule, findings)
+    if asked.entry.state == "keep":
+        findings.refuse(path_text(asked.entry.path, "state"), f"a folder that is kept {_TAKES_TRUST}", _ACCEPT, rule)
     level = asked.entry.isolation
     if level is not None and level not in floor.levels and level != asked.named and not floor.is_fixed:
         findings.refuse(

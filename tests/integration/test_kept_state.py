@@ -1,0 +1,150 @@
+"""`state: keep`: what a module leaves in its home is there the next time, for it alone, and no more than it may."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from integration.conftest import WriteModule
+from paddock import Session
+from paddock.errors import PolicyRefusedError
+from paddock.process.exit_report import ExitReason
+
+_KEEPER = """
+    import os
+    from pathlib import Path
+
+    from amplifier_core.models import ToolResult
+
+    class Keep:
+        name = "keep"
+        description = "appends to a file in its home, and tells what is there"
+
+        async def execute(self, input):
+            home = Path.home()
+            if "fill" in input:
+                for number in range(input["fill"]):
+                    (home / f"large-{number}").write_bytes(os.urandom(1 << 20))
+            if "poke" in input:
+                Path(input["poke"]).write_text("poked")
+            diary = home / ".amplifier" / "diary"
+            diary.parent.mkdir(exist_ok=True)
+            with diary.open("a") as file:
+                file.write(input.get("note", "") + ";")
+            return ToolResult(output={"home": str(home), "diary": diary.read_text()})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Keep())
+"""
+_SECONDS = 25
+
+
+class Project:
+    """Sessions of one plan, in whichever folder, on a machine of their own."""
+
+    def __init__(self, root: Path, write_module: WriteModule) -> None:
+        self.root = root
+        self.state = root / "state"
+        self._sources = {name: write_module(name, _KEEPER) for name in ("tool-keep", "tool-keep-too")}
+
+    async def note(
+        self, note: str, *, folder: str = "project", module: str = "tool-keep", **options: Any
+    ) -> dict[str, Any]:
+        """Open a session, have the tool note something, and return what it tells."""
+        async with self.session(folder=folder, module=module, **options) as session:
+            return await _ask(session, {"note": note})
+
+    def session(
+        self,
+        *,
+        folder: str = "project",
+        module: str = "tool-keep",
+        keeps: bool = True,
+        trust: bool = True,
+        entry: Mapping[str, Any] | None = None,
+    ) -> Session:
+        working_dir = self.root / folder
+        working_dir.mkdir(exist_ok=True)
+        tool = {"module": module, "source": self._sources[module], **(entry or {})}
+        if keeps:
+            tool["state"] = "keep"
+        return Session(
+            {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]},
+            working_dir=working_dir,
+            environ={"XDG_STATE_HOME": str(self.state), "HOME": str(self.root)},
+            trust_plan=trust,
+        )
+
+
+async def _ask(session: Session, order: dict[str, Any]) -> dict[str, Any]:
+    with anyio.fail_after(_SECONDS):
+        result = await session.coordinator.get("tools", "keep").execute(order)
+    return result.output if result.success else {"error": result.error}
+
+
+@pytest.fixture
+def project(tmp_path: Path, write_module: WriteModule) -> Project:
+    return Project(tmp_path, write_module)
+
+
+async def test_a_module_finds_what_it_left_under_the_same_path(project: Project) -> None:
+    first = await project.note("one")
+    second = await project.note("two")
+    assert (first["diary"], second["diary"]) == ("one;", "one;two;")
+    assert first["home"] == second["home"]
+    assert first["home"].startswith(str(project.state / "paddock/homes"))
+
+
+async def test_without_state_keep_nothing_is_found_again(project: Project) -> None:
+    await project.note("one", keeps=False)
+    assert (await project.note("two", keeps=False))["diary"] == "two;"
+
+
+async def test_another_project_source_or_instance_has_a_home_of_its_own(project: Project) -> None:
+    homes = [
+        await project.note("here"),
+        await project.note("there", folder="elsewhere"),
+        await project.note("other", module="tool-keep-too"),
+        await project.note("named", entry={"instance_id": "second"}),
+    ]
+    assert [home["diary"] for home in homes] == ["here;", "there;", "other;", "named;"]
+    assert len({home["home"] for home in homes}) == 4
+
+
+async def test_a_home_says_beside_it_whose_it_is(project: Project) -> None:
+    home = Path((await project.note("one"))["home"])
+    about = json.loads((home.parent / "about.json").read_text())
+    assert about["project"] == str(project.root / "project") and about["source"].endswith("tool-keep")
+
+
+async def test_a_module_granted_the_folder_of_all_homes_still_cannot_write_to_anothers(project: Project) -> None:
+    theirs = Path((await project.note("mine"))["home"]) / ".amplifier/diary"
+    granted = {"permissions": {"write": [str(project.root)]}}
+    async with project.session(module="tool-keep-too", entry=granted) as session:
+        outside = project.root / "outside"
+        assert "error" not in await _ask(session, {"poke": str(outside)}) and outside.read_text() == "poked"
+        assert "error" in await _ask(session, {"poke": str(theirs)})
+    assert theirs.read_text() == "mine;"
+
+
+async def test_a_module_that_fills_its_home_beyond_tmp_max_is_ended_and_says_so(project: Project) -> None:
+    async with project.session(entry={"limits": {"tmp_max": "4M"}}) as session:
+        assert "error" not in await _ask(session, {"fill": 2})
+        await _ask(session, {"fill": 16})
+        with anyio.fail_after(_SECONDS):
+            while not session.modules[-1].exit_reports:
+                await anyio.sleep(0.02)
+        report = session.modules[-1].exit_reports[0]
+    assert report.reason is ExitReason.DISK
+    assert report.limit is not None and (report.limit.name, report.limit.configured) == ("tmp_max", "4 MiB")
+
+
+async def test_a_plan_that_nobody_accepted_has_nothing_kept_for_it(project: Project) -> None:
+    with pytest.raises(PolicyRefusedError, match="a folder that is kept"):
+        await project.note("one", trust=False)
+    assert not (project.state / "paddock/homes").exists()
