@@ -15,12 +15,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from paddock_sdk.contract.module_sources import ModuleLoadError
+from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
 from paddock_sdk.in_process.contract_requirement import check_contract_requirement
-from paddock_sdk.in_process.module_names import kind_by_id
+from paddock_sdk.in_process.discovery import requirements_of
+from paddock_sdk.in_process.module_names import distribution_name, kind_by_id, package_name
 from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, ReadyCallback, safe_exception_str
 
-__all__ = ["declared_kind", "import_failure", "import_package", "mount_at", "mount_of", "session_ready_beside"]
+__all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of", "session_ready_beside"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ def import_package(package: ModulePackage) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
-        raise ModuleValidationError(import_failure(module_id, name, error)) from error
+        raise ModuleValidationError(_import_failure(module_id, name, error)) from error
     found = Path(getattr(module, "__file__", None) or "").parent
     if found.resolve() != package.path.resolve():
         raise ModuleValidationError(
@@ -43,6 +46,24 @@ def import_package(package: ModulePackage) -> ModuleType:
             "and holds one package of a name. Use another process, or the same source"
         )
     return module
+
+
+def import_installed(module_id: str) -> ModuleType:
+    """Return the package of the module's name, imported from wherever Python finds it.
+
+    Raises:
+        ModuleNotFoundError: the contract's: there is none.
+        ModuleLoadError: its code fails.
+        ModuleValidationError: it asks for a newer version of the contracts.
+    """
+    check_contract_requirement(module_id, requirements_of(distribution_name(module_id)))
+    name = package_name(module_id)
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise SourceNotFoundError(f"Module '{module_id}' not found via entry points or filesystem") from None
+        raise ModuleLoadError(_import_failure(module_id, name, error)) from error
 
 
 def declared_kind(module_id: str, module: ModuleType) -> str:
@@ -115,8 +136,7 @@ def session_ready_beside(mount: Callable[..., Any]) -> ReadyCallback | None:
     return None
 
 
-def import_failure(module_id: str, name: str, error: BaseException) -> str:
-    """Return the words for a module whose code fails when it is imported."""
+def _import_failure(module_id: str, name: str, error: BaseException) -> str:
     return (
         f"Module '{module_id}' was found, but its package `{name}` fails when it is imported: "
         f"{type(error).__name__}: {safe_exception_str(error)}"

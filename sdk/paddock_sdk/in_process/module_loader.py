@@ -14,21 +14,20 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock_sdk.contract.module_sources import ModuleLoadError
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
 from paddock_sdk.in_process.contract_requirement import check_contract_requirement
-from paddock_sdk.in_process.discovery import entry_points, installed_modules, modules_in, packages_of, requirements_of
+from paddock_sdk.in_process.discovery import entry_points, installed_modules, modules_in, packages_of
 from paddock_sdk.in_process.module_code import (
     declared_kind,
-    import_failure,
+    import_installed,
     import_package,
     mount_at,
     mount_of,
     session_ready_beside,
 )
-from paddock_sdk.in_process.module_names import distribution_name, package_name
 from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.loading import ModuleValidationError, Mount, ReadyCallback, safe_exception_str
 from paddock_sdk.kernel.settle import settled
@@ -142,34 +141,30 @@ class ModuleLoader:
             return _Loaded(mount_at(module_id, entry_point), None)
         package = next(packages_of(module_id, self._search_paths), None)
         if package is not None:
-            check_contract_requirement(module_id, package.requirements)
-            self._put_on_path(package.import_root)
-        else:
-            check_contract_requirement(module_id, requirements_of(distribution_name(module_id)))
-        name = package_name(module_id) if package is None else package.name
+            return _Loaded(mount_of(module_id, self._imported(package)), None, package.import_root)
         try:
-            module = importlib.import_module(name)
-        except Exception as error:  # the module's code, which may fail in any way
-            if not (isinstance(error, ModuleNotFoundError) and error.name == name):
-                raise ModuleLoadError(import_failure(module_id, name, error)) from error
-            raise SourceNotFoundError(
-                f"Module '{module_id}' not found via entry points or filesystem"
-                + (f"; its source was not found either: {safe_exception_str(unresolved)}" if unresolved else "")
-            ) from unresolved
-        return _Loaded(mount_of(module_id, module), None, None if package is None else package.import_root)
+            return _Loaded(mount_of(module_id, import_installed(module_id)), None)
+        except SourceNotFoundError as error:
+            if unresolved is None:
+                raise
+            raise SourceNotFoundError(f"{error}; nor was its source: {safe_exception_str(unresolved)}") from unresolved
 
     async def _load_from(self, module_id: str, folder: Path, config: dict[str, Any]) -> _Loaded:
         package = ModulePackage.find(module_id, folder)
-        if package.transport != "python":
-            raise ModuleValidationError(
-                f"Module '{module_id}' wants to be run by transport `{package.transport}`; here, modules are Python",
-                reason_code="invalid_module_metadata",
-            )
-        check_contract_requirement(module_id, package.requirements)
-        self._put_on_path(package.import_root)
-        module = import_package(package)
+        module = self._imported(package)
         await _validate(module_id, declared_kind(module_id, module), package.path, config)
         return _Loaded(mount_of(module_id, module), folder, package.import_root)
+
+    def _imported(self, package: ModulePackage) -> ModuleType:
+        if package.transport != "python":
+            raise ModuleValidationError(
+                f"Module '{package.module_id}' wants to be run by transport `{package.transport}`; "
+                "here, modules are Python",
+                reason_code="invalid_module_metadata",
+            )
+        check_contract_requirement(package.module_id, package.requirements)
+        self._put_on_path(package.import_root)
+        return import_package(package)
 
     def _put_on_path(self, folder: Path) -> None:
         path = str(folder)
@@ -200,7 +195,7 @@ async def _resolved(
     try:
         # Twice the same: resolvers differ in which of the two they read.
         source = await settled(resolve(module_id, source_hint=source_hint, profile_hint=source_hint))
-        return Path(await settled(source.resolve())), None
+        return Path(await settled(source.resolve())).absolute(), None  # noqa: ASYNC240 - no file is touched
     except SourceNotFoundError as error:
         _log.debug("No source of module %r: %s", module_id, error)
         return None, error
@@ -215,11 +210,9 @@ async def _validate(module_id: str, kind: str, package: Path, config: dict[str, 
     if kind == "resolver":
         return
     # Here, because the rules of all kinds are much to import and what is installed is not checked.
-    from paddock_sdk import validation
+    from paddock_sdk.validation import validator_for
 
-    validator = getattr(validation, f"{kind.capitalize()}Validator")()
-    # A copy: modules fill in their configuration, and the one for the real mount is not to know of this one.
-    result = await validator.validate(package, config=dict(config))
+    result = await validator_for(kind).validate(package, config=config)
     if result.passed:
         return
     failed = "; ".join(f"{check.name}: {check.message}" for check in result.errors)
