@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddock_sdk.validation.context import ContextValidator
 from paddock_sdk.validation.hook import HookValidator
+from paddock_sdk.validation.mount_plan import MountPlanValidationResult, MountPlanValidator
 from paddock_sdk.validation.orchestrator import OrchestratorValidator
 from paddock_sdk.validation.provider import ProviderValidator
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
@@ -14,6 +15,8 @@ __all__ = [
     "KINDS",
     "ContextValidator",
     "HookValidator",
+    "MountPlanValidationResult",
+    "MountPlanValidator",
     "ModuleValidator",
     "OrchestratorValidator",
     "ProviderValidator",

@@ -22,11 +22,11 @@ def check_text(result: ValidationResult, check: str, objects: list[Any], name: s
         elif not found.value.strip():
             faults.append(f"that of {type(obj).__name__} is empty")
         else:
-            texts.append(_shortened(found.value))
+            texts.append(found.value.strip())
     if faults:
         result.fail(check, f"`{name}` has to be a text that is not empty: {'; '.join(faults)}")
     else:
-        result.succeed(check, f"`{name}` is a text: {', '.join(texts)}")
+        result.succeed(check, f"`{name}` is {_shortened(', '.join(texts))}")
 
 
 def check_async(
@@ -51,5 +51,5 @@ def check_async(
 
 
 def _shortened(text: str, limit: int = 60) -> str:
-    first = text.strip().splitlines()[0]
-    return first if len(first) <= limit else f"{first[: limit - 1]}…"
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from paddock_sdk.validation import (
     ContextValidator,
     HookValidator,
+    MountPlanValidationResult,
+    MountPlanValidator,
     OrchestratorValidator,
     ProviderValidator,
     ToolValidator,
@@ -15,6 +17,8 @@ from paddock_sdk.validation import (
 __all__ = [
     "ContextValidator",
     "HookValidator",
+    "MountPlanValidationResult",
+    "MountPlanValidator",
     "OrchestratorValidator",
     "ProviderValidator",
     "ToolValidator",

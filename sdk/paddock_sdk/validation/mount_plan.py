@@ -1,0 +1,125 @@
+"""Check the shape of a mount plan before anything is loaded from it.
+
+Only the shape: whether a module exists, or takes its configuration, is found out by loading it. It is stricter than a
+session, which also takes an orchestrator and a context by their bare ids, and other sections that applications add.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock_sdk.validation.result import CheckList
+
+__all__ = ["MountPlanValidationResult", "MountPlanValidator"]
+
+_SINGLE_SPECS: Final = ("orchestrator", "context")
+_LISTS: Final = ("providers", "tools", "hooks")
+_SECTIONS: Final = ("session", *_LISTS, "agents")
+
+
+@dataclass
+class MountPlanValidationResult(CheckList):
+    """What was found out about one mount plan."""
+
+    def format_errors(self) -> str:
+        """Return the errors as a numbered list under a heading, nothing where there are none."""
+        if not self.errors:
+            return ""
+        numbered = (f"  {number}. {check.message}" for number, check in enumerate(self.errors, 1))
+        return "\n".join(["Mount Plan Validation Failed:", *numbered])
+
+
+class MountPlanValidator:
+    """Checks mount plans."""
+
+    def validate(self, plan: Any) -> MountPlanValidationResult:
+        """Return what there is to say of a plan; nothing is raised, whatever the plan is."""
+        result = MountPlanValidationResult()
+        if not isinstance(plan, dict):
+            result.fail("root_type", f"a mount plan is a dict, not {_kind(plan)}")
+            return result
+        result.succeed("root_type", "the mount plan is a dict")
+        _check_session_present(result, plan)
+        _check_sections(result, plan)
+        if "session" in plan:
+            _check_session(result, plan["session"])
+        for section in _LISTS:
+            if section in plan:
+                _check_list(result, section, plan[section])
+        return result
+
+
+def _check_session_present(result: CheckList, plan: dict[Any, Any]) -> None:
+    if "session" in plan:
+        result.succeed("session_present", "`session` is there")
+    else:
+        result.fail("session_present", "`session` is missing; it names the orchestrator and the context")
+
+
+def _check_sections(result: CheckList, plan: dict[Any, Any]) -> None:
+    unknown = [str(section) for section in plan if section not in _SECTIONS]
+    if unknown:
+        named = ", ".join(f"`{section}`" for section in unknown)
+        result.warn("unknown_sections", f"{named}: not among the sections of a mount plan ({', '.join(_SECTIONS)})")
+
+
+def _check_session(result: CheckList, session: Any) -> None:
+    if not isinstance(session, dict):
+        result.fail("session_type", f"`session` has to be a dict, not {_kind(session)}")
+        return
+    result.succeed("session_type", "`session` is a dict")
+    for field in _SINGLE_SPECS:
+        if session.get(field) is None:
+            result.fail(f"session_{field}_present", f"`session.{field}` is missing; it names the module to use")
+        else:
+            result.succeed(f"session_{field}_present", f"`session.{field}` is there")
+            _check_spec(result, f"session.{field}", session[field])
+
+
+def _check_list(result: CheckList, section: str, specs: Any) -> None:
+    if not isinstance(specs, list):
+        result.fail(f"{section}_type", f"`{section}` has to be a list, not {_kind(specs)}")
+        return
+    result.succeed(f"{section}_type", f"`{section}` is a list")
+    if not specs:
+        result.succeed(f"{section}_empty", f"`{section}` is empty: nothing is loaded from it")
+    for index, spec in enumerate(specs):
+        _check_spec(result, f"{section}[{index}]", spec)
+
+
+def _check_spec(result: CheckList, path: str, spec: Any) -> None:
+    if not isinstance(spec, dict):
+        written = f"; write {{module: {spec}}}" if isinstance(spec, str) and spec else ""
+        result.fail(f"{path}_type", f"`{path}` has to be a dict, not {_kind(spec)}{written}")
+        return
+    result.succeed(f"{path}_type", f"`{path}` is a dict")
+    _check_module(result, path, spec)
+    config, source = spec.get("config"), spec.get("source")
+    if config is not None:
+        _check_type(result, f"{path}_config_type", f"{path}.config", config, dict)
+    if source is not None:
+        _check_type(result, f"{path}_source_type", f"{path}.source", source, str, dict)
+
+
+def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
+    if "module" not in spec:
+        result.fail(f"{path}_module_required", f"`{path}` names no `module`")
+    elif not isinstance(spec["module"], str):
+        result.fail(f"{path}_module_type", f"`{path}.module` has to be text, not {_kind(spec['module'])}")
+    elif not spec["module"].strip():
+        result.fail(f"{path}_module_empty", f"`{path}.module` is empty; it is the id of a module")
+    else:
+        result.succeed(f"{path}_module_valid", f"`{path}.module` is {spec['module']}")
+
+
+def _check_type(result: CheckList, name: str, path: str, value: Any, *types: type) -> None:
+    wanted = " or ".join("text" if type_ is str else f"a {type_.__name__}" for type_ in types)
+    if isinstance(value, types):
+        result.succeed(name, f"`{path}` is {wanted}")
+    else:
+        result.fail(name, f"`{path}` has to be {wanted}, not {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    return {str: "text", type(None): "nothing"}.get(type(value), type(value).__name__)
