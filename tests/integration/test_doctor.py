@@ -204,8 +204,9 @@ def test_in_an_ordinary_container_a_call_is_refused_with_the_fix_until_the_weake
 
 def test_the_system_calls_that_it_names_are_enough_for_an_ordinary_user_in_a_container() -> None:
     require_root()
-    if not _level(_told(_run("doctor", "--json", user=True)), "ns")["reachable"]:
-        pytest.skip("an ordinary user gets no namespaces here without a container either")
+    outside = _level(_told(_run("doctor", "--json", user=True)), "ns")
+    if not outside["reachable"]:
+        pytest.skip(f"an ordinary user gets no namespaces here without a container either: {outside}")
     told = _told(_run("doctor", "--json", through=_in_mended_container("--user")))
     assert told["level"] == "ns", _level(told, "ns")
     assert told["proc"]["reachable"] is False and told["proc"]["fix"]
@@ -218,5 +219,5 @@ def test_root_in_a_container_is_told_to_be_an_ordinary_user_when_the_filter_is_o
     told = _told(_run("doctor", "--json", through=_in_mended_container()))
     ns = _level(told, "ns")
     if ns["reachable"]:
-        pytest.skip("this container's root can have namespaces")
+        pytest.skip(f"this container's root can have namespaces: {ns}")
     assert "run Paddock as an ordinary user" in ns["fix"]

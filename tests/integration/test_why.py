@@ -143,8 +143,9 @@ async def trying(
 async def test_what_is_explained_is_what_a_module_finds(
     level: str, scene: Scene, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not any(found["level"] == level and found["reachable"] for found in diagnosis()["levels"]):
-        pytest.skip(f"there is no level {level} here")
+    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
+    if not found["reachable"]:
+        pytest.skip(f"{level} cannot be had here: {found}")
     if shutil.which("bash", path="/usr/bin:/bin") is None:
         pytest.skip("there is no bash here")
     monkeypatch.setenv("EDITOR", "vi")

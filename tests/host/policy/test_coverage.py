@@ -160,7 +160,7 @@ def test_a_secret_that_only_the_host_may_use_is_not_granted_in_the_open(
 
 
 def test_a_cap_on_paths_is_below_its_folder_and_nowhere_else(tmp_path: Path) -> None:
-    work, home = tmp_path / "work", tmp_path / "home"
+    work, home = tmp_path / "project", tmp_path / "home"
     work.mkdir()
     home.mkdir()
     roots = roots_of([".", "~/data", "/srv"], work, home)
@@ -171,13 +171,19 @@ def test_a_cap_on_paths_is_below_its_folder_and_nowhere_else(tmp_path: Path) -> 
 
 
 def test_a_cap_follows_links_of_the_machine_and_none_of_the_project(tmp_path: Path) -> None:
-    work, secret = tmp_path / "real" / "work", tmp_path / "secret"
+    work, secret = tmp_path / "real" / "project", tmp_path / "secret"
     work.mkdir(parents=True)
     secret.mkdir()
     (work / "out").symlink_to(secret)
     (work / "sub").mkdir()
     (tmp_path / "link").symlink_to("real")
-    for spelled in ("out", "./sub/../out", str(work / "out"), str(tmp_path / "link" / "work" / "out"), "~/work/out"):
+    for spelled in (
+        "out",
+        "./sub/../out",
+        str(work / "out"),
+        str(tmp_path / "link" / "project" / "out"),
+        "~/project/out",
+    ):
         assert roots_of([spelled], work, tmp_path / "link") == (work / "out",), spelled
     (tmp_path / "elsewhere").symlink_to("secret")
     assert roots_of([str(tmp_path / "elsewhere")], work, tmp_path) == (secret,)

@@ -28,10 +28,17 @@ class Scene:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home = root / "home"
-        self.work = root / "work"
+        self.work = root / "project"
         for folder in (self.home, self.work / "src", self.work / ".git/hooks", root / "other", root / "runtime"):
             folder.mkdir(parents=True)
-        for file in ("work/a.txt", "work/.git/HEAD", "work/.git/config", "home/key", "other/b.txt", "runtime/python"):
+        for file in (
+            "project/a.txt",
+            "project/.git/HEAD",
+            "project/.git/config",
+            "home/key",
+            "other/b.txt",
+            "runtime/python",
+        ):
             (root / file).touch()
         for folder in ("objects", "refs"):
             (self.work / ".git" / folder).mkdir()
@@ -161,7 +168,7 @@ WRITE = [
         {"write": ["."]},
         "plan.yaml",
         False,
-        "no module may change `{root}/work/plan.yaml`, which the session depends on",
+        "no module may change `{root}/project/plan.yaml`, which the session depends on",
         None,
     ),
     ({}, "plan.yaml", False, "which the session depends on and no module may change", None),

@@ -149,8 +149,12 @@ def in_namespaces(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True, timeout=20)
 
 
-def have_namespaces() -> bool:
-    return shutil.which("unshare") is not None and in_namespaces("mount -t tmpfs none /mnt").returncode == 0
+def why_no_mounts() -> str:
+    """Return what stands in the way of making mounts here; nothing where that works."""
+    if shutil.which("unshare") is None:
+        return "`unshare` is not installed"
+    tried = in_namespaces("mount -t tmpfs none /mnt")
+    return f"no mounts can be made here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def mounting(mounts: tuple[Mount, ...]) -> str:
@@ -161,7 +165,10 @@ def mounting(mounts: tuple[Mount, ...]) -> str:
     )
 
 
-@pytest.mark.skipif(not have_namespaces(), reason="no mounts can be made here")
+_NO_MOUNTS = why_no_mounts()
+
+
+@pytest.mark.skipif(bool(_NO_MOUNTS), reason=_NO_MOUNTS)
 def test_a_hook_cannot_be_put_in_place_by_renaming_the_folder_around_the_hooks(tmp_path: Path) -> None:
     hooks = tmp_path / "project" / ".git" / "hooks"
     hooks.mkdir(parents=True)
