@@ -28,15 +28,16 @@ MODULE_KINDS = ("tool", "provider", "hook", "orchestrator", "context", "resolver
 _MAX_PYPROJECT_BYTES = 256 * 1024
 _MAX_INIT_BYTES = 2 * 1024 * 1024  # what is no source file any more; the outline parses much less
 _MAX_SHOWN = 80  # characters of a declared kind that is none
-_ENTRY_POINT = re.compile(r"\s*([A-Za-z_]\w*)(?:\.\w+)*\s*(?::\s*[\w.]+\s*)?(?:\[.*\]\s*)?", re.ASCII)
+_ENTRY_POINT = re.compile(r"\s*(([A-Za-z_]\w*)(?:\.\w+)*)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleManifest:
     """`name` and `version` are the distribution's; `entry_points` maps module ids to their targets, of both groups.
 
-    `import_root` is the folder whose presence on `sys.path` makes `package` importable; `defines_mount` is None when
-    reading cannot tell.
+    `import_root` is the folder whose presence on `sys.path` makes `package` importable. What mounts the module is
+    `attribute` in `module`, which is the package itself unless its entry point names one inside; `defines_mount` is
+    None when reading cannot tell.
     """
 
     root: Path
@@ -46,6 +47,8 @@ class ModuleManifest:
     name: str | None
     version: str | None
     entry_points: Mapping[str, str]
+    module: str
+    attribute: str
     declared_kind: str | None
     defines_mount: bool | None
 
@@ -61,18 +64,22 @@ class ModuleManifest:
         project = _read_project(tree)
         entry_points = _entry_points(project, tree.root / "pyproject.toml")
         package = _find_package(tree, module_id, entry_points)
-        source = tree.read(os.path.join(package, "__init__.py"), limit_bytes=_MAX_INIT_BYTES) or b""
-        outline = PackageOutline.of(source)
         package_dir = (tree.root / package).resolve()
+        inside, attribute = _mounting(tree, package, entry_points.get(module_id, ""))
+        file = os.path.join(package, inside)
+        outline = PackageOutline.of(tree.read(file, limit_bytes=_MAX_INIT_BYTES) or b"")
+        name = (tree.root / package).name
         return ModuleManifest(
             root=tree.root,
-            package=(tree.root / package).name,
+            package=name,
             package_dir=package_dir,
             import_root=(tree.root / package).parent,
             name=_text_or_none(project, "name"),
             version=_text_or_none(project, "version"),
             entry_points=entry_points,
-            declared_kind=_checked_kind(outline.declared_kind, package_dir / "__init__.py"),
+            module=".".join([name, *_dotted(inside)]),
+            attribute=attribute,
+            declared_kind=_checked_kind(outline.declared_kind, tree.root / file),
             defines_mount=outline.defines_mount,
         )
 
@@ -137,11 +144,29 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
 def _expected_packages(module_id: str, entry_points: Mapping[str, str]) -> Iterator[str]:
     names = [package_of_id(module_id)]
     target = _ENTRY_POINT.fullmatch(entry_points.get(module_id, ""))
-    if target is not None and target[1] not in names:
-        names.append(target[1])
+    if target is not None and target[2] not in names:
+        names.append(target[2])
     for name in names:
         yield name
         yield os.path.join("src", name)
+
+
+def _mounting(tree: SourceTree, package: str, target: str) -> tuple[str, str]:
+    """Return the file of a package that an entry point means, relative to it, and the function in it."""
+    found = _ENTRY_POINT.fullmatch(target)
+    if found is None or found[2] != (tree.root / package).name:
+        return "__init__.py", "mount"
+    attribute = found[3] if found[3] and found[3].isidentifier() else "mount"
+    path = os.path.join(*found[1].split(".")[1:], "") if "." in found[1] else ""
+    for file in (f"{path[:-1]}.py", os.path.join(path, "__init__.py")) if path else ():
+        if tree.find(os.path.join(package, file)) is not None:
+            return file, attribute
+    return "__init__.py", attribute
+
+
+def _dotted(file: str) -> list[str]:
+    parts = list(Path(file).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts
 
 
 def _checked_kind(declared: object, path: Path) -> str | None:

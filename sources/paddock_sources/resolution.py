@@ -11,7 +11,8 @@ class Resolution:
     """A module's code on this machine. Every path is absolute and was there; only `import_root` may lie above `root`.
 
     `source` is the source it came from, as text that policies can match; `layer` names the rule that chose it.
-    `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`.
+    `import_root` is the folder for the worker's `sys.path`, `attribute` the function to call in `package`, which may
+    also be a module inside of it.
     `kind` is what the module declares or, failing that, what its id suggests; `declared_kind` only the former.
     `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere; `own_versions` names
     the packages of them that a worker's runtime has in another version. `commit` and `tree` say what exactly it is,

@@ -36,6 +36,8 @@ def test_a_repository_root_tells_all_there_is(tmp_path: Path) -> None:
         name="amplifier-module-tool-demo",
         version="1.2.3",
         entry_points={"tool-demo": "amplifier_module_tool_demo:mount"},
+        module="amplifier_module_tool_demo",
+        attribute="mount",
         declared_kind=None,
         defines_mount=True,
     )
@@ -62,6 +64,33 @@ def test_nothing_of_a_module_is_executed_or_imported(tmp_path: Path) -> None:
 def test_both_groups_of_entry_points_name_a_package_of_another_name(tmp_path: Path, group: str) -> None:
     root = make_module(tmp_path / "repo", package="iteration_tracker", group=group)
     assert read(root).package == "iteration_tracker"
+
+
+@pytest.mark.parametrize(
+    ("target", "module", "attribute", "kind"),
+    [
+        ("amplifier_module_two:mount", "amplifier_module_two", "mount", "hook"),
+        ("amplifier_module_two:mount_it", "amplifier_module_two", "mount_it", "hook"),
+        ("amplifier_module_two.tool:mount", "amplifier_module_two.tool", "mount", "tool"),
+        ("amplifier_module_two.deep.er : start", "amplifier_module_two.deep.er", "start", None),
+        ("amplifier_module_two.deep", "amplifier_module_two.deep", "mount", None),
+        ("amplifier_module_two.nowhere:mount", "amplifier_module_two", "mount", "hook"),
+        ("amplifier_module_two:Class.mount", "amplifier_module_two", "mount", "hook"),
+        ("another_package.tool:mount", "amplifier_module_two", "mount", "hook"),
+    ],
+)
+def test_an_entry_point_says_what_of_a_package_mounts_the_module(
+    tmp_path: Path, target: str, module: str, attribute: str, kind: str | None
+) -> None:
+    root = tmp_path / "repo"
+    folder = package(root, "amplifier_module_two", '__amplifier_module_type__ = "hook"')
+    (folder / "tool.py").write_text('__amplifier_module_type__ = "tool"')
+    package(folder, "deep")
+    (folder / "deep" / "er.py").write_text("")
+    (root / "pyproject.toml").write_text(f'[project.entry-points."amplifier.modules"]\ntool-demo = "{target}"\n')
+    manifest = read(root)
+    assert (manifest.package, manifest.module, manifest.attribute) == ("amplifier_module_two", module, attribute)
+    assert manifest.declared_kind == kind
 
 
 @pytest.mark.parametrize(
