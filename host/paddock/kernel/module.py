@@ -468,7 +468,7 @@ class HostedModule:
         if act is None:
             method = handle.description(self._router.values.codec).number_of("__call__")
             proxy = HookProxy(self._router, handle, method, self.entry.on_failure)
-            unregister = hooks.register(event, proxy, priority, name or f"{self.name}:{event}")
+            unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), handle, unregister)
         registered = act
         return lambda: self._registrations.take_back(registered)

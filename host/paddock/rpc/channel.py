@@ -119,13 +119,14 @@ class Channel(asyncio.BufferedProtocol):
         body: Buffer,
         handles: Sequence[HandleEntry] = (),
         flags: int = 0,
+        parent: int = 0,
     ) -> None:
-        """Start `call`; it will be ended exactly once.
+        """Start `call`, in the service of the worker's own request `parent`; it will be ended exactly once.
 
         Raises:
             LocalProtocolError: the message is too large, or the connection is not open.
         """
-        id, frame = self.connection.send_request(target, method, body, handles, flags=flags)
+        id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)
         call.id = id
         self.calls[id] = call
         self.write(frame)

@@ -266,7 +266,8 @@ class Router:
         message = routed.message
         entries = _passed(message.handles, routed, owner) if message.handles else ()
         try:
-            owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags)
+            parent = _own_request(routed.origin, owner)
+            owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
             if routed.origin is not None:
                 self._let_time_run(routed)
             if flags == _STREAM:
@@ -564,6 +565,15 @@ def _passed(handles: Sequence[AnyHandle], call: RoutedCall, receiver: Peer) -> l
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:
     """Hand a worker what another answers it with."""
     return receiver.send(handles, lambda handle: giver.may_give(handle, receiver))
+
+
+def _own_request(call: IncomingCall | None, peer: Peer) -> int:
+    """Return the nearest request of the worker's own that `call` serves, 0 if there is none."""
+    while call is not None:
+        if call.peer is peer:
+            return call.id
+        call = call.cause.origin if call.cause is not None else None
+    return 0
 
 
 async def _contained(work: Coroutine[Any, Any, None]) -> None:

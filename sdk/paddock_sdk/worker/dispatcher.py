@@ -67,18 +67,20 @@ class Dispatcher:
         except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
             self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
             return
+        # As if it had been called from where this process made the request that it serves, if it serves one.
+        context = self._driver.context_of(request.parent)
         if flavour is Flavour.ASYNC:
             is_execute = exported.description.members[request.method].name == "execute"
             if is_execute and exported.mount_point == "tools":
-                self._start(id, self._run_tool(id, exported, function, args, kwargs))
+                self._start(id, self._run_tool(id, exported, function, args, kwargs), context)
                 return
             if is_execute and exported.mount_point == "orchestrator":
                 kwargs = {**self._turn(), **kwargs}
-            self._start(id, self._run(id, exported, function, args, kwargs))
+            self._start(id, self._run(id, exported, function, args, kwargs), context)
         elif flavour is Flavour.STREAM:
-            self._start(id, self._run_stream(id, exported, function, args, kwargs))
+            self._start(id, self._run_stream(id, exported, function, args, kwargs), context)
         else:
-            contextvars.copy_context().run(self._run_in_place, id, exported, function, args, kwargs)
+            context.run(self._run_in_place, id, exported, function, args, kwargs)
 
     def _turn(self) -> dict[str, Any]:
         """Return what an orchestrator is given beside the prompt: the live objects of this process's session."""
@@ -91,8 +93,8 @@ class Dispatcher:
             "coordinator": coordinator,
         }
 
-    def _start(self, id: int, work: Any) -> None:
-        self._driver.own(id, asyncio.get_running_loop().create_task(work))
+    def _start(self, id: int, work: Any, context: contextvars.Context | None = None) -> None:
+        self._driver.own(id, asyncio.get_running_loop().create_task(work, context=context))
 
     async def _call_runtime(self, id: int, method: int, value: Any) -> None:
         serving.set(id)

@@ -109,6 +109,7 @@ class Driver:
         self._inbox: deque[Frame] = deque()
         self._outbox: deque[memoryview] = deque()
         self._pending: dict[int, Finish] = {}
+        self._contexts: dict[int, contextvars.Context] = {}
         self._items: dict[int, Finish] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credited: dict[int, asyncio.Event] = {}
@@ -287,8 +288,14 @@ class Driver:
             self.objects.take_back(handles)
             raise
         self._pending[id] = finish
+        self._contexts[id] = contextvars.copy_context()
         self.write(frame)
         return id
+
+    def context_of(self, id: int) -> contextvars.Context:
+        """Return a copy of the context in which this process made its request `id`, of the current one otherwise."""
+        context = self._contexts.get(id)
+        return contextvars.copy_context() if context is None else context.copy()
 
     async def _from_loop(self, target: int, method: int, value: object, flags: int) -> Outcome:
         """Make a call for code on another thread's loop."""
@@ -328,6 +335,7 @@ class Driver:
     def _give_up(self, *ids: int) -> None:
         for id in ids:
             self._items.pop(id, None)
+            self._contexts.pop(id, None)
             if self._pending.pop(id, None) is not None and not self.connection.is_closed:
                 frame = self.connection.send_cancel(id)
                 if frame is not None:
@@ -486,6 +494,7 @@ class Driver:
                 elif kind == _RESPONSE or kind == _FAILURE:
                     outcome = self._outcome(frame)
                     self._items.pop(frame.id, None)
+                    self._contexts.pop(frame.id, None)
                     finish = self._pending.pop(frame.id, None)
                     if finish is not None:
                         finish(outcome)
@@ -564,6 +573,7 @@ class Driver:
     def _end_all(self) -> None:
         pending, self._pending = self._pending, {}
         self._items.clear()
+        self._contexts.clear()
         for finish in pending.values():
             finish(Outcome(None, ModuleGoneError(_GONE)))
         for task in list(self._tasks.values()):

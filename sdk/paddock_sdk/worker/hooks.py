@@ -32,6 +32,8 @@ class RemoteHookRegistry(HookRegistry):
         """Register with the host; it is in force when this returns."""
         if not isinstance(priority, int):
             raise TypeError(f"a handler's priority is an integer, not {type(priority).__name__}")
+        if not callable(handler):
+            handler = _failing(handler)
         registration = self._driver.call_sync(0, HostMethod.REGISTER, [event, int(priority), name, handler])
 
         def unregister() -> None:
@@ -84,3 +86,12 @@ class RemoteHookRegistry(HookRegistry):
             self._heard.add(event)
         else:
             self._heard.discard(event)
+
+
+def _failing(handler: Any) -> Callable[[str, Any], None]:
+    """Return a handler that stands for what cannot be called, and fails as it would: when the event happens."""
+
+    def fail(event: str, data: Any) -> None:
+        raise TypeError(f"a {type(handler).__name__} was registered as a handler, and cannot be called")
+
+    return fail

@@ -40,8 +40,10 @@ CONVERTED: dict[str, Any] = {
     "a hook result": "deny",
     "a content block": "type='text' text='hi' visibility=None",
     "a model in a list": [
-        "input_tokens=1 output_tokens=2 total_tokens=3 reasoning_tokens=None cache_read_tokens=None "
-        "cache_write_tokens=None cost_usd=None"
+        (
+            "input_tokens=1 output_tokens=2 total_tokens=3 reasoning_tokens=None cache_read_tokens=None "
+            "cache_write_tokens=None cost_usd=None"
+        )
     ],
     "an ordered dict": {"a": 2, "b": 1},
     "keys in disorder": {"a": {"x": 2, "y": 1}, "b": [{"a": 2, "z": 1}]},

@@ -1,0 +1,319 @@
+"""What handlers may answer with, and what an emitter gets of several answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from integration.semantics.places import SESSION_ID, Place
+
+WHERES = ("in the same module", "in another module")
+INVALID = {"action": "deny", "reason": "Hook handler returned invalid response"}
+
+
+def says(name: str, **fields: Any) -> dict[str, Any]:
+    """Return a handler that answers with a hook result."""
+    return {"name": name, "answer": {"result": fields}}
+
+
+def returns(value: Any) -> list[dict[str, Any]]:
+    """Return a handler that answers with a plain value, and one after it that answers nothing."""
+    return [{"name": "first", "answer": {"value": value}}, {"name": "second", "answer": {}}]
+
+
+def odd(answer: str) -> list[dict[str, Any]]:
+    """Return a handler that answers with what has no place in this table, and one after it that answers nothing."""
+    return [{"name": "first", "answer": {"odd": answer}}, {"name": "second", "answer": {}}]
+
+
+def kind(handler: str, **answer: Any) -> list[dict[str, Any]]:
+    """Return a handler of another kind, and one after it that answers nothing."""
+    return [{"name": "first", "answer": {"handler": handler, **answer}}, {"name": "second", "answer": {}}]
+
+
+def continues(**data: Any) -> dict[str, Any]:
+    return {"action": "continue", "data": {"session_id": SESSION_ID, "parent_id": None, **data}}
+
+
+BOTH = ["first", "second"]
+FIRST = ["first"]
+
+ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
+    # One answer, and whether the next handler is asked.
+    "nothing": (returns(None), continues(), BOTH),
+    "a result that says nothing": ([says("first"), says("second")], continues(), BOTH),
+    "an empty mapping": (returns({}), continues(), BOTH),
+    "a mapping": (returns({"action": "deny", "reason": "no"}), {"action": "deny", "reason": "no"}, FIRST),
+    "a mapping with unknown keys": (returns({"action": "deny", "mood": "bad"}), {"action": "deny"}, FIRST),
+    "a model of another class": (odd("a model"), {"action": "deny", "reason": "said by a model"}, FIRST),
+    "text": (returns("continue"), INVALID, FIRST),
+    "a boolean": (returns(True), INVALID, FIRST),
+    "no": (returns(False), INVALID, FIRST),
+    "zero": (returns(0), INVALID, FIRST),
+    "a list": (returns([{"action": "continue"}]), INVALID, FIRST),
+    "a tuple": (odd("a tuple"), INVALID, FIRST),
+    "bytes": (odd("bytes"), INVALID, FIRST),
+    "an object": (odd("an object"), INVALID, FIRST),
+    "an unknown action": (returns({"action": "explode"}), INVALID, FIRST),
+    "data that is no mapping": (returns({"action": "modify", "data": [1]}), INVALID, FIRST),
+    "a reason that is no text": (returns({"action": "deny", "reason": 3}), INVALID, FIRST),
+    "a result with an unknown action": (odd("a bad action, assigned"), INVALID, FIRST),
+    "a result with data that is no mapping": (odd("data that is no mapping, assigned"), INVALID, FIRST),
+    "a result with a function in its data": (odd("data with a function in it"), INVALID, FIRST),
+    "an exception": (odd("raises"), continues(), ["first", "second"]),
+    "a CancelledError of its own": (odd("raises CancelledError"), continues(), BOTH),
+    "a SystemExit": (odd("raises SystemExit"), continues(), BOTH),
+    "a KeyboardInterrupt": (odd("raises KeyboardInterrupt"), continues(), BOTH),
+    # Every kind of handler.
+    "a synchronous handler": (
+        kind("sync", result={"action": "deny", "reason": "sync"}),
+        {"action": "deny", "reason": "sync"},
+        FIRST,
+    ),
+    "a function that returns a coroutine": (
+        kind("returns a coroutine", result={"action": "deny", "reason": "later"}),
+        {"action": "deny", "reason": "later"},
+        FIRST,
+    ),
+    "a handler that takes too many arguments": (kind("takes three arguments"), continues(), ["second"]),
+    "a handler that cannot be called": (kind("is no function"), continues(), ["second"]),
+    # Several answers.
+    "a deny keeps all its fields": (
+        [
+            says(
+                "first",
+                action="deny",
+                reason="no",
+                user_message="told",
+                user_message_level="error",
+                data={"more": 1},
+                suppress_output=True,
+            )
+        ],
+        {
+            "action": "deny",
+            "reason": "no",
+            "user_message": "told",
+            "user_message_level": "error",
+            "data": {"more": 1},
+            "suppress_output": True,
+        },
+        FIRST,
+    ),
+    "a deny discards what was injected before it": (
+        [says("first", action="inject_context", context_injection="x"), says("second", action="deny")],
+        {"action": "deny"},
+        BOTH,
+    ),
+    "a deny beats a question": (
+        [says("first", action="ask_user", approval_prompt="?"), says("second", action="deny")],
+        {"action": "deny"},
+        BOTH,
+    ),
+    "the first question is the one asked": (
+        [
+            says("first", action="inject_context", context_injection="x"),
+            says("second", action="ask_user", approval_prompt="first?", approval_timeout=3.0),
+            says("third", action="ask_user", approval_prompt="second?"),
+        ],
+        {"action": "ask_user", "approval_prompt": "first?", "approval_timeout": 3.0},
+        ["first", "second", "third"],
+    ),
+    "a question beats an injection that comes after it": (
+        [
+            says("first", action="ask_user", approval_prompt="?"),
+            says("second", action="inject_context", context_injection="x"),
+        ],
+        {"action": "ask_user", "approval_prompt": "?"},
+        BOTH,
+    ),
+    "an injection beats a modification": (
+        [
+            says("first", action="modify", data={"changed": True}),
+            says("second", action="inject_context", context_injection="x"),
+        ],
+        {"action": "inject_context", "context_injection": "x"},
+        BOTH,
+    ),
+    "a modification is what the emitter gets, and no more": (
+        [says("first", action="modify", data={"b": 2, "a": 1})],
+        {"action": "continue", "data": {"a": 1, "b": 2}},
+        FIRST,
+    ),
+    "the last modification counts": (
+        [says("first", action="modify", data={"a": 1}), says("second", action="modify", data={"b": 2})],
+        {"action": "continue", "data": {"b": 2}},
+        BOTH,
+    ),
+    "a modification to nothing counts": (
+        [says("first", action="modify", data={})],
+        {"action": "continue", "data": {}},
+        FIRST,
+    ),
+    "a modification without data is none": ([says("first", action="modify")], continues(), FIRST),
+    "modified data is converted like any": (
+        odd("data of odd values"),
+        {"action": "continue", "data": {"bytes": "b'x'", "set": "{7}", "tuple": [1, 2]}},
+        BOTH,
+    ),
+    "what a continue says besides is dropped": (
+        [
+            says(
+                "first",
+                action="continue",
+                data={"dropped": True},
+                user_message="dropped",
+                suppress_output=True,
+                reason="dropped",
+                context_injection="dropped",
+            )
+        ],
+        continues(),
+        FIRST,
+    ),
+    "what a modification says besides is dropped": (
+        [says("first", action="modify", data={"a": 1}, user_message="dropped", reason="dropped")],
+        {"action": "continue", "data": {"a": 1}},
+        FIRST,
+    ),
+    # Injections.
+    "a single injection comes back as it is": (
+        [
+            says(
+                "first",
+                action="inject_context",
+                context_injection="x",
+                context_injection_role="user",
+                ephemeral=True,
+                user_message="survives",
+            )
+        ],
+        {
+            "action": "inject_context",
+            "context_injection": "x",
+            "context_injection_role": "user",
+            "ephemeral": True,
+            "user_message": "survives",
+        },
+        FIRST,
+    ),
+    "an empty text is an injection": (
+        [says("first", action="inject_context", context_injection="")],
+        {"action": "inject_context", "context_injection": ""},
+        FIRST,
+    ),
+    "an injection of nothing is none": ([says("first", action="inject_context")], continues(), FIRST),
+    "several injections become one": (
+        [
+            says(
+                "first",
+                action="inject_context",
+                context_injection="one",
+                context_injection_role="user",
+                ephemeral=True,
+                suppress_output=True,
+                user_message="dropped",
+            ),
+            says("second", action="inject_context", context_injection="two", append_to_last_tool_result=True),
+            says("third", action="continue"),
+        ],
+        {
+            "action": "inject_context",
+            "context_injection": "one\n\ntwo",
+            "context_injection_role": "user",
+            "ephemeral": True,
+            "suppress_output": True,
+            "append_to_last_tool_result": True,
+            "context_injections": [
+                {"content": "one", "role": "user", "ephemeral": True, "hook_name": "first", "event": "plan:start"},
+                {
+                    "content": "two",
+                    "append_to_last_tool_result": True,
+                    "hook_name": "second",
+                    "event": "plan:start",
+                },
+            ],
+        },
+        ["first", "second", "third"],
+    ),
+    "the first injection decides role and lifetime": (
+        [
+            says("first", action="inject_context", context_injection="one"),
+            says(
+                "second",
+                action="inject_context",
+                context_injection="two",
+                context_injection_role="assistant",
+                ephemeral=True,
+                suppress_output=True,
+            ),
+        ],
+        {
+            "action": "inject_context",
+            "context_injection": "one\n\ntwo",
+            "context_injections": [
+                {"content": "one", "hook_name": "first", "event": "plan:start"},
+                {
+                    "content": "two",
+                    "role": "assistant",
+                    "ephemeral": True,
+                    "hook_name": "second",
+                    "event": "plan:start",
+                },
+            ],
+        },
+        BOTH,
+    ),
+    "a list of injections outweighs the text beside it": (
+        [
+            says(
+                "first",
+                action="inject_context",
+                context_injection="ignored",
+                context_injection_role="assistant",
+                context_injections=[
+                    {"content": "one", "role": "user", "hook_name": "made up", "event": "made up"},
+                    {"content": "two", "ephemeral": True},
+                ],
+            )
+        ],
+        {
+            "action": "inject_context",
+            "context_injection": "one\n\ntwo",
+            "context_injection_role": "user",
+            "ephemeral": True,
+            "context_injections": [
+                {"content": "one", "role": "user", "hook_name": "first", "event": "plan:start"},
+                {"content": "two", "ephemeral": True, "hook_name": "first", "event": "plan:start"},
+            ],
+        },
+        FIRST,
+    ),
+    "lists and texts are joined in order": (
+        [
+            says("first", action="inject_context", context_injections=[{"content": "one"}, {"content": "two"}]),
+            says("second", action="inject_context", context_injection="three"),
+        ],
+        {
+            "action": "inject_context",
+            "context_injection": "one\n\ntwo\n\nthree",
+            "context_injections": [
+                {"content": "one", "hook_name": "first", "event": "plan:start"},
+                {"content": "two", "hook_name": "first", "event": "plan:start"},
+                {"content": "three", "hook_name": "second", "event": "plan:start"},
+            ],
+        },
+        BOTH,
+    ),
+}
+
+
+@pytest.mark.parametrize("where", WHERES)
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_answers_come_to_one_result(place: Place, where: str, case: str) -> None:
+    handlers, expected, heard = ANSWERS[case]
+    outcome = await place.run("events.chain", where=where, handlers=handlers)
+    outcome["result"].get("data", {}).pop("timestamp", None)
+    assert outcome["result"] == expected
+    assert [name for name, _ in outcome["heard"]] == heard
