@@ -1,0 +1,182 @@
+"""Tools of the community, unmodified: shared lists, raw mounts, stores, agents, and all that they find at home."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+
+from integration.community import COMMUNITY, community, contents, listen, script
+from integration.conftest import OpenSession
+from paddock import Session
+
+_PLAIN = community("loop-plain")
+
+
+async def run(session: Session, tool: str, **input: Any) -> Any:
+    """Run one tool from the application and return what it put out."""
+    result = await session.coordinator.get("tools", tool).execute(input)
+    assert result.success, result.error
+    return result.output
+
+
+async def test_a_checklist_on_the_coordinator_is_read_by_the_hook_that_reminds_of_it(open_session: OpenSession) -> None:
+    steps = (
+        [{"checklist": {"action": "write", "items": [{"text": "look"}, {"text": "leap"}]}}],
+        [{"checklist": {"action": "tick", "index": 0}}],
+        "{messages}",
+    )
+    async with open_session(
+        orchestrator=_PLAIN,
+        providers=script(*steps),
+        tools=[community("tool-checklist")],
+        hooks=[community("hooks-nudge"), community("hooks-ticker")],
+    ) as session:
+        answer = await session.execute("go")
+        on_the_host: Any = session.coordinator
+        assert on_the_host.todo_state == [{"status": "done", "text": "look"}, {"status": "open", "text": "leap"}]
+        stored = await contents(session, "user")
+    assert answer.endswith("Your checklist:\n[x] look\n[ ] leap")
+    assert stored == ["go"]  # the reminder was for the one request
+
+
+async def test_a_mention_is_resolved_by_the_application_where_the_tool_stands(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    (folder / "one.md").write_text("first things first")
+
+    class Resolver:
+        def resolve(self, mention: str) -> Path | None:
+            return {"@handbook": folder, "@one": folder / "one.md"}.get(mention)
+
+    async with open_session(tools=[community("tool-mentions")]) as session:
+        session.coordinator.register_capability("mention_resolver", Resolver())
+        read = listen(session, "artifact:read")
+        (tmp_path / "work" / "here.txt").write_text("here")
+        assert await run(session, "peek", path="@handbook") == {"entries": ["one.md"]}
+        assert await run(session, "peek", path="@one") == {"text": "first things first"}
+        assert await run(session, "peek", path="here.txt") == {"text": "here"}
+        unknown = await session.coordinator.get("tools", "peek").execute({"path": "@nothing"})
+    assert not unknown.success and unknown.error == {"message": "nobody knows @nothing"}
+    assert [heard.data["path"] for heard in read] == [str(folder / "one.md"), str(tmp_path / "work" / "here.txt")]
+
+
+async def test_a_module_of_the_group_amplifier_tools_mounts_four_tools_that_can_be_called_as_well(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    async with open_session(tools=[community("tool-laps")]) as session:
+        tools = session.coordinator.get("tools")
+        assert list(tools) == ["start_laps", "next_lap", "show_laps", "end_laps"]
+        await run(session, "start_laps", track="river")
+        await run(session, "next_lap", track="river")
+        assert await tools["next_lap"](track="river") == {"track": "river", "laps": 2, "done": False}
+        assert await run(session, "end_laps", track="river") == {"track": "river", "laps": 2, "done": True}
+    kept = tmp_path / "work" / "data" / "river.json"
+    assert json.loads(kept.read_text()) == {"laps": 2, "done": True}
+
+
+def test_a_module_that_guards_its_import_of_the_kernel_is_a_library_without_it(tmp_path: Path) -> None:
+    package = COMMUNITY / "amplifier-module-tool-laps"
+    code = (
+        "import asyncio, sys; sys.path.insert(0, sys.argv[1]);"
+        "import amplifier_module_tool_laps as laps; from pathlib import Path;"
+        "print(laps.HAS_KERNEL, asyncio.run(laps.NextLap(Path(sys.argv[2]))(track='t')))"
+    )
+    # Isolated from this run's path, on which the stand-in is.
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(package), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert ran.stdout == "False {'track': 't', 'laps': 1, 'done': False}\n", ran.stderr
+
+
+async def test_events_that_two_tools_add_to_one_list_are_all_written_down_by_the_logging_hook(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "soup.md").write_text("boil it")
+    log = tmp_path / "log.jsonl"
+    async with open_session(
+        orchestrator=_PLAIN,
+        providers=script([{"load_recipe": {"name": "soup"}}], "{offered}"),
+        tools=[community("tool-recipes", config={"dirs": [str(recipes)]}), community("tool-hire")],
+        hooks=[community("hooks-fence"), community("hooks-logbook", config={"path": str(log)})],
+    ) as session:
+        announced = session.coordinator.get_capability("observability.events")
+        answer = await session.execute("cook")
+        await session.coordinator.hooks.emit("task:agent_resumed", {"agent": "x"})
+        await session.coordinator.hooks.emit("workspace_boundary:checked", {"path": "x"})
+        stored = await contents(session, "tool")
+        session_id = session.session_id
+    assert announced == [
+        "recipes:discovered",
+        "recipe:loaded",
+        "task:agent_spawned",
+        "task:agent_resumed",
+        "task:agent_completed",
+    ]
+    assert stored == ["boil it"]
+    assert answer.startswith("Load one of: soup")
+    written = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {"session:start", "tool:post", "recipe:loaded", "task:agent_resumed", "workspace_boundary:checked"} <= {
+        line["event"] for line in written
+    }
+    assert {line["session"] for line in written} == {session_id}
+
+
+async def test_what_a_tool_paints_on_the_terminal_reaches_its_reader_as_lines_and_breaks_nothing(
+    open_session: OpenSession,
+) -> None:
+    printed: list[Any] = []
+    async with open_session(tools=[community("tool-banner")], on_output=lambda *line: printed.append(line)) as session:
+        for text in ("one", "two"):
+            assert await run(session, "banner", text=text) == "painted"
+    said = "\n".join(str(line) for line in printed)
+    assert "banner is mounted" in said and "== one ==" in said and "== two ==" in said
+    assert "no newline at its end" in said
+
+
+async def test_what_a_module_makes_while_mounting_lives_on_the_loop_it_runs_and_ends_on(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+    async with open_session(tools=[community("tool-courier", config={"closed": str(closed)})]) as session:
+        assert await run(session, "post", parcel="book") == "1: book"
+        assert await run(session, "post", parcel="lamp") == "2: lamp"
+        assert not closed.exists()
+    assert closed.read_text() == "closed"
+
+
+async def test_a_shell_runs_ends_and_leaves_behind_no_more_than_its_session(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    grants = {"write": ["."], "run": ["*"]}
+    async with open_session(tools=[community("tool-shell", permissions=grants)]) as session:
+        tool = session.coordinator.get("tools", "shell")
+        said = (await tool.execute({"command": "echo $((6 * 7)); echo no >&2"})).output
+        assert said == {"stdout": "42\n", "stderr": "no\n", "returncode": 0}
+        overdue = await tool.execute({"command": "sleep 60", "timeout": 0.1})
+        assert not overdue.success and overdue.error["returncode"] == -9
+        job = await run(session, "shell", background=True, command="while true; do echo x >> beat; sleep 0.02; done")
+        assert job["pid"] > 1
+        beat = tmp_path / "work" / "beat"
+        for size in (0, 10):  # it outlives the call that began it
+            await until_larger(beat, size)
+    assert not any("beat" in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+
+async def until_larger(path: Path, size: int) -> None:
+    """Wait until a file holds more than so many bytes."""
+    with anyio.fail_after(10):
+        while not await anyio.Path(path).exists() or (await anyio.Path(path).stat()).st_size <= size:
+            await anyio.sleep(0.01)
