@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -118,21 +118,29 @@ class Dependencies:
     # -- choosing --------------------------------------------------------------------------
 
     def choose(
-        self, root: Path, previous: LockedModule | None, near: SourceUri, *, mine: bool
+        self,
+        root: Path,
+        previous: LockedModule | None,
+        near: SourceUri,
+        *,
+        mine: bool,
+        extras: Collection[str] = (),
+        more: Collection[str] = (),
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
         What `previous` says is kept as far as it still satisfies what is needed. `mine` says that the user wrote the
         code: it may name any repository, has it fetched with the user's keys, and is not resolved anew for each change.
+        `extras` are those of the project's own that are wanted, `more` are requirements that it does not name itself.
 
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
         """
-        if not (root / "pyproject.toml").is_file():
+        if not (more or (root / "pyproject.toml").is_file()):
             return ()
         from .environment.requirements import Requirements
 
-        needs = Requirements.of(root, self.python, may_name_local=mine)
+        needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine)
         libraries = tuple(self._libraries(needs, previous, near, mine=mine))
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -174,10 +174,13 @@ class Provisioner:
         *,
         previous: LockedModule | None = None,
         allow_impostor: bool = False,
+        extras: Collection[str] = (),
+        more: Collection[str] = (),
     ) -> LockedModule:
         """Return what a lock file is to say of a source, which is fetched for that; its key is the source's text.
 
-        What `previous` says of dependencies is kept where it still satisfies what the code asks for.
+        What `previous` says of dependencies is kept where it still satisfies what the code asks for. Who works on code
+        may want these `extras` of it, and `more` that it does not name.
 
         Raises:
             SourceError: it cannot be had, or not in a way that would be the same tomorrow.
@@ -203,7 +206,9 @@ class Provisioner:
             tree=entry.digest,
             subdirectory="" if is_folder else uri.subdirectory,
             permissions_digest=permissions_digest(PermissionRequest.read(root)),
-            dependencies=self._dependencies.choose(root, previous, uri, mine=is_folder and self._lends_keys),
+            dependencies=self._dependencies.choose(
+                root, previous, uri, mine=is_folder and self._lends_keys, extras=extras, more=more
+            ),
             requested_kind="" if is_folder else pinned.kind,
             committed_at=pinned.committed_at,
         )

@@ -9,10 +9,26 @@ import click
 
 if TYPE_CHECKING:
     from paddock.authoring.module_name import Kind
+    from paddock_sandbox.profile import IsolationLevel
 
 _KINDS: Final = ("tool", "hook", "provider", "orchestrator", "context")
 _JSON: Final = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else."
+)
+_PATH: Final = click.argument("path", type=click.Path(path_type=Path))
+_TYPE: Final = click.option(
+    "-t", "--type", "kind", type=click.Choice(_KINDS), help="What kind of module it is; by default what it says."
+)
+_LIMITS: Final = click.option(
+    "--limit", "limits", metavar="K=V", multiple=True, help="A limit, as in runtime_max=30s; can be repeated."
+)
+_LEVEL: Final = click.option(
+    "--isolation",
+    type=click.Choice(["ns", "bwrap", "landlock", "none"]),
+    help="The isolation level, accepted however weak it is; by default the strongest there is.",
+)
+_OFFLINE: Final = click.option(
+    "--offline", is_flag=True, help="Fetch nothing: use what the cache has, or say what it lacks."
 )
 
 
@@ -45,3 +61,76 @@ def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
     from .module_new_command import run_new
 
     return run_new(kind, name, parent, as_json=as_json)
+
+
+@module.command("validate")
+@_PATH
+@_TYPE
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["human", "json"]),
+    default="human",
+    show_default=True,
+    help="How what was found out is written to stdout.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
+@click.option("-b", "--behavioral", is_flag=True, help="Run the tests that every module of its kind has to pass, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the module prints meanwhile.")
+@_LIMITS
+@_LEVEL
+@_OFFLINE
+def validate(
+    path: Path,
+    kind: Kind | None,
+    output: str,
+    as_json: bool,
+    behavioral: bool,
+    verbose: bool,
+    limits: tuple[str, ...],
+    isolation: IsolationLevel | None,
+    offline: bool,
+) -> int:
+    """Find out whether the module at PATH, its repository or its package, is what hosts expect of its kind.
+
+    It is imported and mounted in a worker that is granted nothing, and gone afterwards. Exits with 0 if it is, with 1
+    if it is not, with 5 if the module died over it or did not come to an end.
+    """
+    from .module_trial import TrialOptions
+    from .module_validate_command import run_validate
+
+    return run_validate(
+        path,
+        kind,
+        TrialOptions(limits, isolation, offline=offline),
+        as_json=as_json or output == "json",
+        behavioral=behavioral,
+        verbose=verbose,
+    )
+
+
+@module.command("test")
+@_PATH
+@click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
+@_TYPE
+@_LIMITS
+@_LEVEL
+@_OFFLINE
+def test(
+    path: Path,
+    pytest_args: tuple[str, ...],
+    kind: Kind | None,
+    limits: tuple[str, ...],
+    isolation: IsolationLevel | None,
+    offline: bool,
+) -> int:
+    """Run the tests of the module at PATH with pytest, over a copy of it, in a worker that is gone afterwards.
+
+    Tests have what the module depends on, what its developers install (its extras or dependency groups `dev` and
+    `test`), pytest and pytest-asyncio. They reach no network, and write nowhere but to a folder of the worker's own.
+    Exits with 0 if all pass, with 1 if one fails or there is none, with 5 if they died or did not come to an end.
+    """
+    from .module_test_command import run_test
+    from .module_trial import TrialOptions
+
+    return run_test(path, kind, pytest_args, TrialOptions(limits, isolation, offline=offline))

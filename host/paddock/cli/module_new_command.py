@@ -35,5 +35,7 @@ def run_new(kind: Kind, name: str, parent: Path, *, as_json: bool) -> int:
     for file in project.files:
         click.echo(escape(str(project.folder / file)))
     shown = escape(shlex.quote(str(project.folder)))
-    screen.text(f"hint: `paddock module validate {shown}` checks it\nhint: `paddock module test {shown}` runs its tests")
+    screen.text(
+        f"hint: `paddock module validate {shown}` checks it\nhint: `paddock module test {shown}` runs its tests"
+    )
     return 0

@@ -53,9 +53,14 @@ class Requirements:
 
     @staticmethod
     def of(
-        tree_root: Path, python: Interpreter, *, extras: Collection[str] = (), may_name_local: bool = False
+        tree_root: Path,
+        python: Interpreter,
+        *,
+        extras: Collection[str] = (),
+        more: Collection[str] = (),
+        may_name_local: bool = False,
     ) -> Requirements:
-        """Return what the tree whose root is `tree_root` depends on, with these of its extras.
+        """Return what the tree whose root is `tree_root` depends on, with these of its extras, and these `more`.
 
         Repositories in folders of this machine, and those that are reached with the user's keys, may only be named by
         a tree that the user wrote: `may_name_local`.
@@ -69,7 +74,7 @@ class Requirements:
         name, version = _text(project, "name", path), _text(project, "version", path)
         _check_python(project, name, path, python)
         _check_static(project, path)
-        reading = _Reading(path, project, name, python, may_name_local)
+        reading = _Reading(path, project, name, python, may_name_local, more)
         return Requirements(name, version, *reading.split(reading.applying(frozenset(map(normalised, extras)))))
 
     def joined(self, *others: Requirements) -> Requirements:
@@ -110,13 +115,19 @@ class _Reading:
     """One reading of one project's dependencies."""
 
     def __init__(
-        self, path: Path, project: Mapping[str, Any], name: str | None, python: Interpreter, may_name_local: bool
+        self,
+        path: Path,
+        project: Mapping[str, Any],
+        name: str | None,
+        python: Interpreter,
+        may_name_local: bool,
+        more: Collection[str] = (),
     ) -> None:
         self._path = path
         self._name = normalised(name or "")
         self._python = python
         self._may_name_local = may_name_local
-        self._dependencies = _texts(project.get("dependencies", []), "project.dependencies", path)
+        self._dependencies = [*_texts(project.get("dependencies", []), "project.dependencies", path), *more]
         optional = project.get("optional-dependencies", {})
         if not isinstance(optional, dict) or len(optional) > _MAX_EXTRAS:
             raise RequirementsError(path, "`project.optional-dependencies` is not a table of a reasonable size")

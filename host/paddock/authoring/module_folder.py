@@ -1,0 +1,138 @@
+"""A folder that an author names: which module is in it, of which kind, and where its repository begins.
+
+Everything is read as data; a folder that holds no module is an error that says what was looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, Kind
+from paddock.errors import PaddockError
+from paddock_sources import SourceError
+from paddock_sources.declared_ids import declared_ids
+from paddock_sources.manifest import ModuleManifest
+from paddock_sources.permission_request import PermissionRequest
+
+# What a name has in it that tells the kind, in the order of the contract's own command.
+_PARTS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("provider-", "provider"),
+    ("tool-", "tool"),
+    ("hooks-", "hook"),
+    ("loop-", "orchestrator"),
+    ("context-", "context"),
+)
+
+
+class ModulePathError(PaddockError):
+    """Raised for a path, `path`, at which there is no module that can be looked at; `problem` says why."""
+
+    exit_code = 1
+
+    def __init__(self, path: Path, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"`{path}`: {problem}", detail=detail, hints=hints)
+
+
+class KindUnknownError(ModulePathError):
+    """Raised for a module of which neither its code nor its name tells the kind."""
+
+    def __init__(self, path: Path) -> None:
+        parts = ", ".join(f"`{part}`" for part, _ in _PARTS)
+        super().__init__(
+            path,
+            "it does not say what kind of module it is",
+            detail=[f"its name has none of {parts} in it, and its code no `__amplifier_module_type__`"],
+            hints=[f"say it: `--type` takes {', '.join(KINDS)}"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFolder:
+    """A module as it lies on its author's disk; every path is absolute, without links.
+
+    `root` is its repository, or its package where there is no more. `declared_kind` is what its code says it is,
+    `request` what its manifest asks for.
+    """
+
+    root: Path
+    package_dir: Path
+    import_root: Path
+    module_id: str
+    declared_kind: str | None
+    request: PermissionRequest | None
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """Return the module whose repository or package is at `path`.
+
+        Raises:
+            ModulePathError: there is none.
+        """
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            said = getattr(error, "strerror", None) or "it leads nowhere"
+            raise ModulePathError(path, said.lower()) from error
+        if not real.is_dir():
+            raise ModulePathError(path, "it is no folder", hints=["name the module's repository, or its package"])
+        try:
+            return cls._read(real)
+        except SourceError as error:
+            raise ModulePathError(path, error.summary, detail=error.detail, hints=error.hints) from error
+
+    @classmethod
+    def _read(cls, real: Path) -> Self:
+        root = _repository_of(real)
+        module_id = declared_ids(root, root.name)[0]
+        manifest = ModuleManifest.read(root, module_id)
+        if root != real:  # the package is the one that was named, whichever of several that is
+            (module_id,) = declared_ids(real, real.name)[:1]
+            manifest = ModuleManifest.read(real, module_id)
+        return cls(
+            root,
+            manifest.package_dir,
+            manifest.import_root,
+            module_id,
+            manifest.declared_kind,
+            PermissionRequest.read(root),
+        )
+
+    def kind(self, named: Kind | None = None) -> Kind:
+        """Return the kind that is `named`, else that the code declares, else that its names tell.
+
+        Raises:
+            ModulePathError: none of these is a kind that is validated.
+        """
+        if named is not None:
+            return named
+        if self.declared_kind is not None:
+            if self.declared_kind not in KINDS:
+                raise ModulePathError(
+                    self.root,
+                    f"it is a {self.declared_kind}, which is not run as a module",
+                    hints=[f"kinds are {', '.join(KINDS)}"],
+                )
+            return self.declared_kind
+        for name in (self.root.name, self.module_id, self.package_dir.name):
+            if (kind := _kind_of_name(name)) is not None:
+                return kind
+        raise KindUnknownError(self.root)
+
+
+def _kind_of_name(name: str) -> Kind | None:
+    bare = name.replace("_", "-").removeprefix(FOLDER_PREFIX)
+    begun = (kind for part, kind in _PARTS if bare.startswith(part))
+    return next(iter((*begun, *(kind for part, kind in _PARTS if part in bare))), None)
+
+
+def _repository_of(folder: Path) -> Path:
+    """Return the folder of the project that a package lies in; any other folder is one itself."""
+    if not (folder / "__init__.py").is_file() or (folder / "pyproject.toml").is_file():
+        return folder
+    around = (folder.parent, folder.parent.parent) if folder.parent.name == "src" else (folder.parent,)
+    return next((place for place in around if (place / "pyproject.toml").is_file()), folder)

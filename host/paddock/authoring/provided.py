@@ -1,0 +1,85 @@
+"""What a trial of a module is run with: a copy of its folder as it is now, and all that it depends on.
+
+Chosen anew for each trial and locked nowhere: the author's folder stays as it is. Nothing of the module is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio.to_thread
+
+from paddock.audit import AuditLog
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.errors import SourcesError
+from paddock.kernel.command_worker import check_cancelled
+from paddock.kernel.provisioning import provisioning
+from paddock.policy import Policy, refuse_sources
+from paddock_sources import Resolution, SourceError
+from paddock_sources.cache import SourceCache
+from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.uri import FolderUri
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a trial needs besides what the module needs to run: extras of its own, and further requirements."""
+
+    extras: Collection[str] = ()
+    more: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How what is needed may be come by; `progress` is told of what takes time, `audit` of each connection."""
+
+    environ: Mapping[str, str]
+    offline: bool = False
+    progress: Progress = field(default_factory=SilentProgress)
+    audit: AuditLog | None = None
+
+
+class NoTestEnvironmentError(SourcesError):
+    """Raised when what tests need cannot be had: `needs` are the requirements beyond the module's own."""
+
+    @classmethod
+    def of_needs(cls, error: SourceError, needs: Needs) -> NoTestEnvironmentError:
+        """Return the error that names what could not be had."""
+        named = [*needs.more, *(f"the module's extra `{extra}`" for extra in needs.extras)]
+        return cls(
+            f"what the tests are run with cannot be had: {error.summary}",
+            detail=[*error.detail, f"needed besides what the module itself depends on: {', '.join(named)}"],
+            hints=error.hints,
+        )
+
+
+@asynccontextmanager
+async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Needs) -> AsyncIterator[Resolution]:
+    """Have the module ready to be run, with what it needs, for as long as this is open.
+
+    Raises:
+        PolicyRefusedError: no module may come from there.
+        SourcesError: it cannot be had.
+    """
+    uri = FolderUri(str(folder.root), folder.root)
+    refuse_sources({"": uri.text}, policy)
+    with SourceCache.of_user(means.environ, check=check_cancelled) as cache:
+        try:
+            resolution = await _resolution(folder, uri, cache, policy, means, needs)
+        except SourceError as error:
+            raise NoTestEnvironmentError.of_needs(error, needs) if needs.more else SourcesError.of(error) from error
+        yield resolution
+
+
+async def _resolution(
+    folder: ModuleFolder, uri: FolderUri, cache: SourceCache, policy: Policy, means: Means, needs: Needs
+) -> Resolution:
+    async with provisioning(
+        means.environ, cache, offline=means.offline, policy=policy, progress=means.progress, audit=means.audit
+    ) as provisioner:
+        lock = partial(provisioner.lock, uri, extras=needs.extras, more=needs.more)
+        locked = await anyio.to_thread.run_sync(lock)
+        return await anyio.to_thread.run_sync(provisioner.provide, uri, folder.module_id, locked)

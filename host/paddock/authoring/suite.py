@@ -1,0 +1,116 @@
+"""A module's tests, run in a sandbox: its own, or those that every module of its kind has to pass.
+
+They run over a copy of the repository in the worker's private folder, with the stand-in of the contract, what the
+module depends on, and what its developers install. They may run the system's programs; they reach no network, and write
+nowhere else. How they ended is the word of a process that the module's code shares.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.authoring.dev_requirements import dev_requirements
+from paddock.authoring.module_folder import ModuleFolder, ModulePathError
+from paddock.authoring.module_name import FOLDER_PREFIX, Kind
+from paddock.authoring.provided import Means, provided
+from paddock.authoring.trial import Conditions, Job, run_trial
+from paddock.kernel.clearance import Clerk
+from paddock_sources import Resolution, SourceError
+
+_ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
+_LIMITS: Final[Mapping[str, object]] = {"runtime_max": "10min"}
+_PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start programs, as what they test does
+_NOTHING_COLLECTED: Final = 5
+
+# The contract's base class of the tests of each kind.
+_BASES: Final[Mapping[Kind, str]] = {
+    "tool": "ToolBehaviorTests",
+    "hook": "HookBehaviorTests",
+    "provider": "ProviderBehaviorTests",
+    "orchestrator": "OrchestratorBehaviorTests",
+    "context": "ContextBehaviorTests",
+}
+
+
+class _Ended(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    code: Annotated[int, Field(ge=0, le=255)]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOutcome:
+    """How pytest ended, by its own exit code."""
+
+    code: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were tests, and all of them passed."""
+        return self.code == 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to run."""
+        return self.code == _NOTHING_COLLECTED
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRunner:
+    """Runs tests for one user; `limits` are those that the user names."""
+
+    clerk: Clerk
+    means: Means
+    conditions: Conditions
+    limits: Mapping[str, object]
+
+    async def run_own(self, folder: ModuleFolder, kind: Kind, args: Sequence[str]) -> SuiteOutcome:
+        """Run the module's own tests, with further arguments for pytest.
+
+        Raises:
+            ModuleDiedError: their process ended, or overstayed, before they did.
+            PaddockError: what they need cannot be had, or nothing can be started.
+        """
+        return await self._run(folder, kind, args, "")
+
+    async def run_behavior(self, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
+        """Run the tests that every module of that kind has to pass; raises as `run_own` does."""
+        return await self._run(folder, kind, (), _BASES[kind])
+
+    async def _run(self, folder: ModuleFolder, kind: Kind, args: Sequence[str], base: str) -> SuiteOutcome:
+        try:
+            needs = dev_requirements(folder.root)
+        except SourceError as error:
+            raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
+        async with provided(folder, self.clerk.policy, self.means, needs) as resolution:
+            told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
+            job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **self.limits})
+            ended = await run_trial(self.clerk, kind, resolution, job, _Ended.model_validate, self.conditions)
+        return SuiteOutcome(ended.code)
+
+
+def _place(folder: ModuleFolder, resolution: Resolution) -> dict[str, Any]:
+    """Return what is copied, and where to: to a folder with the name that repositories of modules have."""
+    named = folder.root.name
+    name = named if named.startswith(FOLDER_PREFIX) else FOLDER_PREFIX + resolution.module_id
+    # A package without a repository around it stays importable under its name.
+    into = resolution.root.name if resolution.package_dir == resolution.root else "."
+    top = resolution.root.parent if into != "." else resolution.root
+    return {
+        "root": str(resolution.root),
+        "folder": name,
+        "into": into,
+        "import_root": os.path.relpath(resolution.import_root, top),
+        "package": os.path.relpath(resolution.package_dir, top),
+        "libraries": [str(one) for one in resolution.libraries],
+    }
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size((100, 24)).columns

@@ -1,0 +1,213 @@
+"""One throw-away worker with one job over a module: started, told, heard once, and gone, whatever it does.
+
+It is shut in as the module would be in a session that grants it nothing, or what the job needs, by the same rules and
+at the same levels. Its answer is a stranger's word: bounded here, and to be checked by whoever asked. However it ends
+instead of answering is an error that tells how; nothing of it outlives `run`, and every wait in it is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import msgpack
+
+from paddock.audit import AuditLog
+from paddock.errors import ModuleDiedError
+from paddock.kernel.clearance import Clerk
+from paddock.kernel.confinements import Confinements, OnConfined, Place, Shelter
+from paddock.kernel.control_groups import find_groups
+from paddock.kernel.networks import Networks
+from paddock.kernel.operator_folders import make_operator_folders
+from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.plan.models import EntryPlace, Kind, ModuleEntry
+from paddock.process.bubblewrap import bubblewrap_command
+from paddock.process.exec import ExecLauncher
+from paddock.process.exit_report import ExitReason, LimitHit
+from paddock.process.launcher import Launcher, LaunchSpec
+from paddock.process.module_process import ModuleProcess
+from paddock.process.output import OutputLine
+from paddock.process.ration import Rationing
+from paddock.process.supervisor import Supervisor
+from paddock.process.template import TemplateLauncher
+from paddock.process.watchdog import Watchdog
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.worker.trial import LENGTH, MAX_ANSWER_BYTES
+from paddock_sources import Resolution
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is for: the function it enters, what it is told, and what that needs beyond nothing.
+
+    `doing` says it in a few words, for the report on a worker that did not get to its end.
+    """
+
+    entry: str
+    told: Mapping[str, Any]
+    doing: str
+    permissions: Mapping[str, object]
+    limits: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Where, and for whom, workers are started; `on_line` is told of each line they print."""
+
+    environ: Mapping[str, str]
+    isolation: IsolationLevel | None = None
+    on_line: Callable[[OutputLine], None] | None = None
+    on_confined: OnConfined | None = None
+    audit: AuditLog | None = None
+
+
+async def run_trial(
+    clerk: Clerk, kind: Kind, resolution: Resolution, job: Job, read: Callable[[Any], _Answer], conditions: Conditions
+) -> _Answer:
+    """Return what the worker answers, as `read` makes it of plain data.
+
+    Raises:
+        ModuleDiedError: it ended, or was ended, before it answered; whoever answers what `read` refuses, with a
+            `ValueError`, was.
+        PaddockError: it could not be started, or not as the operator's policy wants it.
+    """
+    entry = ModuleEntry.read(
+        {
+            "module": resolution.module_id,
+            "source": str(resolution.root),
+            "permissions": dict(job.permissions),
+            "limits": dict(job.limits),
+        },
+        EntryPlace(kind, "", resolution.root),
+    )
+    clearance = await clerk.clear_call(entry, resolution, conditions.isolation)
+    entry = clearance.modules[0].entry
+    async with _means(conditions) as means:
+        await means.confinements.decide(clearance)
+        shelter = means.confinements.of(entry)
+        supervisor = means.supervisor(shelter, resolution, job, conditions.on_line)
+        try:
+            process = await supervisor.start()
+            try:
+                return await _heard(supervisor, process, job, read, shelter.limits.runtime_max)
+            finally:
+                process.rpc.close()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await supervisor.stop(_nothing)
+
+
+async def _nothing() -> None:
+    """Say nothing for a goodbye: a worker that has answered ends by itself."""
+
+
+async def _heard(
+    supervisor: Supervisor, process: ModuleProcess, job: Job, read: Callable[[Any], _Answer], seconds: float
+) -> _Answer:
+    """Tell the worker what to do, and return its answer."""
+    supervisor.call_in_flight = job.doing
+    loop = asyncio.get_running_loop()
+    told: bytes = msgpack.packb(dict(job.told))
+    try:
+        with anyio.fail_after(seconds):
+            await loop.sock_sendall(process.rpc, LENGTH.pack(len(told)) + told)
+            (size,) = LENGTH.unpack(await _exactly(process.rpc, LENGTH.size))
+            if size > MAX_ANSWER_BYTES:
+                raise ValueError("it is too long")
+            return read(msgpack.unpackb(await _exactly(process.rpc, size)))
+    except TimeoutError:
+        supervisor.end(ExitReason.TIMEOUT, LimitHit("runtime_max", f"{seconds:g} s", "", "host timer"))
+    except OSError:  # also the end of the stream
+        pass
+    except ValueError:  # also of msgpack, for what it cannot read
+        supervisor.end(ExitReason.PROTOCOL, detail="it gave an answer that is none")
+    raise ModuleDiedError(supervisor.spec.name, await supervisor.report(process))
+
+
+async def _exactly(rpc: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = await asyncio.get_running_loop().sock_recv(rpc, size - len(data))
+        if not piece:
+            raise ConnectionResetError("the worker is gone")
+        data += piece
+    return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What a worker is started with."""
+
+    launchers: Mapping[str, Launcher]
+    confinements: Confinements
+    rationing: Rationing
+
+    def supervisor(
+        self, shelter: Shelter, resolution: Resolution, job: Job, on_line: Callable[[OutputLine], None] | None
+    ) -> Supervisor:
+        runtime = self.confinements.runtime.without(resolution.own_versions)
+        spec = LaunchSpec(
+            name=resolution.module_id,
+            working_dir=shelter.confinement.folder,
+            environ=shelter.environ,
+            runtime=replace(runtime, entry=job.entry),
+            profile=shelter.confinement.profile,
+            ration=shelter.ration,
+            on_line=on_line,
+        )
+        name = "exec" if resolution.own_versions else "template"
+        launcher = self.launchers["bubblewrap" if shelter.level == "bwrap" else name]
+        return Supervisor(launcher, spec, rationing=self.rationing)
+
+
+@asynccontextmanager
+async def _means(conditions: Conditions) -> AsyncIterator[_Means]:
+    groups = await anyio.to_thread.run_sync(find_groups)
+    operators = await anyio.to_thread.run_sync(make_operator_folders, conditions.environ)
+    launchers: dict[str, Launcher] = {
+        "template": TemplateLauncher(groups),
+        "exec": ExecLauncher(groups),
+        "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
+    }
+    async with AsyncExitStack() as stack:
+        folder = make_private_folder()
+        stack.push_async_callback(_shielded, lambda: anyio.to_thread.run_sync(remove_private_folder, folder))
+        for launcher in launchers.values():
+            stack.push_async_callback(_shielded, launcher.aclose)
+        networks = Networks(folder, conditions.audit or AuditLog.silent())
+        stack.push_async_callback(_shielded, networks.aclose)
+        watchdog = Watchdog()
+        watching = asyncio.create_task(watchdog.run())
+        stack.push_async_callback(_ended, watching)
+
+        def launcher_at(level: IsolationLevel) -> Launcher:
+            return launchers["bubblewrap" if level == "bwrap" else "template"]
+
+        confinements = Confinements(
+            # Nothing is granted relative to it; workers find themselves in their private folder.
+            Place(folder, conditions.environ, folder, operators),
+            groups,
+            launcher_at,
+            networks,
+            isolation=conditions.isolation,
+            on_confined=conditions.on_confined,
+        )
+        yield _Means(launchers, confinements, Rationing(watchdog))
+
+
+async def _shielded(act: Callable[[], Awaitable[None]]) -> None:
+    with anyio.CancelScope(shield=True):
+        await act()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

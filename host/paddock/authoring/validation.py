@@ -1,0 +1,82 @@
+"""Whether a module is what hosts expect of its kind, found out by importing and mounting it: in a sandbox.
+
+The worker in which that is done runs nothing but the module and our checks, is granted nothing, and is gone afterwards.
+What it reports is bounded and checked here. As the module's code shares a process with the checks, it could forge their
+outcome: this tells authors what is wrong with their own work, and vouches for nothing to anybody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import Kind
+from paddock.authoring.provided import Means, Needs, provided
+from paddock.authoring.trial import Conditions, Job, run_trial
+from paddock.kernel.clearance import Clerk
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
+from paddock_sources import Resolution
+
+_ENTRY: Final = "paddock_sdk.worker.trial:validate"
+_LIMITS: Final[Mapping[str, object]] = {"runtime_max": "60s"}  # importing a vendor's SDK on a busy machine takes ten
+_MAX_CHECKS: Final = 200
+_MAX_NAME: Final = 100
+_MAX_MESSAGE: Final = 4000
+
+
+class _Check(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=_MAX_NAME)]
+    passed: bool
+    message: Annotated[str, StringConstraints(max_length=_MAX_MESSAGE)]
+    severity: Literal["error", "warning", "info"]
+
+
+class _Checks(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    checks: Annotated[list[_Check], Field(min_length=1, max_length=_MAX_CHECKS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """Validates modules for one user; `limits` are those that the user names."""
+
+    clerk: Clerk
+    means: Means
+    conditions: Conditions
+    limits: Mapping[str, object]
+
+    async def validate(self, folder: ModuleFolder, kind: Kind) -> ValidationResult:
+        """Return what was found out about the module in a folder, taken as one of that kind.
+
+        Raises:
+            ModuleDiedError: its process ended, or overstayed, before that was known.
+            PaddockError: what it needs cannot be had, or nothing can be started.
+        """
+        async with provided(folder, self.clerk.policy, self.means, Needs()) as resolution:
+            job = Job(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **self.limits})
+            answer = await run_trial(self.clerk, kind, resolution, job, _Checks.model_validate, self.conditions)
+        return ValidationResult(
+            kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
+        )
+
+
+def _told(resolution: Resolution, kind: Kind) -> Mapping[str, Any]:
+    return {
+        "kind": kind,
+        "package_dir": str(resolution.package_dir),
+        "import_root": str(resolution.import_root),
+        "libraries": [str(one) for one in resolution.libraries],
+    }
+
+
+def _own(check: _Check, folder: ModuleFolder, resolution: Resolution) -> ValidationCheck:
+    """Return a check with what it says of the copy said of the author's own folder."""
+    message = check.message.replace(str(resolution.root), str(folder.root))
+    return ValidationCheck(check.name, check.passed, message, check.severity)

@@ -1,0 +1,47 @@
+"""Run a module's tests, and pass on what pytest prints, a line at a time, with nothing in it that acts on a terminal.
+
+Exit codes: 0 all passed; 1 one failed, there was none, or they could not be run; 5 they died or overstayed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import Kind
+from paddock.authoring.suite import SuiteOutcome, SuiteRunner
+from paddock.errors import PaddockError
+from paddock.process.output import OutputLine
+from paddock.text import escape
+
+from . import INTERRUPTED
+from .module_trial import Booth, Interrupted, TrialOptions, run_trials, tell_failure
+from .render import Screen
+
+
+def run_test(path: Path, kind: Kind | None, args: Sequence[str], options: TrialOptions) -> int:
+    """Run the tests of the module at a path and return the exit code."""
+    screen = Screen(sys.stderr)
+
+    async def work(booth: Booth) -> SuiteOutcome:
+        folder = ModuleFolder.at(path)
+        runner = SuiteRunner(booth.clerk, booth.means, booth.conditions, booth.limits)
+        return await runner.run_own(folder, folder.kind(kind), args)
+
+    def on_line(line: OutputLine) -> None:
+        screen.hide_status()
+        click.echo(escape(line.text, multiline=True), err=line.stream == "stderr")
+
+    try:
+        outcome = run_trials(work, options, screen, f"running the tests of {path}", on_line)
+    except Interrupted:
+        return INTERRUPTED
+    except PaddockError as error:
+        return tell_failure(screen, error)
+    if outcome.is_empty:
+        screen.text("error: there are no tests to run")
+    return 0 if outcome.passed else 1

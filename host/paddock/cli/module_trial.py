@@ -1,0 +1,109 @@
+"""What the commands that try a module out share: their options, and how their work is begun, told of and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from paddock.audit import AuditLog
+from paddock.authoring.provided import Means
+from paddock.authoring.trial import Conditions
+from paddock.errors import PaddockError, PlanError, PolicyRefusedError
+from paddock.kernel.clearance import Clerk
+from paddock.process.output import OutputLine
+from paddock_sandbox.profile import IsolationLevel
+
+from . import failure, plan_options
+from .confinement_notes import tell_confinements
+from .fetch_progress import FetchProgress
+from .interruption import Interruption
+from .log_lines import LogLines
+from .progress import Progress
+from .render import Screen
+
+_Found = TypeVar("_Found")
+
+
+class Interrupted(Exception):
+    """Raised when the person at the terminal has had enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """The options that these commands have in common."""
+
+    limits: Sequence[str] = ()
+    isolation: IsolationLevel | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Booth:
+    """All that a trial is run with; one of a class of `authoring`'s is made of these."""
+
+    clerk: Clerk
+    means: Means
+    conditions: Conditions
+    limits: Mapping[str, object]
+
+
+def run_trials(
+    work: Callable[[Booth], Coroutine[Any, Any, _Found]],
+    options: TrialOptions,
+    screen: Screen,
+    activity: str,
+    on_line: Callable[[OutputLine], None] | None,
+) -> _Found:
+    """Return what `work` finds out.
+
+    Raises:
+        UsageError: an option is not understood.
+        Interrupted: the person interrupted it.
+        PaddockError: as `work` does; told of options where they are what is wrong.
+    """
+    limits = plan_options.read_limits(options.limits)
+    fetching = FetchProgress(screen)
+
+    async def in_booth() -> _Found | None:
+        with (
+            anyio.CancelScope() as scope,
+            Interruption(screen.note, lambda: False, scope.cancel),
+            Progress(screen, lambda: activity),
+        ):
+            environ = dict(os.environ)
+            audit = AuditLog(str(uuid.uuid4()), environ=environ)
+            means = Means(environ, options.offline, fetching, audit)
+            conditions = Conditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
+            # Relative paths mean nothing here: nothing in a folder of the user's is granted.
+            clerk = await Clerk.at_work(Path("/"), environ, None)
+            return await work(Booth(clerk, means, conditions, limits))
+        return None
+
+    with ExitStack() as stack:
+        stack.enter_context(LogLines(screen))
+        stack.enter_context(fetching)
+        try:
+            found = asyncio.run(in_booth())
+        except KeyboardInterrupt:
+            found = None
+        except (PlanError, PolicyRefusedError) as error:
+            plan_options.retell(error)
+            raise
+    if found is None:
+        raise Interrupted
+    return found
+
+
+def tell_failure(screen: Screen, error: PaddockError) -> int:
+    """Tell a person what went wrong, and return the exit code."""
+    screen.text(failure.text(error))
+    return failure.exit_code(error)

@@ -1,0 +1,105 @@
+"""Two entries beside that of modules, for a worker with one job: validate a module, or run tests over it.
+
+The host says what to do in one message and gets one back; then the worker ends. All of a module's code runs in this
+process, at its liberty: it can answer in place of what is written here, with anything. So the answer is its own word
+about itself, good for its author, and nothing that another may build on. What it prints goes another way and is no part
+of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgpack
+
+from paddock_sdk.worker.main import set_up_logging
+
+LENGTH: Final = struct.Struct("!I")  # before each of the two messages
+MAX_ANSWER_BYTES: Final = 256 << 10  # of a few hundred checks, each with a sentence
+
+_BEHAVIOUR: Final = "test_behavior.py"
+# The bases are the contract's; a file of the worker's own gives them something to be collected in.
+_BEHAVIOUR_TEXT: Final = (
+    "from amplifier_core.validation.behavioral import {base}\n\n\nclass TestBehavior({base}):\n    pass\n"
+)
+
+
+def validate(rpc: socket.socket, name: str) -> None:
+    """Answer with the checks of a module's kind: `{"checks": [{name, passed, message, severity}]}`."""
+    _serve(rpc, _validate)
+
+
+def run_tests(rpc: socket.socket, name: str) -> None:
+    """Run pytest over a copy of the module's repository, and answer with how it ended: `{"code"}`."""
+    _serve(rpc, _run_tests)
+
+
+def _serve(rpc: socket.socket, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    rpc.setblocking(True)
+    set_up_logging()
+    (size,) = LENGTH.unpack(_read(rpc, LENGTH.size))
+    answer = msgpack.packb(work(msgpack.unpackb(_read(rpc, size))))
+    rpc.sendall(LENGTH.pack(len(answer)) + answer)
+
+
+def _read(rpc: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = rpc.recv(size - len(data))
+        if not piece:
+            raise EOFError("the host is gone")
+        data += piece
+    return data
+
+
+def _validate(asked: dict[str, Any]) -> dict[str, Any]:
+    from paddock_sdk.validation import validator_for
+
+    sys.path[:0] = [asked["import_root"]]
+    sys.path.extend(asked["libraries"])
+    result = asyncio.run(validator_for(asked["kind"]).validate(asked["package_dir"]))
+    checks = [
+        {"name": one.name, "passed": one.passed, "message": one.message, "severity": one.severity}
+        for one in result.checks
+    ]
+    return {"checks": checks}
+
+
+def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
+    # The contract's fixtures go by the name of the folder, and tests may write beside themselves.
+    place = os.path.join(os.environ["TMPDIR"], asked["folder"])
+    shutil.copytree(asked["root"], os.path.join(place, asked["into"]), symlinks=True)
+    for folder, _, files in os.walk(place):  # what is kept for the host is read-only
+        os.chmod(folder, 0o700)
+        for file in files:
+            path = os.path.join(folder, file)
+            if not os.path.islink(path):
+                os.chmod(path, os.stat(path).st_mode | 0o200)
+    os.chdir(place)
+    sys.path[:0] = [os.path.normpath(os.path.join(place, asked["import_root"]))]
+    sys.path.extend(asked["libraries"])
+    sys.dont_write_bytecode = True
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1", COLUMNS=str(asked["columns"]))
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    args = ["-p", "no:cacheprovider", "--color=no", *asked["args"]]
+    if asked["base"]:
+        args += _behaviour(asked["base"], os.path.join(place, asked["package"]))
+    import pytest
+
+    return {"code": int(pytest.main(args))}
+
+
+def _behaviour(base: str, package: str) -> list[str]:
+    """Write the file that has the tests of a kind, and return the arguments that run it over a package."""
+    folder = os.path.join(os.environ["TMPDIR"], "behavior")
+    os.mkdir(folder)
+    with open(os.path.join(folder, _BEHAVIOUR), "w", encoding="utf-8") as file:
+        file.write(_BEHAVIOUR_TEXT.format(base=base))
+    return [f"--rootdir={folder}", "-o", "asyncio_mode=auto", f"--module-path={package}", folder]
