@@ -1,0 +1,45 @@
+"""The two steps of a turn that code calls without a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from amplifier_core._session_exec import emit_raw_field_if_configured, run_orchestrator
+
+from paddock_sdk.testing import MockContextManager, MockCoordinator
+
+
+async def test_the_orchestrator_gets_what_a_session_gives_it(coordinator: MockCoordinator) -> None:
+    class Loop:
+        async def execute(self, **given: Any) -> Any:
+            return given
+
+    with pytest.raises(RuntimeError, match="No orchestrator mounted"):
+        await run_orchestrator(coordinator, "hi")
+    coordinator.mount("orchestrator", Loop())
+    with pytest.raises(RuntimeError, match="No context manager mounted"):
+        await run_orchestrator(coordinator, "hi")
+    context = MockContextManager()
+    coordinator.mount("context", context)
+    assert await run_orchestrator(coordinator, "hi") == {
+        "prompt": "hi",
+        "context": context,
+        "providers": coordinator.mount_points["providers"],
+        "tools": coordinator.mount_points["tools"],
+        "hooks": coordinator.hooks,
+        "coordinator": coordinator,
+    }
+
+
+@pytest.mark.parametrize(
+    ("session", "emitted"),
+    [({"raw": True, "token": "hunter2"}, [{"raw": True, "token": "[REDACTED]"}]), ({"raw": False}, []), ({}, [])],
+)
+async def test_the_configuration_is_told_without_its_secrets_where_it_asks_for_that(
+    coordinator: MockCoordinator, session: dict[str, Any], emitted: list[Any]
+) -> None:
+    heard: list[Any] = []
+    coordinator.hooks.register("session:config", lambda event, data: heard.append(data))
+    await emit_raw_field_if_configured(coordinator, {"session": session}, "s1", "session:start")
+    assert [(data["session_id"], data["raw"]["session"]) for data in heard] == [("s1", one) for one in emitted]
