@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.kernel.confinements import failure_of
-from paddock.kernel.hosting import Hosting
+from paddock.kernel.machinery import Machinery
 from paddock.policy import Enforcement, Machine, cgroup_remedy, enforcement, proc_remedy
 from paddock.process.reach import Reached, Unreached
 from paddock_sandbox import landlock
@@ -32,10 +32,9 @@ _NO_CONTROLLER: Final = "it takes a control group, and none with that controller
 async def examine(environ: Mapping[str, str]) -> Diagnosis:
     """Return what was found out; `environ` is the environment that a session would be started in."""
     machine = Machine.look(environ)
-    hosting = Hosting(working_dir=Path("/"), environ=environ)
-    async with hosting:
-        reach = await hosting.confinements.try_levels(ISOLATION_LEVELS)
-        groups = hosting.confinements.groups
+    async with Machinery(working_dir=Path("/"), environ=environ) as machinery:
+        reach = await machinery.confinements.try_levels(ISOLATION_LEVELS)
+        groups = machinery.confinements.groups
     levels = tuple(_level(reach.findings[level], machine) for level in ISOLATION_LEVELS)
     problems = tuple(_cgroup(problem, machine) for problem in groups.problems)
     lacks_proc = any("/proc" in found.lacks for found in levels)

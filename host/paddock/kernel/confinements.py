@@ -32,6 +32,7 @@ from paddock.policy import (
     choose_level,
     confine,
     environment_of,
+    grants_of,
     remedy,
     require_enforced,
 )
@@ -40,12 +41,14 @@ from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths
 from paddock.policy.kept_home import KeptHome
 from paddock.policy.mount_table import MountTable
+from paddock.policy.secret_values import SecretValues
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Ration
 from paddock.process.reach import Reach, Unreached, find_reach
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+from paddock_sources import Resolution
 
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Told how each module will be shut in, when all is decided and none is started."""
@@ -80,6 +83,16 @@ class Shelter:
 
 
 @dataclass(frozen=True, slots=True)
+class _Decided:
+    """What was decided of one module: `codes` are those of all, which it may not change."""
+
+    module: Cleared
+    level: IsolationLevel
+    secrets: SecretValues
+    codes: tuple[Resolution, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a session is: the folder its modules work in, the host's environment, and a private folder of the host's.
 
@@ -93,7 +106,7 @@ class Place:
 
 
 class Confinements:
-    """The shelters of one session's modules.
+    """The shelters of the modules of a session and of those it starts.
 
     Args:
         place: where the session is.
@@ -129,6 +142,7 @@ class Confinements:
         table = MountTable()
         self._paths.show(table, by_mounts=True)
         self.runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
+        self._decided: dict[str, _Decided] = {}
         self._shelters: dict[str, Shelter] = {}
         self._subjects: dict[str, Subject] = {}
         self._watchlists: list[Watchlist] = []
@@ -143,6 +157,7 @@ class Confinements:
             PlanError: grants or limits cannot be given; all are named.
         """
         await self._find_reach([module.entry for module in clearance.modules])
+        codes = tuple(module.resolution for module in clearance.modules)
         refused: list[PlanError | PolicyRefusedError] = []
         for module in clearance.modules:
             level = choose_level(
@@ -155,7 +170,7 @@ class Confinements:
             )
             for act in (
                 partial(require_enforced, module.entry, module.decision.limits, level, self.groups.controllers),
-                partial(self._shelter, module, level, clearance),
+                partial(self._note, _Decided(module, level, clearance.secrets, codes)),
             ):
                 try:
                     act()
@@ -174,6 +189,18 @@ class Confinements:
     def of(self, entry: ModuleEntry) -> Shelter:
         """Return what was decided for an entry."""
         return self._shelters[entry.path]
+
+    def another(self, entry: ModuleEntry, networks: Networks, folder: Path) -> Shelter:
+        """Return a shelter for one more worker of an entry, with what it shares with none in `networks` and `folder`.
+
+        Raises:
+            PlanError: something cannot be granted any more.
+            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+        """
+        decided = self._decided[entry.path]
+        if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
+            return self._shelters[entry.path]  # what each worker has of its own is in its namespaces
+        return self._shelter(decided, networks, folder)
 
     def subject_of(self, entry: ModuleEntry) -> Subject:
         """Return an entry's module as something whose refusals can be explained."""
@@ -195,16 +222,38 @@ class Confinements:
                 self.reach = Reach({**self.reach.findings, **found.findings})
         return self.reach
 
-    def _shelter(self, module: Cleared, level: IsolationLevel, clearance: Clearance) -> None:
-        """Note the shelter of a module.
+    def _note(self, decided: _Decided) -> None:
+        """Make the shelter of a module, and note it.
 
         Raises:
             PlanError: something cannot be granted as it is written.
             PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
+        module, entry = decided.module, decided.module.entry
+        shelter = self._shelter(decided, self._networks, self._place.folder)
+        self._decided[entry.path] = decided
+        self._shelters[entry.path] = shelter
+        self._subjects[entry.path] = Subject(
+            entry=entry,
+            profile=shelter.confinement.profile,
+            working_dir=self._place.working_dir,
+            owner=self._owner,
+            rights=Authority(entry),
+            fixed=FixedPaths.of(module.resolution, decided.codes, self._paths.installation, self._place.kept),
+            protected=shelter.confinement.protected,
+        )
+
+    def _shelter(self, decided: _Decided, networks: Networks, folder: Path) -> Shelter:
+        """Return a shelter for a module.
+
+        Raises:
+            PlanError: something cannot be granted as it is written.
+            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
+        """
+        module, level = decided.module, decided.level
         entry, limits = module.entry, module.decision.limits
-        scratch, home = self._scratch(level), self._home(module)
-        network = self._networks.open(entry, level, clearance.secrets)
+        scratch, home = self._scratch(level, folder), self._home(module)
+        network = networks.open(entry, level, decided.secrets)
         confinement = confine(
             entry,
             level=level,
@@ -216,7 +265,7 @@ class Confinements:
             scratch=scratch,
             home=home,
             network=network,
-            modules=[one.resolution for one in clearance.modules],
+            modules=decided.codes,
             kept=(*self._place.kept, self._place.folder),
         )
         module.decision.check_paths(confinement.grants)
@@ -225,20 +274,10 @@ class Confinements:
             entry.permissions,
             self._place.environ,
             str(scratch),
-            clearance.secrets,
+            decided.secrets,
             home=None if home is None else str(home),
         )
-        self._shelters[entry.path] = Shelter(confinement, limits, environ, home)
-        codes = [one.resolution for one in clearance.modules]
-        self._subjects[entry.path] = Subject(
-            entry=entry,
-            profile=confinement.profile,
-            working_dir=self._place.working_dir,
-            owner=self._owner,
-            rights=Authority(entry),
-            fixed=FixedPaths.of(module.resolution, codes, self._paths.installation, self._place.kept),
-            protected=confinement.protected,
-        )
+        return Shelter(confinement, limits, environ, home)
 
     def _home(self, module: Cleared) -> Path | None:
         """Return the folder that is kept for a module, if its entry says so.
@@ -255,10 +294,10 @@ class Confinements:
             problem = f"its folder cannot be made: {error.strerror or error}"
             raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
 
-    def _scratch(self, level: IsolationLevel) -> Path:
-        """Return the private folder as the worker knows it: in a root of its own, or else made here by the host."""
+    def _scratch(self, level: IsolationLevel, folder: Path) -> Path:
+        """Return the private folder as the worker knows it: in a root of its own, or else made in `folder`."""
         inside = _SCRATCH.get(level)
-        return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=self._place.folder))
+        return Path(inside) if inside else Path(tempfile.mkdtemp(prefix="home-", dir=folder))
 
     async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
         """Return the level that these entries' modules would run at once somebody accepts one below the floor.
@@ -287,7 +326,7 @@ class Confinements:
             table = MountTable()
             self._paths.show(table, by_mounts=False)
             mounts = table.mounts()
-        scratch = self._scratch(level)
+        scratch = self._scratch(level, self._place.folder)
         profile = SandboxProfile(level, mounts, scratch=str(scratch))
         return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self.runtime, profile)
 

@@ -1,4 +1,4 @@
-"""The means of one session: its template, its workers, the router between them.
+"""The means of one session: its workers, the router between them, and what they share.
 
 Made once and given up once. Leaving ends every process and task that came from here, whatever
 happened inside and also when the leaving itself is cancelled; each wait on the way is bounded.
@@ -7,114 +7,71 @@ happened inside and also when the leaving itself is cancelled; each wait on the 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import Context
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Self
 
 import anyio
-import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.kernel.clearance import Clearance
-from paddock.kernel.confinements import Confinements, OnConfined, Place
-from paddock.kernel.control_groups import find_groups
+from paddock.kernel.clearance import Cleared
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
+from paddock.kernel.machinery import Machinery, bounded
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
 from paddock.kernel.networked_launcher import NetworkedLauncher
-from paddock.kernel.networks import Networks
-from paddock.kernel.operator_folders import make_operator_folders
-from paddock.kernel.private_folder import make_private_folder, remove_private_folder
 from paddock.kernel.service import HostService
-from paddock.plan.models import ModuleEntry
+from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
+from paddock.plan.merging import merged
 from paddock.policy import grants_of
 from paddock.policy.attempt import AttemptJudge
-from paddock.policy.secret_values import NO_SECRETS, SecretValues
-from paddock.process.bubblewrap import bubblewrap_command
-from paddock.process.exec import ExecLauncher
 from paddock.process.folder_quota import FolderQuota
-from paddock.process.launcher import Launcher, LaunchSpec
+from paddock.process.launcher import LaunchSpec
 from paddock.process.output import OutputLine
-from paddock.process.ration import Rationing
 from paddock.process.supervisor import Supervisor
-from paddock.process.template import TemplateLauncher
-from paddock.process.watchdog import Watchdog
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
-from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.session import AmplifierSession
-from paddock_sources import Resolution
-
-OnOutput = Callable[[str, OutputLine], None]
-"""Told of each line that a module prints, with the module's name."""
 
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
-_log = logging.getLogger(__name__)
-
 
 class Hosting:
-    """Everything that one session's modules run on."""
+    """Everything that one session's modules run on, by `machinery` that has been entered before this is.
 
-    def __init__(
-        self,
-        *,
-        working_dir: Path,
-        environ: Mapping[str, str],
-        on_output: OnOutput | None = None,
-        kept: Iterable[Path] = (),
-        isolation: IsolationLevel | None = None,
-        audit: AuditLog | None = None,
-        on_confined: OnConfined | None = None,
-    ) -> None:
-        self.working_dir = working_dir
-        self.audit = audit or AuditLog.silent()
-        self._environ = environ
-        self._on_output = on_output
-        self._kept = tuple(kept)
-        self._isolation = isolation
-        self._on_confined = on_confined
+    `name` is what a further session is called where what its modules print is told apart from others'.
+    """
+
+    def __init__(self, machinery: Machinery, *, audit: AuditLog | None = None, name: str = "") -> None:
+        self.machinery = machinery
+        self.audit = audit or machinery.audit
         self.values = Values()
-        self.values.never_shared = (ModuleCoordinator, AmplifierSession, HookRegistry, CancellationToken, Hosting)
+        self.values.never_shared = (
+            ModuleCoordinator,
+            AmplifierSession,
+            HookRegistry,
+            CancellationToken,
+            Hosting,
+            Machinery,
+        )
         self.mirrors = Mirrors()
+        self._name = name
         self._tasks = asyncio.TaskGroup()
-        self._launchers: dict[str, Launcher] = {}
-        self._scratch: Path
-        self._secrets: SecretValues = NO_SECRETS
+        self._shelters: Shelters
 
     async def __aenter__(self) -> Self:
-        groups = await anyio.to_thread.run_sync(find_groups)
-        operators = await anyio.to_thread.run_sync(make_operator_folders, self._environ)
-        self._launchers = {
-            "template": TemplateLauncher(groups),
-            "exec": ExecLauncher(groups),
-            "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
-        }
-        self._scratch = make_private_folder()
-        self._networks = Networks(self._scratch, self.audit)
-        try:
-            self.confinements = Confinements(
-                Place(self.working_dir, self._environ, self._scratch, (*self._kept, *operators)),
-                groups,
-                self._launcher_at,
-                self._networks,
-                isolation=self._isolation,
-                on_confined=self._on_confined,
-            )
-        except BaseException:
-            remove_private_folder(self._scratch)
-            raise
+        machinery = self.machinery
+        if self._name:
+            self._shelters = FurtherShelters(machinery.confinements, machinery.folder, self.audit)
+        else:
+            self._shelters = DecidedShelters(machinery.confinements, machinery.networks)
         await self._tasks.__aenter__()
-        watchdog = Watchdog()
-        self._watching = self._tasks.create_task(watchdog.run())
-        self._rationing = Rationing(watchdog)
         self.router = Router(self.values, self._tasks)
         self.values.router = self.router
         self.journal = ContextJournal(self.router)
@@ -130,17 +87,10 @@ class Hosting:
                 await self._stop_modules()
         finally:
             try:
-                await _bounded(self._networks.aclose)
+                await bounded(self._shelters.aclose)
             finally:
-                for launcher in self._launchers.values():
-                    await _bounded(launcher.aclose)
-                self._watching.cancel()
                 self.router.cancel_all()
-                try:
-                    await self._tasks.__aexit__(None, None, None)
-                finally:
-                    with anyio.CancelScope(shield=True):  # in a thread: modules may have left any number of files
-                        await anyio.to_thread.run_sync(remove_private_folder, self._scratch)
+                await self._tasks.__aexit__(None, None, None)
 
     async def _stop_modules(self) -> None:
         # The orchestrator first: what it still has to put in order, it does with the others' help.
@@ -155,7 +105,7 @@ class Hosting:
     def make_coordinator(self, session: object) -> HostedCoordinator:
         """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""
         coordinator = HostedCoordinator(session, self.values, self.mirrors)
-        coordinator.register_capability("session.working_dir", str(self.working_dir))
+        coordinator.register_capability("session.working_dir", str(self.machinery.working_dir))
         return coordinator
 
     def bind(self, coordinator: HostedCoordinator) -> None:
@@ -163,62 +113,59 @@ class Hosting:
         self.coordinator = coordinator
         self.router.service = HostService(self.router, coordinator, self.mirrors, self.modules.of)
 
-    async def shelter(self, clearance: Clearance) -> None:
-        """Decide how each module that was cleared is shut in; what they are started with is settled by that.
+    def launch_ahead(self, modules: Iterable[tuple[Cleared, dict[str, Any]]]) -> None:
+        """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""
+        for cleared, told in modules:
+            self._take_on(cleared, told).launch_ahead()
 
-        Raises:
-            PaddockError: they cannot be.
-        """
-        await self.confinements.decide(clearance)
-        self._secrets = clearance.secrets
-
-    async def start(self, entry: ModuleEntry, resolution: Resolution) -> HostedModule:
-        """Start a module that has a shelter and have it mounted; `entry` is the one with the permissions in effect.
+    async def start(self, cleared: Cleared) -> HostedModule:
+        """Start a module that has a shelter and have it mounted.
 
         Raises:
             ModuleError: it cannot be; its process, if there was one, is ended.
         """
+        module = self.modules.at(cleared.entry.path) or self._take_on(cleared, {})
+        await module.start()
+        return module
+
+    def beside(self, work: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
+        """Run `work`, which must not raise, as a task that ends before this does."""
+        return self._tasks.create_task(work, context=context)
+
+    def _take_on(self, cleared: Cleared, told: dict[str, Any]) -> HostedModule:
+        """Return a module that can be started; `told` is data that goes over its configuration."""
+        entry, resolution = cleared.entry, cleared.resolution
+        machinery = self.machinery
         name = entry.instance_id or entry.module
-        shelter = self.confinements.of(entry)
+        shelter = self._shelters.of(entry)
         spec = LaunchSpec(
             name=name,
             working_dir=shelter.confinement.folder,
             environ=shelter.environ,
-            runtime=self.confinements.runtime.without(resolution.own_versions),
+            runtime=machinery.confinements.runtime.without(resolution.own_versions),
             profile=shelter.confinement.profile,
             ration=shelter.ration,
             on_line=self._pump(name),
         )
-        launcher = self._launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
-        gate = self._networks.gate_of(entry)
+        launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
+        gate = self._shelters.networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        supervisor = Supervisor(launcher, spec, rationing=self._rationing)
-        config = self._secrets.expanded(entry.config, grants_of(entry.permissions))
+        supervisor = Supervisor(launcher, spec, rationing=machinery.rationing)
+        # Over what secrets were filled into: a reference in what is told stays the text that it is.
+        config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
         module.audit = self.audit
-        module.explainer = AttemptJudge(self.confinements.subject_of(entry))
-        self._networks.tell_denials(entry, module.deny)
+        module.explainer = AttemptJudge(machinery.confinements.subject_of(entry))
+        self._shelters.networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if shelter.home is not None:
             self.router.spawn(FolderQuota(shelter.home, shelter.limits.tmp_max, module.on_over_quota).run())
-        await module.start()
         return module
 
-    def _launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
-        return self._launchers["bubblewrap" if level == "bwrap" else spawn]
-
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:
-        on_output = self._on_output
+        on_output = self.machinery.on_output
         if on_output is None:
             return None
-        return lambda line: on_output(name, line)
-
-
-async def _bounded(close: Callable[[], Awaitable[None]]) -> None:
-    """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
-        try:
-            await close()
-        except Exception:
-            _log.exception("something of the session could not be closed")
+        shown = f"{self._name}/{name}" if self._name else name
+        return lambda line: on_output(shown, line)

@@ -109,6 +109,7 @@ class HostedModule:
         self._life: _Life | None = None
         self._registrations = Registrations(router.values.codec)
         self._was_mounted = False
+        self._ahead: asyncio.Future[Exception | None] | None = None
         self._level = ""
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
@@ -152,6 +153,36 @@ class HostedModule:
 
     # -- lives -----------------------------------------------------------------------------
 
+    def launch_ahead(self) -> None:
+        """Have the first process made ready meanwhile; nothing of the module runs before it is started."""
+        self._ahead = asyncio.get_running_loop().create_future()
+        self._router.spawn(self._launch(self._ahead))
+
+    async def _launch(self, ahead: asyncio.Future[Exception | None]) -> None:
+        problem: Exception | None = None
+        try:
+            await self.supervisor.start()
+        except Exception as exc:  # told to whoever starts the module
+            problem = exc
+        finally:
+            ahead.set_result(problem)
+
+    async def _process(self) -> ModuleProcess:
+        """Return the process of the next life.
+
+        Raises:
+            LaunchError: none could be made.
+            QuarantinedError: it died too often to be tried again.
+        """
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            problem = await asyncio.shield(ahead)
+            if problem is not None:
+                raise problem
+        elif self.supervisor.process is not None:  # its connection is gone, and it not quite yet
+            await self.supervisor.report(self.supervisor.process)
+        return await self.supervisor.start()
+
     async def start(self) -> None:
         """Have the module running and mounted.
 
@@ -163,10 +194,8 @@ class HostedModule:
         async with self._lock:
             if self.is_running:
                 return
-            if self.supervisor.process is not None:  # its connection is gone, and it not quite yet
-                await self.supervisor.report(self.supervisor.process)
             is_restart = self._was_mounted
-            process = await self.supervisor.start()
+            process = await self._process()
             self._level = process.ready.lockdown.level
             peer = Peer(
                 self.name, self.kind, self._router, self.authority, self.limits.runtime_max, self.limits.calls_max
@@ -304,6 +333,8 @@ class HostedModule:
 
     async def stop(self) -> None:
         """End the module for good."""
+        if self._life is None:  # nothing of it has run in what was made ready, and nobody there hears a goodbye
+            self.supervisor.end(ExitReason.KILLED_BY_HOST)
         await self.supervisor.stop(self._goodbye)
         if self._life is not None:
             self._life.peer.channel.close()

@@ -55,6 +55,10 @@ class HostedModules:
             module.on_mounted = self._keep_journal
             module.on_restarted = self._restore_context
 
+    def at(self, path: str) -> HostedModule | None:
+        """Return the module of the entry at a place in the plan, if it was taken on."""
+        return next((module for module in self.all if module.entry.path == path), None)
+
     def of(self, peer: Peer) -> HostedModule:
         """Return the module whose worker `peer` is or was."""
         return self._by_peer[peer]

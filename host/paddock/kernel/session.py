@@ -11,79 +11,47 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, Self
 
 import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.errors import (
-    AnswerTypeError,
-    ModuleDiedError,
-    ModuleLoadError,
-    PaddockError,
-    PlanError,
-    PolicyRefusedError,
-)
+from paddock.errors import ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
 from paddock.kernel.chronicle import Chronicle
-from paddock.kernel.clearance import Clearance, Cleared, Clerk
+from paddock.kernel.clearance import Clearance, Clerk
 from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
-from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.hosting import Hosting, OnOutput
-from paddock.kernel.module import HostedModule
+from paddock.kernel.dangling_calls import closing
+from paddock.kernel.hosted_session import HostedSession
+from paddock.kernel.hosting import Hosting
+from paddock.kernel.machinery import Machinery, OnOutput
 from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
+from paddock.kernel.module_status import ModuleStatus
 from paddock.kernel.readiness import check_working_dir, checked_resolutions
+from paddock.kernel.session_plan import SessionPlan
 from paddock.plan.loading import load_plan
-from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.plan.models import MountPlan
 from paddock.policy import Policy
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
-from paddock.process.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.kernel.session import AmplifierSession
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
+
+__all__ = ["ModuleStatus", "Session"]
 
 _CLEANUP_SECONDS: Final = 30.0  # for session:end handlers and every module's cleanup function together
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleStatus:
-    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is."""
-
-    module: str
-    kind: str
-    level: str
-    is_mounted: bool
-    restarts: int
-    denials: tuple[Mapping[str, object], ...]
-    exit_reports: tuple[ExitReport, ...]
-    printed_bytes: int = 0
-    kept_bytes: int = 0
-    problem: PaddockError | None = None
-    live_from: Path | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Return it as data for JSON."""
-        return {
-            "module": self.module,
-            "kind": self.kind,
-            "level": self.level,
-            "restarts": self.restarts,
-            "denials": [dict(denial) for denial in self.denials],
-            "exit_reports": [report.as_dict() for report in self.exit_reports],
-        }
 
 
 class Session:
@@ -144,7 +112,7 @@ class Session:
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         self._secrets: SecretValues = NO_SECRETS
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._hosting = Hosting(
+        self._machinery = Machinery(
             working_dir=self._working_dir,
             environ=self._environ,
             on_output=on_output,
@@ -153,11 +121,12 @@ class Session:
             audit=self._audit,
             on_confined=on_confined,
         )
+        self._hosting = Hosting(self._machinery)
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._sources = sources or SourceOptions()
         self._stack = AsyncExitStack()
-        self._kernel = _KernelSession(
-            self.plan,
+        self._kernel = HostedSession(
+            SessionPlan.of(self.plan),
             self._hosting,
             self._id,
             parent_id,
@@ -189,15 +158,15 @@ class Session:
         """What each module of the plan is doing, in the order they are mounted; none before the session was opened."""
         if not self._kernel.is_admitted:
             return ()
-        return tuple(self._kernel.status_of(entry) for entry in self.plan.own_entries())
+        return self._kernel.statuses()
 
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._hosting.confinements.changes() if self._kernel.is_admitted else ()
+        return self._machinery.confinements.changes() if self._kernel.is_admitted else ()
 
     @property
-    def _opened(self) -> _KernelSession:
+    def _opened(self) -> HostedSession:
         if self._state != "open":
             raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
         return self._kernel
@@ -239,10 +208,11 @@ class Session:
             cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
             resolutions = await self._resolve(clerk, cache)
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
+            await stack.enter_async_context(self._machinery)
             await stack.enter_async_context(self._hosting)
             clearance = await self._clear(clerk, resolutions)
-            await self._chronicle.begin(clearance, self._hosting.confinements, self.plan)
-            self._kernel.admit(clearance)
+            await self._chronicle.begin(clearance, self._machinery.confinements, self.plan)
+            self._kernel.admit({module.entry.path: module for module in clearance.modules})
             stack.push_async_callback(self._end_kernel)
             await self._kernel.initialize()
             self._kernel.check_guards()
@@ -273,7 +243,7 @@ class Session:
                 grants=self._grants,
                 named=self._isolation,
                 consent=self._consent,
-                weaker_level=lambda: self._hosting.confinements.weaker_level(self.plan.entries()),
+                weaker_level=lambda: self._machinery.confinements.weaker_level(self.plan.entries()),
             )
             self._secrets = clearance.secrets
             await self._code.write()
@@ -290,11 +260,11 @@ class Session:
             entries = [module.entry for module in clearance.modules]
             folder = self.plan.origin.parent
             keep = partial(keep_lock_file, folder, entries, self._working_dir)
-            self._hosting.confinements.keep(await anyio.to_thread.run_sync(keep))
+            self._machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
 
     async def _shelter(self, clearance: Clearance) -> None:
         try:
-            await self._hosting.shelter(clearance)
+            await self._machinery.shelter(clearance)
         except (PlanError, PolicyRefusedError) as error:
             positions = self.plan.positions
             if positions.has_lines:
@@ -335,173 +305,7 @@ class Session:
         context = self.coordinator.get("context")
         try:
             messages = await context.get_messages()
-            for call_id, name in _dangling(messages):
-                await context.add_message(
-                    {
-                        "role": "tool",
-                        "tool_call_id": call_id,
-                        "name": name,
-                        "content": "Error: the turn was interrupted before this tool call was answered",
-                    }
-                )
+            for message in closing(messages):
+                await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report
             _log.warning("open tool calls could not be closed: %s", exc)
-
-
-class _KernelSession(AmplifierSession):
-    """The kernel's session, its modules loaded into workers."""
-
-    def __init__(
-        self,
-        plan: MountPlan,
-        hosting: Hosting,
-        session_id: str,
-        parent_id: str | None,
-        *,
-        approval_system: ApprovalSystem | None,
-        display_system: DisplaySystem | None,
-        is_resumed: bool,
-    ) -> None:
-        self._cleared: dict[tuple[str, int], Cleared] = {}
-        self._plan = plan
-        self._hosting = hosting
-        self._mounted: dict[str, HostedModule] = {}
-        self._problems: dict[str, PaddockError] = {}
-        super().__init__(
-            plan.raw,
-            session_id=session_id,
-            parent_id=parent_id,
-            approval_system=approval_system,
-            display_system=display_system,
-            is_resumed=is_resumed,
-        )
-        self._ready = _ReadyQueue()
-        self.coordinator.loader = self._ready
-
-    def _make_coordinator(self) -> HostedCoordinator:
-        self._hosted = self._hosting.make_coordinator(self._stand_in())
-        return self._hosted
-
-    @property
-    def is_admitted(self) -> bool:
-        """Whether it was decided what the plan's modules may do, and so that they are started at all."""
-        return bool(self._cleared)
-
-    def admit(self, clearance: Clearance) -> None:
-        """Take what was decided of each module; workers are served from now on."""
-        by_path = {module.entry.path: module for module in clearance.modules}
-        self._cleared = {(entry.kind, _index(entry)): by_path[entry.path] for entry in self._plan.own_entries()}
-        self._hosting.bind(self._hosted)
-        self._hosted.tell_state_changes()
-
-    async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
-        cleared = self._cleared.get((kind, index))
-        if cleared is None or cleared.entry.module != entry.get("module"):
-            name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
-            raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
-        planned = cleared.entry
-        try:
-            module = await self._hosting.start(planned, cleared.resolution)
-        except PaddockError as exc:
-            self._problems[planned.path] = exc
-            raise
-        self._mounted[planned.path] = module
-        if module.wants_session_ready:
-            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: module.session_ready())
-
-    def check_guards(self) -> None:
-        """Refuse to go on without a hook that the plan wants failures of to count as deny.
-
-        Raises:
-            PaddockError: what kept it from starting.
-        """
-        for entry in self._plan.hooks:
-            if entry.on_failure == "deny" and entry.path in self._problems:
-                raise self._problems[entry.path]
-
-    def _fail_initialization(self, error: Exception) -> NoReturn:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, PaddockError):
-                raise cause
-            cause = cause.__cause__
-        raise error
-
-    def _fail_execution(self, error: Exception) -> NoReturn:
-        raise error
-
-    async def _run_orchestrator(self, prompt: str) -> Any:
-        for entry in (self._plan.orchestrator, self._plan.context):
-            if self.coordinator.get(entry.kind) is None:
-                raise ModuleLoadError(entry.module, "mount", f"it mounted nothing as the session's {entry.kind}")
-        return await super()._run_orchestrator(prompt)
-
-    def _checked_response(self, response: object) -> Any:
-        if not isinstance(response, str):
-            raise AnswerTypeError(self._plan.orchestrator.module, type(response).__name__)
-        return response
-
-    def status_of(self, entry: ModuleEntry) -> ModuleStatus:
-        """Return how the module of one entry has fared."""
-        module = next((one for one in self._hosting.modules.all if one.entry.path == entry.path), None)
-        problem = self._problems.get(entry.path)
-        code = self._cleared[(entry.kind, _index(entry))].resolution
-        live_from = code.root if code.is_live else None
-        if module is None:
-            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=problem, live_from=live_from)
-        return ModuleStatus(
-            module.name,
-            module.kind,
-            module.level,
-            entry.path in self._mounted,
-            module.supervisor.restarts,
-            tuple(denial.as_dict() for denial in module.denials),
-            tuple(module.reports),
-            module.supervisor.printed_bytes,
-            module.supervisor.kept_bytes,
-            problem,
-            live_from,
-        )
-
-
-class _ReadyQueue:
-    """What modules want done when everything is mounted, in the order they were."""
-
-    def __init__(self) -> None:
-        self._queue: list[tuple[str, Any]] = []
-
-    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
-        return list(self._queue)
-
-    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
-        self._queue.append((module_id, fn))
-
-    def clear_on_session_ready_queue(self) -> None:
-        self._queue.clear()
-
-
-def _index(entry: ModuleEntry) -> int:
-    _, bracket, rest = entry.path.partition("[")
-    return int(rest.rstrip("]")) if bracket else 0
-
-
-def _dangling(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return id and name of each tool call in `messages` that no later message answers."""
-    open_calls: dict[str, str] = {}
-    for message in messages:
-        if message.get("role") in ("tool", "function"):
-            open_calls.pop(str(message.get("tool_call_id")), None)
-            continue
-        blocks = message.get("content")
-        calls = [
-            *(message.get("tool_calls") or ()),
-            *(block for block in (blocks if isinstance(blocks, list) else ()) if _is_tool_call(block)),
-        ]
-        for call in calls:
-            if isinstance(call, dict) and isinstance(call.get("id"), str):
-                open_calls[call["id"]] = str(call.get("name") or call.get("tool") or "tool")
-    return list(open_calls.items())
-
-
-def _is_tool_call(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_call"

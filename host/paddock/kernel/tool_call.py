@@ -26,7 +26,8 @@ from paddock.kernel.clearance import Clerk
 from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.hosting import Hosting, OnOutput
+from paddock.kernel.hosting import Hosting
+from paddock.kernel.machinery import Machinery, OnOutput
 from paddock.kernel.module import HostedModule
 from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
 from paddock.kernel.modules import failed_result
@@ -129,7 +130,7 @@ class ToolCall:
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._chronicle = Chronicle(self._id, self._audit, self._working_dir, self._environ)
         self._is_called = False
-        self._hosting: Hosting | None = None
+        self._machinery: Machinery | None = None
 
     @property
     def activity(self) -> str:
@@ -143,7 +144,7 @@ class ToolCall:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the module was shut in, of files that other programs run by themselves, for people."""
-        return self._hosting.confinements.changes() if self._hosting is not None else ()
+        return self._machinery.confinements.changes() if self._machinery is not None else ()
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
@@ -154,7 +155,7 @@ class ToolCall:
         try:
             clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
             entry, resolution = await self._find(clerk.policy, cache)
-            hosting = Hosting(
+            machinery = Machinery(
                 working_dir=self._working_dir,
                 environ=self._environ,
                 on_output=self._on_output,
@@ -165,8 +166,8 @@ class ToolCall:
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
         try:
-            async with hosting:
-                self._hosting = hosting
+            async with machinery, Hosting(machinery) as hosting:
+                self._machinery = machinery
                 outcome = await self._run(hosting, clerk, entry, resolution)
         finally:
             await self._chronicle.end()
@@ -206,20 +207,20 @@ class ToolCall:
         return entry, found
 
     async def _run(self, hosting: Hosting, clerk: Clerk, entry: ModuleEntry, resolution: Resolution) -> ToolCallOutcome:
+        machinery = hosting.machinery
         try:
             clearance = await clerk.clear_call(entry, resolution, self._isolation)
             self._secrets = clearance.secrets
             keep = partial(keep_lock_file, self._working_dir, [clearance.modules[0].entry], self._working_dir)
-            hosting.confinements.keep(await anyio.to_thread.run_sync(keep))
-            await hosting.shelter(clearance)
-            await self._chronicle.begin(clearance, hosting.confinements)
+            machinery.confinements.keep(await anyio.to_thread.run_sync(keep))
+            await machinery.shelter(clearance)
+            await self._chronicle.begin(clearance, machinery.confinements)
         except PaddockError as error:
             return ToolCallOutcome(failed_result(error), "", (), error)
-        entry = clearance.modules[0].entry
         coordinator = self._coordinator(hosting)
         began = hosting.router.now()
         try:
-            module = await hosting.start(entry, resolution)
+            module = await hosting.start(clearance.modules[0])
             await _announce_readiness(module)
             began = hosting.router.now()
             result = await self._call(hosting, module)

@@ -16,6 +16,7 @@ from typing import Any
 from paddock.kernel.clearance import Clerk
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting
+from paddock.kernel.machinery import Machinery
 from paddock.kernel.module import HostedModule
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.policy import Policy
@@ -37,7 +38,7 @@ class Stage:
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
         compileall.compile_dir(_MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
-        async with Hosting(working_dir=Path.cwd(), environ=os.environ) as hosting:
+        async with Machinery(working_dir=Path.cwd(), environ=os.environ) as machinery, Hosting(machinery) as hosting:
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
             coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
             hosting.bind(coordinator)
@@ -55,10 +56,11 @@ class Stage:
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
         resolution = FileSource(_MODULES / module).resolve(module)
-        clerk = await Clerk.at_work(self._hosting.working_dir, os.environ, Policy())
+        machinery = self._hosting.machinery
+        clerk = await Clerk.at_work(machinery.working_dir, os.environ, Policy())
         clearance = await clerk.clear_call(entry, resolution, None)
-        await self._hosting.shelter(replace(clearance, accepts_weaker=True))
-        return partial(self._hosting.start, clearance.modules[0].entry, resolution)
+        await machinery.shelter(replace(clearance, accepts_weaker=True))
+        return partial(self._hosting.start, clearance.modules[0])
 
     async def start(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any

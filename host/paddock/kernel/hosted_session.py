@@ -1,0 +1,171 @@
+"""The kernel's session over modules in workers: the first of an application, or one that was started from it.
+
+Processes are made ready side by side when initialising begins; what is mounted, and in which order, is the contract's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError
+from paddock.kernel.clearance import Cleared
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.hosting import Hosting
+from paddock.kernel.module import HostedModule
+from paddock.kernel.module_status import ModuleStatus
+from paddock.kernel.session_plan import SessionPlan
+from paddock.plan.models import ModuleEntry
+from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.session import AmplifierSession
+
+
+class HostedSession(AmplifierSession):
+    """One session's kernel, on `hosting`, which has to be entered before this is initialised."""
+
+    def __init__(
+        self,
+        plan: SessionPlan,
+        hosting: Hosting,
+        session_id: str,
+        parent_id: str | None,
+        *,
+        approval_system: ApprovalSystem | None,
+        display_system: DisplaySystem | None,
+        is_resumed: bool,
+    ) -> None:
+        self.plan = plan
+        self._hosting = hosting
+        self._cleared: Mapping[str, Cleared] = {}
+        self._mounted: dict[str, HostedModule] = {}
+        self._problems: dict[str, PaddockError] = {}
+        super().__init__(
+            plan.raw,
+            session_id=session_id,
+            parent_id=parent_id,
+            approval_system=approval_system,
+            display_system=display_system,
+            is_resumed=is_resumed,
+        )
+        self._ready = _ReadyQueue()
+        self.coordinator.loader = self._ready
+
+    def _make_coordinator(self) -> HostedCoordinator:
+        self._hosted = self._hosting.make_coordinator(self._stand_in())
+        return self._hosted
+
+    @property
+    def hosted(self) -> HostedCoordinator:
+        """The coordinator, as the host has it."""
+        return self._hosted
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it was decided what its modules may do, and so that they are started at all."""
+        return bool(self._cleared)
+
+    def admit(self, cleared: Mapping[str, Cleared]) -> None:
+        """Take what was decided of each module, by the place of its entry; workers are served from now on."""
+        self._cleared = cleared
+        self._hosting.bind(self._hosted)
+        self._hosted.tell_state_changes()
+
+    async def initialize(self) -> None:
+        """Load and mount the modules, once.
+
+        Raises:
+            PaddockError: the session cannot work.
+        """
+        if not self.initialized:
+            self._hosting.launch_ahead(
+                (self._cleared[entry.path], self.plan.told.get(entry.path, {})) for entry in self.plan.entries()
+            )
+        await super().initialize()
+
+    async def _load_entry(self, kind: str, entry: dict[str, Any], index: int) -> None:
+        planned = self.plan.at(kind, index)
+        if planned is None or planned.module != entry.get("module"):
+            name, said = str(entry.get("module")), "it came into the session's configuration after the plan was read"
+            raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
+        try:
+            module = await self._hosting.start(self._cleared[planned.path])
+        except PaddockError as exc:
+            self._problems[planned.path] = exc
+            raise
+        self._mounted[planned.path] = module
+        if module.wants_session_ready:
+            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: module.session_ready())
+
+    def check_guards(self) -> None:
+        """Refuse to go on without a hook that the plan wants failures of to count as deny.
+
+        Raises:
+            PaddockError: what kept it from starting.
+        """
+        for entry in self.plan.hooks:
+            if entry.on_failure == "deny" and entry.path in self._problems:
+                raise self._problems[entry.path]
+
+    def _fail_initialization(self, error: Exception) -> NoReturn:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, PaddockError):
+                raise cause
+            cause = cause.__cause__
+        raise error
+
+    def _fail_execution(self, error: Exception) -> NoReturn:
+        raise error
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        for entry in (self.plan.orchestrator, self.plan.context):
+            if self.coordinator.get(entry.kind) is None:
+                raise ModuleLoadError(entry.module, "mount", f"it mounted nothing as the session's {entry.kind}")
+        return await super()._run_orchestrator(prompt)
+
+    def _checked_response(self, response: object) -> Any:
+        if not isinstance(response, str):
+            raise AnswerTypeError(self.plan.orchestrator.module, type(response).__name__)
+        return response
+
+    def statuses(self) -> tuple[ModuleStatus, ...]:
+        """Return how each module has fared, in the order they are mounted."""
+        return tuple(self._status_of(entry) for entry in self.plan.entries())
+
+    def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
+        module = self._hosting.modules.at(entry.path)
+        problem = self._problems.get(entry.path)
+        code = self._cleared[entry.path].resolution
+        live_from = code.root if code.is_live else None
+        if module is None:
+            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=problem, live_from=live_from)
+        return ModuleStatus(
+            module.name,
+            module.kind,
+            module.level,
+            entry.path in self._mounted,
+            module.supervisor.restarts,
+            tuple(denial.as_dict() for denial in module.denials),
+            tuple(module.reports),
+            module.supervisor.printed_bytes,
+            module.supervisor.kept_bytes,
+            problem,
+            live_from,
+        )
+
+
+class _ReadyQueue:
+    """What modules want done when everything is mounted, in the order they were."""
+
+    def __init__(self) -> None:
+        self._queue: list[tuple[str, Any]] = []
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
+        return list(self._queue)
+
+    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
+        self._queue.append((module_id, fn))
+
+    def clear_on_session_ready_queue(self) -> None:
+        self._queue.clear()

@@ -1,0 +1,38 @@
+"""What people and programs are told of one module of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.errors import PaddockError
+from paddock.process.exit_report import ExitReport
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleStatus:
+    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is."""
+
+    module: str
+    kind: str
+    level: str
+    is_mounted: bool
+    restarts: int
+    denials: tuple[Mapping[str, object], ...]
+    exit_reports: tuple[ExitReport, ...]
+    printed_bytes: int = 0
+    kept_bytes: int = 0
+    problem: PaddockError | None = None
+    live_from: Path | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {
+            "module": self.module,
+            "kind": self.kind,
+            "level": self.level,
+            "restarts": self.restarts,
+            "denials": [dict(denial) for denial in self.denials],
+            "exit_reports": [report.as_dict() for report in self.exit_reports],
+        }
