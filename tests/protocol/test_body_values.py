@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import types
 import uuid
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -26,6 +27,8 @@ class Colour(enum.Enum):
     BIG = 2**70
     HALF = 0.5
     NOTHING = None
+    PAIR = (1, 2)
+    ODD = object()
 
 
 class Level(enum.IntEnum):
@@ -261,7 +264,33 @@ def test_a_live_object_where_none_may_be_is_refused_by_name() -> None:
         Codec().encode([Shapes()], live_objects=False)
 
 
-@pytest.mark.parametrize("value", [Colour.NOTHING, Colour, len, 1j, object(), range(3), iter([])], ids=_shown)
+@pytest.mark.parametrize(
+    ("value", "arrives"),
+    [
+        (range(3), [0, 1, 2]),
+        (deque(["a"]), ["a"]),
+        ({"a": 1}.keys(), ["a"]),
+        ({"a": 1}.values(), [1]),
+        ({"a": 1}.items(), [("a", 1)]),
+        (types.MappingProxyType({"a": 1}), {"a": 1}),
+        (Colour.NOTHING, None),
+        (Colour.PAIR, (1, 2)),
+        (Colour.ODD, "ODD"),
+    ],
+    ids=_shown,
+)
+def test_what_stands_for_data_crosses_as_that(value: object, arrives: object) -> None:
+    body, objects = Codec().encode([value])
+    assert not objects
+    assert Codec().decode(body) == [arrives]
+
+
+def test_a_range_without_end_is_refused_before_it_is_counted_out() -> None:
+    with pytest.raises(EncodeError, match="range of 1000000000 values"):
+        Codec().encode(range(10**9))
+
+
+@pytest.mark.parametrize("value", [Colour, len, 1j, object(), iter([])], ids=_shown)
 def test_whatever_is_no_data_is_a_live_object(value: object) -> None:
     _, objects = Codec().encode([value])
     assert objects == [value]

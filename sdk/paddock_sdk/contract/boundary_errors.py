@@ -12,15 +12,16 @@ class ModuleGoneError(RuntimeError):
 
 
 class DeadlockError(RuntimeError):
-    """Raised at once for a call into a process that stands still waiting, in the end, for this very call."""
+    """Raised at once for a call into a process that stands still waiting, in the end, for this very call.
+
+    `chain` names the modules that wait for each other, from the one that stands still round to itself.
+    """
+
+    chain: tuple[str, ...] = ()
 
 
 class RefusedError(PermissionError):
     """Raised when the host does not let this module make the call."""
-
-
-class NotSendableError(TypeError):
-    """Raised when a value can not cross the process boundary in this place."""
 
 
 class CannotCrossError(TypeError):

@@ -1,9 +1,11 @@
 """The contract's models and exceptions as they cross the wire: a closed list, rebuilt by name.
 
-A subclass crosses as the nearest listed class, its further fields kept where the model keeps
-extras. A class that is not listed never comes back as itself: an unknown exception becomes its
-nearest known ancestor, or a `RuntimeError` that carries the original's name in `remote_type`.
-The models are imported on first use only, so that a worker that never meets one never pays.
+A subclass crosses as the nearest listed class, its further fields and what its properties say kept
+where the model keeps extras; what holds a vendor's own object (`raw`) stays. A class that is not
+listed never comes back as itself: data of a module's own making becomes a `Record`, an unknown
+exception its nearest known ancestor, or a `RuntimeError` that carries the original's name in
+`remote_type`. The models are imported on first use only, so that a worker that never meets one
+never pays.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import functools
 import importlib
 import traceback
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
+from paddock_sdk.contract.record import Record
 from paddock_sdk.protocol.body import Ext
 
 _MODULES: Final = {
@@ -59,6 +63,7 @@ _MODULES: Final = {
         "ToolResultContent",
     ),
     "paddock_sdk.contract.interfaces": ("ApprovalRequest", "ApprovalResponse"),
+    "paddock_sdk.contract.provider_preference": ("ProviderPreference",),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 _Form = tuple[str, Callable[[Any], dict[str, object]]]
@@ -85,6 +90,10 @@ _NAME_CHARACTERS: Final = 200
 _ARGS_BYTES: Final = 64 * 1024  # all arguments together
 _ATTRIBUTES_BYTES: Final = 64 * 1024  # all attributes together
 _ORIGIN: Final = ("remote_type", "remote_traceback")  # attributes that the receiver sets
+_GROUP_MEMBERS: Final = 16  # exceptions of one group that are told; as many again of a group in it
+_GROUP_DEPTH: Final = 2
+_GROUP_TRACES: Final = 64  # exceptions of a group whose traces are looked at
+_VENDORS: Final = "raw"  # where a vendor SDK's own object is kept, which means nothing in another process
 _MAX_INTEGER_BITS: Final = 3300  # a thousand digits, which is what can be sent
 
 
@@ -108,8 +117,19 @@ class ContractVocabulary:
             return Ext.MODEL, [name, fields_of(value)]
         if isinstance(value, BaseException):
             return Ext.ERROR, _describe_error(value)
-        if hasattr(kind, "__pydantic_validator__"):  # a model of the module's own: its data crosses, its class cannot
-            return Ext.MODEL, ["", value.model_dump()]  # type: ignore[attr-defined]
+        if kind is Record:
+            return Ext.MODEL, ["", dict(value)]  # type: ignore[call-overload]
+        if hasattr(kind, "__pydantic_decorators__") and hasattr(kind, "model_dump"):
+            return Ext.MODEL, ["", _own_model_fields(value)]  # of the module's own: its data crosses, its class cannot
+        return None
+
+    def to_data(self, value: object) -> tuple[int, object] | None:
+        """Return the fields of a data class of the module's own, None for anything else."""
+        kind = type(value)
+        if dataclasses.is_dataclass(kind):
+            return Ext.MODEL, ["", _dataclass_fields(value)]
+        if kind is SimpleNamespace:
+            return Ext.MODEL, ["", dict(vars(value))]
         return None
 
     def from_wire(self, extension: int, content: Any) -> object:
@@ -122,8 +142,8 @@ class ContractVocabulary:
             match content:
                 case [str() as name, dict() as fields] if name in _HOME:
                     return _rebuilder(name)(fields)
-                case ["", dict() as data]:
-                    return data
+                case ["", dict() as data] if all(type(name) is str for name in data):
+                    return Record(data)
         elif extension == Ext.ERROR:
             match content:
                 case [list() as lineage, str() as message, list() as args, dict() as attributes, str() as trace]:
@@ -133,15 +153,21 @@ class ContractVocabulary:
 
 def _form_of(kind: type) -> _Form | None:
     """Return the name under which instances of a class cross and what reads their fields, None if they do not."""
-    name = next((base.__name__ for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
-    if name is None:
+    listed = next((base for base in kind.__mro__ if _HOME.get(base.__name__) == base.__module__), None)
+    if listed is None:
         return None
-    return name, _dataclass_fields if dataclasses.is_dataclass(kind) else _model_fields
+    fields_of = _dataclass_fields if dataclasses.is_dataclass(kind) else _model_fields
+    if kind is not listed and fields_of is _model_fields:
+        fields_of = functools.partial(_subclass_fields, _own_properties(kind, listed))
+    return listed.__name__, fields_of
 
 
 def _dataclass_fields(value: Any) -> dict[str, object]:
-    # `raw` holds a vendor SDK's own object, which means nothing in another process.
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "raw"}
+    return {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+        if field.name != _VENDORS and hasattr(value, field.name)
+    }
 
 
 def _model_fields(value: Any) -> dict[str, object]:
@@ -155,6 +181,45 @@ def _model_fields(value: Any) -> dict[str, object]:
     extra = value.__pydantic_extra__
     if extra:
         fields.update(extra)
+    return fields
+
+
+def _subclass_fields(properties: tuple[str, ...], value: Any) -> dict[str, object]:
+    """Return the fields of a model of the module's own making that stands for one of the contract's."""
+    fields = _model_fields(value)
+    # Those of its own that were not given: whoever reads one finds its default on the original, too.
+    fields.update((name, item) for name, item in value.__dict__.items() if name not in fields and item is not None)
+    for name in properties:
+        try:
+            fields[name] = getattr(value, name)
+        except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
+            continue
+    fields.pop(_VENDORS, None)
+    return fields
+
+
+def _own_properties(kind: type, listed: type) -> tuple[str, ...]:
+    """Return the public properties that a subclass adds to a listed class."""
+    own = kind.__mro__[: kind.__mro__.index(listed)]
+    return tuple(
+        dict.fromkeys(
+            name
+            for base in own
+            for name, item in vars(base).items()
+            if isinstance(item, property | functools.cached_property)
+            and not name.startswith(("_", "model_"))
+            and not hasattr(listed, name)
+        )
+    )
+
+
+def _own_model_fields(value: Any) -> dict[str, object]:
+    kind = type(value)
+    fields = {
+        name: item for name, item in value if name not in kind.model_fields or not kind.model_fields[name].exclude
+    }
+    for name in kind.model_computed_fields:
+        fields[name] = getattr(value, name)
     return fields
 
 
@@ -179,8 +244,12 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
         raise ValueError(f"no {cls.__name__}: {exc}") from exc
 
 
-def _describe_error(error: BaseException) -> list[object]:
-    """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out."""
+def _describe_error(error: BaseException, depth: int = 0) -> list[object]:
+    """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out.
+
+    Those in a group have a share of its room each, and no traces of their own: the group's has them.
+    """
+    share = 4 * depth  # a sixteenth at each level
     names = [
         _text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS) for base in _lineage(error)
     ]
@@ -188,11 +257,20 @@ def _describe_error(error: BaseException) -> list[object]:
     first = _carried(error, "remote_type")[:_NAME_CHARACTERS] or names[0]
     return [
         names if first == names[0] else [first, *names],
-        _message(error),
-        _arguments(error),
-        _attributes(error),
-        _carried(error, "remote_traceback") or _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
+        _message(error, _MESSAGE_CHARACTERS >> share),
+        _group(error, depth) if isinstance(error, BaseExceptionGroup) else _arguments(error, _ARGS_BYTES >> share),
+        _attributes(error, _ATTRIBUTES_BYTES >> share),
+        ""
+        if depth
+        else _carried(error, "remote_traceback") or _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
     ]
+
+
+def _group(error: BaseExceptionGroup[Any], depth: int) -> list[object]:
+    """Return what a group is made of: its words, and the forms of the exceptions in it."""
+    told = error.exceptions[:_GROUP_MEMBERS] if depth < _GROUP_DEPTH else ()
+    words = _text(lambda: error.message, "a group of exceptions", _MESSAGE_CHARACTERS >> 4 * depth)
+    return [words, [_describe_error(member, depth + 1) for member in told]]
 
 
 def _carried(error: BaseException, attribute: str) -> str:
@@ -214,23 +292,33 @@ def _text(read: Callable[[], object], otherwise: str, characters: int) -> str:
     return plain[:characters] if characters > 0 else plain[characters:]
 
 
-def _message(error: BaseException) -> str:
-    return _text(functools.partial(str, error), type(error).__name__, _MESSAGE_CHARACTERS)
+def _message(error: BaseException, characters: int) -> str:
+    return _text(functools.partial(str, error), type(error).__name__, characters)
 
 
 def _trace(error: BaseException) -> str:
-    return "".join(
-        entry if len(entry) <= _TRACEBACK_ENTRY else entry[:_TRACEBACK_ENTRY] + "…\n"
-        for entry in traceback.format_exception(error)
-    )
+    # Python lays out all of a group before it leaves most of it out, however many times it holds the same one.
+    is_laid_out = _count(error, _GROUP_TRACES) <= _GROUP_TRACES
+    entries = traceback.format_exception(error) if is_laid_out else traceback.format_tb(error.__traceback__)
+    return "".join(entry if len(entry) <= _TRACEBACK_ENTRY else entry[:_TRACEBACK_ENTRY] + "…\n" for entry in entries)
 
 
-def _arguments(error: BaseException) -> list[object]:
+def _count(error: BaseException, most: int) -> int:
+    """Return how many exceptions there are in a group, or one more than `most`."""
+    waiting, counted = [error], 0
+    while waiting and counted <= most:
+        counted += 1
+        last = waiting.pop()
+        if isinstance(last, BaseExceptionGroup):
+            waiting.extend(last.exceptions[: most + 1])
+    return counted
+
+
+def _arguments(error: BaseException, room: int) -> list[object]:
     given = error.args
     if isinstance(error, OSError) and error.filename is not None and len(given) == 2:
         given = (*given, error.filename)  # what it is made of again; Python keeps the name apart
     kept: list[object] = []
-    room = _ARGS_BYTES
     for arg in given:
         size = _size(arg, room) if type(arg) is not str or len(arg) <= _MESSAGE_CHARACTERS else None
         if size is None:
@@ -243,9 +331,8 @@ def _arguments(error: BaseException) -> list[object]:
     return kept
 
 
-def _attributes(error: BaseException) -> dict[str, object]:
+def _attributes(error: BaseException, room: int) -> dict[str, object]:
     kept: dict[str, object] = {}
-    room = _ATTRIBUTES_BYTES
     try:
         attributes = dict(vars(error))
     except Exception:
@@ -295,21 +382,52 @@ def _rebuild_error(
 ) -> BaseException:
     known = _nearest_known(lineage)
     original = lineage[0] if lineage and isinstance(lineage[0], str) else "Exception"
-    if known is Exception:
-        error: BaseException = RuntimeError(f"{original}: {message}")
+    if "BaseExceptionGroup" in lineage:
+        error: BaseException = _rebuild_group(message, args)
+    elif known is Exception:
+        error = RuntimeError(f"{original}: {message}")
     else:
-        try:
-            error = known(*args)
-        except (TypeError, ValueError):  # a subclass of the module's own may be made of other arguments
-            error = _blank(known)
-            error.args = tuple(args)
+        error = _made(known, args, message, is_itself=known.__name__ == original)
         for key, item in attributes.items():
             if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
                 error.__dict__[key] = item
+    notes = attributes.get("__notes__")
+    for note in notes if isinstance(notes, list) else ():
+        if isinstance(note, str):
+            error.add_note(note)
     # Last: whoever asks by these whether an error is a module's must not be told otherwise by the module.
     error.__dict__["remote_type"] = original
     error.__dict__["remote_traceback"] = trace
     return error
+
+
+def _made(known: type[BaseException], args: list[Any], message: str, *, is_itself: bool) -> BaseException:
+    """Return an exception of a known class, also where a subclass of the module's own was made of other arguments."""
+    try:
+        error = known(*args)
+    except (TypeError, ValueError):
+        error = _blank(known)
+        error.args = tuple(args)
+    if not is_itself and str(error) != message:
+        made_of, error.args = error.args, (message,)  # the subclass has words of its own, and people read those
+        if str(error) != message:  # this class has, too
+            error.args = made_of
+    return error
+
+
+def _rebuild_group(message: str, args: list[Any]) -> BaseException:
+    members: list[Exception] = []
+    words, forms = args if len(args) == 2 and isinstance(args[1], list) else (message, [])
+    for form in forms:
+        match form:
+            case [list() as lineage, str() as said, list() as made_of, dict() as attributes, str() as trace]:
+                member = _rebuild_error(lineage, said, made_of, attributes, trace)
+                # No Exception cancels tasks or ends the process: a group must not bring along what does.
+                name = type(member).__name__
+                members.append(member if isinstance(member, Exception) else RuntimeError(f"{name}: {said}"))
+            case _:
+                raise ValueError("a group of what are no exceptions")
+    return ExceptionGroup(str(words), members) if members else RuntimeError(f"ExceptionGroup: {message}")
 
 
 def _blank(known: type[BaseException]) -> BaseException:

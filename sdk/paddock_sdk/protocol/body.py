@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -77,6 +79,9 @@ class Vocabulary(Protocol):
     def to_wire(self, value: object) -> tuple[int, object] | None:
         """Return the extension and its plain content for `value`, or None if it is no such value."""
 
+    def to_data(self, value: object) -> tuple[int, object] | None:
+        """Do the same for an object that is not to cross as a live one, if it is made of data."""
+
     def from_wire(self, extension: int, content: Any) -> object:
         """Rebuild a value; raise ValueError for content that is none."""
 
@@ -85,26 +90,33 @@ class EncodeError(LocalProtocolError):
     """Raised when a value cannot cross: it says which, and what may."""
 
 
+MayGoLive = Callable[[object], bool]
+"""Tells of an object that has no form of its own whether it may cross as a live one."""
+
+
 class Codec:
     """Encode and decode bodies; one per thread of use, as it reuses its packer."""
 
-    __slots__ = ("_exported", "_packers", "_plain_extension", "_taming", "_vocabulary")
+    __slots__ = ("_exported", "_may_go_live", "_packers", "_plain_extension", "_taming", "_vocabulary")
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary
         self._exported: list[object] | None = None
+        self._may_go_live: MayGoLive | None = None
         self._taming = False
         self._packers: list[msgpack.Packer] = []
         self._plain_extension = functools.partial(self._extension, ())
 
-    def encode(self, value: object, *, live_objects: bool = True) -> tuple[bytes, list[object]]:
+    def encode(self, value: object, *, live_objects: bool | MayGoLive = True) -> tuple[bytes, list[object]]:
         """Return the body for `value`, and the live objects it refers to by position.
 
         Raises:
             EncodeError: something in `value` has no form on the wire, or its body is over a cap.
         """
         exported: list[object] = []
-        before, self._exported = self._exported, exported if live_objects else None
+        before = self._exported, self._may_go_live
+        self._exported = exported if live_objects else None
+        self._may_go_live = None if isinstance(live_objects, bool) else live_objects
         try:
             try:
                 body = self._pack(value)
@@ -120,7 +132,7 @@ class Codec:
         except Exception as exc:  # a value may be of any class, and raise anything when it is looked at
             raise EncodeError(f"a value cannot be sent: {exc}") from exc
         finally:
-            self._exported = before
+            self._exported, self._may_go_live = before
         return body, exported
 
     def decode(self, body: Buffer, objects: Sequence[object] = ()) -> Any:
@@ -172,9 +184,22 @@ class Codec:
         scalar = _scalar(value)
         if scalar is not None:
             return msgpack.ExtType(Ext.SCALAR, self._pack(scalar))
+        if isinstance(value, Enum):
+            plain = _member_value(value)
+            if type(plain) is tuple:
+                return self._default(plain)
+            return _tame(plain) if self._taming else plain
         plain = _plain(value)
         if plain is not None:
             return _tame(plain) if self._taming else plain
+        return self._go_live(value)
+
+    def _go_live(self, value: object) -> object:
+        kind = type(value)
+        if self._exported is None or (self._may_go_live is not None and not self._may_go_live(value)):
+            data = self._vocabulary.to_data(value) if self._vocabulary is not None else None
+            if data is not None:
+                return msgpack.ExtType(data[0], self._pack(data[1]))
         if self._exported is None:
             raise EncodeError(
                 f"a {kind.__module__}.{kind.__qualname__} cannot be sent here; "
@@ -413,8 +438,17 @@ def _read_scalar(content: Any) -> object:
     raise RemoteProtocolError("a scalar of no known type")
 
 
+_LISTED: Final[tuple[type[Any], ...]] = (
+    deque,
+    range,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)  # what crosses as a list
+
+
 def _plain(value: Any) -> object | None:
-    """Return the builtin that a subclass of a builtin stands for; an enumeration stands for its value."""
+    """Return the builtin that a subclass of a builtin, a view of one or another collection stands for."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -425,10 +459,23 @@ def _plain(value: Any) -> object | None:
         return list(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, Enum):
-        inner: object = value.value
-        return inner if type(inner) in (str, float) else _integer(inner) if type(inner) is int else None
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    if isinstance(value, _LISTED):
+        if len(value) > MAX_ELEMENTS:
+            raise EncodeError(f"a {type(value).__name__} of {len(value)} values cannot be sent")
+        return list(value)
     return None
+
+
+def _member_value(member: Enum) -> object:
+    """Return what msgpack packs for a member of an enumeration, which stands for its value."""
+    inner = member.value
+    if type(inner) is int:
+        return _integer(inner)
+    if inner is None or type(inner) in (str, bool, float, bytes, tuple, list, dict):
+        return inner
+    return str(member.name)
 
 
 def _integer(value: int) -> object:

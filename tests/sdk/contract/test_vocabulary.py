@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import builtins
 import concurrent.futures
+import json
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, PrivateAttr, computed_field
 
 from paddock.errors import CallRefusedError, Denial
 from paddock_sdk.contract import approval, boundary_errors, content_models, llm_errors, module_sources
@@ -140,6 +143,85 @@ def test_a_model_of_the_modules_own_crosses_as_its_data() -> None:
     assert crossed({"own": Own(name="x", inner=Inner(number=1))}) == {"own": {"name": "x", "inner": {"number": 1}}}
 
 
+def test_the_data_of_an_own_class_is_read_as_its_fields_were_and_crosses_again_as_that() -> None:
+    class Inner(BaseModel):
+        number: int
+        when: datetime
+
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def doubled(self) -> int:
+            return self.number * 2
+
+    class Own(BaseModel):
+        inner: Inner
+        items: list[int] = Field(default_factory=list)
+        hidden: Any = Field(default_factory=object, exclude=True)
+
+    when = datetime(2024, 2, 29)
+    once = crossed(Own(inner=Inner(number=1, when=when), items=[1]))
+    for back in (once, crossed(once)):
+        assert (back.inner.number, back.inner.when, back.inner.doubled) == (1, when, 2)
+        assert back["items"] == [1]
+        assert not hasattr(back, "hidden")
+        assert json.loads(json.dumps({**back, "inner": None})) == {"inner": None, "items": [1]}
+    once.inner.number = 7
+    assert once["inner"]["number"] == 7
+    del once.inner
+    assert "inner" not in once
+    with pytest.raises(AttributeError, match="no field 'inner'"):
+        del once.inner
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+    raw: Any = None
+
+
+@pytest.mark.parametrize("value", [Point(1, 2, raw=object()), SimpleNamespace(x=1, y=2)], ids=["data class", "names"])
+def test_data_classes_cross_as_their_data_only_where_nothing_live_may_stand(value: Any) -> None:
+    back = crossed({"at": [value]})["at"][0]
+    assert (back.x, back.y) == (1, 2)
+    assert back == {"x": 1, "y": 2}
+    _, live = CODEC.encode(value)
+    assert live == [value]
+    body, live = CODEC.encode([value, abs], live_objects=lambda item: item is abs)
+    assert live == [abs]
+    assert CODEC.decode(body, live) == [{"x": 1, "y": 2}, abs]
+
+
+def test_what_the_properties_of_a_subclass_say_is_there_as_if_they_were_fields() -> None:
+    class Rich(ChatResponse):
+        content_blocks: list[Any] | None = None
+        raw: Any = None
+        _client: Any = PrivateAttr(default_factory=object)
+
+        @property
+        def text(self) -> str:
+            return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+        @property
+        def failing(self) -> str:
+            raise OSError("not today")
+
+    sent = Rich(
+        content=[TextBlock(text="hello")],
+        content_blocks=[content_models.TextContent(text="hello", raw=object())],
+        raw=object(),
+        metadata={"state": {"id": "r1"}},
+    )
+    back = crossed(sent)
+    assert type(back) is ChatResponse
+    assert back.text == "hello"
+    assert back.content_blocks[0].to_dict() == {"type": "text", "text": "hello"}
+    assert back.content_blocks[0].type.value == "text"
+    assert back.metadata == {"state": {"id": "r1"}}
+    assert not hasattr(back, "failing") and not hasattr(back, "raw")
+    assert crossed(back) == back
+
+
 def test_a_class_of_the_same_name_that_is_not_the_contracts_is_only_its_data() -> None:
     class ToolResult(BaseModel):  # a namesake
         success: str = "perhaps"
@@ -192,7 +274,6 @@ _SIMPLE_ERRORS = [
     boundary_errors.ModuleGoneError,
     boundary_errors.DeadlockError,
     boundary_errors.RefusedError,
-    boundary_errors.NotSendableError,
 ]
 _BUILTIN_ERRORS = [
     value
@@ -275,8 +356,52 @@ def test_an_unknown_exception_comes_back_as_its_nearest_known_ancestor() -> None
     assert (type(missing), missing.remote_type, missing.args) == (KeyError, "Missing", ("x",))
     custom = crossed(Custom("out of order"))
     assert (type(custom), str(custom), custom.remote_type) == (RuntimeError, "Custom: out of order", "Custom")
-    group = crossed(ExceptionGroup("several", [ValueError("one")]))
-    assert type(group) is RuntimeError and group.remote_type == "ExceptionGroup"
+
+
+def test_an_exception_with_words_of_its_own_keeps_them() -> None:
+    class Coded(llm_errors.LLMError):
+        def __init__(self, code: int, reason: str) -> None:
+            self.code, self.reason = code, reason
+
+        def __str__(self) -> str:
+            return f"E{self.code}: {self.reason}"
+
+    back = crossed(Coded(7, "overloaded"))
+    assert type(back) is llm_errors.LLMError
+    assert (str(back), back.code, back.reason, back.remote_type) == ("E7: overloaded", 7, "overloaded", "Coded")
+
+
+def test_a_group_comes_back_with_the_exceptions_in_it() -> None:
+    inner = ExceptionGroup("inner", [TimeoutError("too slow")])
+    limited = llm_errors.RateLimitError("slow down", retry_after=2.0)
+    sent = ExceptionGroup("several", [ValueError("one"), limited, inner])
+    sent.add_note("while trying")
+    back = crossed(sent)
+    assert type(back) is ExceptionGroup
+    assert (back.message, back.remote_type, back.__notes__) == ("several", "ExceptionGroup", ["while trying"])
+    one, limit, nested = back.exceptions
+    assert (type(one), str(one)) == (ValueError, "one")
+    assert (type(limit), limit.retry_after) == (llm_errors.RateLimitError, 2.0)
+    assert (nested.message, [type(item) for item in nested.exceptions]) == ("inner", [TimeoutError])
+
+
+def test_a_group_brings_along_nothing_that_cancels_and_has_bounds() -> None:
+    back = crossed(BaseExceptionGroup("ending", [asyncio.CancelledError(), ValueError("one")]))
+    assert type(back) is ExceptionGroup
+    assert [type(item) for item in back.exceptions] == [RuntimeError, ValueError]
+    error: Exception = ValueError("x" * 100_000)
+    for _ in range(6):
+        error = ExceptionGroup("x" * 100_000, [error] * 40)
+    body, _ = CODEC.encode(error, live_objects=False)
+    assert len(body) < 2**20
+    assert type(CODEC.decode(body)) is ExceptionGroup
+
+
+@pytest.mark.parametrize("args", [["words", [["one"]]], ["words", [1]]])
+def test_a_group_of_what_are_no_exceptions_is_refused(args: list[Any]) -> None:
+    content = [["ExceptionGroup", "BaseExceptionGroup", "Exception"], "words", args, {}, ""]
+    with pytest.raises(ValueError, match="no exceptions"):
+        VOCABULARY.from_wire(Ext.ERROR, content)
 
 
 def test_an_ancestor_that_wants_other_arguments_still_comes_back() -> None:
