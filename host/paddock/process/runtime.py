@@ -68,8 +68,9 @@ class WorkerRuntime:
             ModuleNotFoundError: A package of the runtime is not installed beside the host.
         """
         found = [(name, _directory_of(name)) for name in _PACKAGES]
-        # Only workers may see the stand-in; the host's own environment can hold the real package of that name.
-        found.append(("amplifier_core", dict(found)["paddock_sdk"] / "paddock_sdk" / "stand_in"))
+        # Only workers may see the stand-ins; the host's own environment can hold the real packages of those names.
+        stand_in = dict(found)["paddock_sdk"] / "paddock_sdk" / "stand_in"
+        found += [("amplifier_core", stand_in), ("amplifier_foundation", stand_in)]
         return cls(interpreter=base_interpreter(), packages=tuple(found))
 
     def without(self, packages: Collection[str]) -> WorkerRuntime:

@@ -13,6 +13,9 @@ from typing import NoReturn
 
 from paddock_sdk.worker.runtime_path import RuntimePath
 
+# A small part of a library that modules forget to say they need; one that brings the whole of it has that instead.
+_SPARE = ("amplifier_foundation",)
+
 
 def main() -> NoReturn:
     """Read the settings from the command line and become what they say."""
@@ -20,7 +23,9 @@ def main() -> NoReturn:
     sys.argv[:] = ["paddock-worker"]
     sys.path.remove(bootstrap)
     sys.path_importer_cache.pop(bootstrap, None)
-    sys.meta_path.insert(0, RuntimePath(settings["packages"]))
+    packages = settings["packages"]
+    spare = {name: packages.pop(name) for name in _SPARE if name in packages}
+    sys.meta_path[:] = [RuntimePath(packages), *sys.meta_path, RuntimePath(spare)]
 
     if "control" in settings:
         from paddock_sdk.worker.template import serve

@@ -28,7 +28,8 @@ def test_every_package_is_found_in_the_directory_named_for_it() -> None:
 
 def test_the_stand_in_is_ours_even_where_the_real_package_is_installed() -> None:
     packages = dict(WorkerRuntime.locate().packages)
-    assert packages["amplifier_core"] == packages["paddock_sdk"] / "paddock_sdk" / "stand_in"
+    for name in ("amplifier_core", "amplifier_foundation"):
+        assert packages[name] == packages["paddock_sdk"] / "paddock_sdk" / "stand_in"
 
 
 def test_a_missing_package_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ async def test_a_worker_can_import_the_runtime_and_nothing_else_of_the_host(laun
         "msgpack": True,
         "pydantic": True,
         "amplifier_core": True,
+        "amplifier_foundation": True,
         "json": True,
         "paddock": False,
         "paddock_sources": False,
