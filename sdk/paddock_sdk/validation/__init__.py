@@ -1,4 +1,20 @@
-"""What a module of each kind has to have, and the checks that tell."""
+"""What a module of each kind has to have, and the checks that tell.
+
+A validator runs in the process of whoever calls it, and so does the module's code. Beside it there are tests to
+inherit from, in `behavioral` and `structural`; they know a module by these fixtures alone, so that a plugin which
+supplies them from somewhere else, as from a worker, runs the same assertions:
+
+* `tool_module`, `provider_module`, `orchestrator_module`, `context_module`: the object that was mounted, or a proxy for
+  it with the same members. Each test gets one that was mounted anew, with an empty configuration. Its `async def`
+  methods have to be just that to `inspect.iscoroutinefunction`; results are objects of the contract's own classes.
+* `hook_cleanup`: what the hook's `mount` returned. None, or a function without arguments whose result may have to be
+  awaited; the fixture sees to it that a second call, at the end of the test, does nothing.
+* `coordinator`: what the module was mounted on. Of it, only `hooks.list_handlers()` and `hooks.emit()` are used.
+* `mock_deps`: a context, providers, tools and hooks, in this order; passed on to `execute`, never looked into.
+* `validate_structure`: an asynchronous function of a kind, which returns the `ValidationResult` of the module.
+
+A fixture skips the test where the module is of another kind. Fixtures and tests run on one event loop.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,10 @@
+"""What every hook does, as tests to inherit from and to run with `--module-path`."""
+
+from __future__ import annotations
+
+from paddock_sdk.validation.behavioral import HookBehaviorTests
+
+__all__ = ["HookBehaviorTests", "TestHook"]
+
+# What pytest collects here: it goes by names.
+TestHook = HookBehaviorTests

@@ -1,0 +1,10 @@
+"""What every provider does, as tests to inherit from and to run with `--module-path`."""
+
+from __future__ import annotations
+
+from paddock_sdk.validation.behavioral import ProviderBehaviorTests
+
+__all__ = ["ProviderBehaviorTests", "TestProvider"]
+
+# What pytest collects here: it goes by names.
+TestProvider = ProviderBehaviorTests

@@ -1,0 +1,10 @@
+"""What every tool does, as tests to inherit from and to run with `--module-path`."""
+
+from __future__ import annotations
+
+from paddock_sdk.validation.behavioral import ToolBehaviorTests
+
+__all__ = ["ToolBehaviorTests", "TestTool"]
+
+# What pytest collects here: it goes by names.
+TestTool = ToolBehaviorTests

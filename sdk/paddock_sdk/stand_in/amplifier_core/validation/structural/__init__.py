@@ -1,0 +1,19 @@
+"""The validators' checks, as tests to inherit from."""
+
+from __future__ import annotations
+
+from paddock_sdk.validation.structural import (
+    ContextStructuralTests,
+    HookStructuralTests,
+    OrchestratorStructuralTests,
+    ProviderStructuralTests,
+    ToolStructuralTests,
+)
+
+__all__ = [
+    "ContextStructuralTests",
+    "HookStructuralTests",
+    "OrchestratorStructuralTests",
+    "ProviderStructuralTests",
+    "ToolStructuralTests",
+]

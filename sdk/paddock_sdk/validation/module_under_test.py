@@ -1,0 +1,76 @@
+"""Which module a test is about: the one around its file, or the one that was named.
+
+A module's repository is a folder named `amplifier-module-<type>-<name>` with a package `amplifier_...` in it. Nothing
+is imported here: the type is told by the name, or by what the package's source declares.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["ModuleUnderTest"]
+
+_DECLARATION: Final = "__amplifier_module_type__"
+
+_TYPE_BY_WORD: Final = {
+    "provider": "provider",
+    "tool": "tool",
+    "hook": "hook",
+    "hooks": "hook",
+    "loop": "orchestrator",
+    "orchestrator": "orchestrator",
+    "context": "context",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleUnderTest:
+    """The package of a module, and its type, None where nothing tells it."""
+
+    package: Path
+    type: str | None
+
+    @classmethod
+    def at(cls, path: Path) -> ModuleUnderTest:
+        """Return the module at a path that somebody named: its package, or its repository."""
+        path = path.resolve()
+        package = path if (path / "__init__.py").is_file() else _package_in(path) or path
+        return cls(package, _declared_type(package) or _type_by_name(package.name) or _type_by_name(path.name))
+
+    @classmethod
+    def around(cls, path: Path) -> ModuleUnderTest | None:
+        """Return the module whose repository holds this path, None outside one."""
+        path = path.resolve()
+        for folder in (path, *path.parents):
+            if folder.name.startswith("amplifier-module-"):
+                package = _package_in(folder)
+                if package is not None:
+                    return cls(package, _declared_type(package) or _type_by_name(folder.name))
+        return None
+
+
+def _package_in(folder: Path) -> Path | None:
+    return next((code.parent for code in sorted(folder.glob("amplifier_*/__init__.py"))), None)
+
+
+def _type_by_name(name: str) -> str | None:
+    """Return the type in `amplifier-module-<type>-<name>`, spelled as a folder or as a package."""
+    found = re.match(r"amplifier[-_]module[-_]([a-z]+)", name)
+    return None if found is None else _TYPE_BY_WORD.get(found[1])
+
+
+def _declared_type(package: Path) -> str | None:
+    try:
+        tree = ast.parse((package / "__init__.py").read_bytes())
+    except (OSError, SyntaxError, ValueError):  # importing it will say more
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and target.id == _DECLARATION and isinstance(node.value.value, str):
+                    return node.value.value
+    return None

@@ -1,0 +1,84 @@
+"""Mount a module for a test, and take it down again afterwards.
+
+The package is the one the test's own file imported, where it did, so that classes compare as its author expects;
+otherwise it is imported for the time of the test alone. What the module raises reaches the test.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from paddock_sdk.kernel.settle import settled
+from paddock_sdk.testing.mock_coordinator import MockCoordinator
+from paddock_sdk.validation import validator_for
+from paddock_sdk.validation.entry_point import find_mount
+from paddock_sdk.validation.mounted_object import MountedObjectValidator
+from paddock_sdk.validation.package_import import import_package, own_imports
+
+__all__ = ["NothingMountedError", "mounted_module", "mounted_object"]
+
+
+class NothingMountedError(Exception):
+    """Raised when a module mounted nothing that could be tested."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"mount() mounted no {kind} with an empty configuration. If it needs credentials or a service, set up its "
+            f"environment first; `mount(coordinator, {{}})` has to work for its behaviour to be tested"
+        )
+        self.kind = kind
+
+
+@asynccontextmanager
+async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
+    """Mount the package's module with an empty configuration, and give what `mount` returned.
+
+    A cleanup function that was returned becomes one that calls it once: a test may call it, and the end of the test
+    does if no one has.
+    """
+    with _imported(package) as module:
+        returned = await settled(find_mount(module, package, None)(coordinator, {}))
+        cleanup = _once(returned) if callable(returned) and not validator_for(kind).is_module(returned) else None
+        try:
+            yield returned if cleanup is None else cleanup
+        finally:
+            if cleanup is not None:
+                await settled(cleanup())
+            await coordinator.cleanup()
+
+
+@asynccontextmanager
+async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
+    """Mount the package's module as `mounted_module` does, and give the object it mounted, the first of several.
+
+    Raises:
+        NothingMountedError: there is none.
+    """
+    validator = validator_for(kind)
+    assert isinstance(validator, MountedObjectValidator)
+    async with mounted_module(kind, package, coordinator) as returned:
+        objects = validator.mounted(coordinator) or [obj for obj in (returned,) if validator.is_module(obj)]
+        if not objects:
+            raise NothingMountedError(kind)
+        yield objects[0]
+
+
+@contextmanager
+def _imported(package: Path) -> Iterator[ModuleType]:
+    module = sys.modules.get(package.name)
+    file = getattr(module, "__file__", None)
+    if module is not None and file is not None and Path(file).resolve() == package / "__init__.py":
+        yield module
+        return
+    with own_imports(package):
+        yield import_package(package)
+
+
+def _once(cleanup: Callable[[], Any]) -> Callable[[], Any]:
+    waiting = [cleanup]
+    return lambda: waiting.pop()() if waiting else None

@@ -1,0 +1,187 @@
+"""The pytest plugin for modules: it supplies what structural and behavioural tests ask for, in the test's process.
+
+The module is the one whose repository holds the test's file, or the working directory, or the one that
+`--module-path` names; a test that needs a module of another type, or any where there is none, is skipped. Fixtures
+that mount something need pytest-asyncio and say so where it is missing; everything else goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock_sdk.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
+from paddock_sdk.testing.mock_provider import MockProvider
+from paddock_sdk.validation import ValidationResult, validator_for
+from paddock_sdk.validation.module_under_test import ModuleUnderTest
+from paddock_sdk.validation.mounted_module import mounted_module, mounted_object
+
+try:
+    from pytest_asyncio import fixture as _async_fixture
+    from pytest_asyncio import plugin as _asyncio_plugin
+except ModuleNotFoundError:
+    # The fixtures are there and never run: what they depend on says first what is missing.
+    _async_fixture = pytest.fixture  # type: ignore[assignment]
+    _asyncio_plugin = None  # type: ignore[assignment]
+
+__all__ = [
+    "context_module",
+    "coordinator",
+    "event_loop_is_there",
+    "hook_cleanup",
+    "is_module_context",
+    "mock_deps",
+    "module_path",
+    "module_type",
+    "module_under_test",
+    "orchestrator_module",
+    "provider_module",
+    "pytest_addoption",
+    "pytest_configure",
+    "tool_module",
+    "validate_structure",
+]
+
+# Before anyone imports them: their assertions are to say what they compared, like those of a test file.
+pytest.register_assert_rewrite("paddock_sdk.validation.behavioral", "paddock_sdk.validation.structural")
+
+_NO_PYTEST_ASYNCIO = (
+    "this test mounts a module on an asyncio event loop, for which pytest needs the plugin pytest-asyncio: install it "
+    "(`pip install pytest-asyncio`), and leave it enabled (no `-p no:asyncio`)"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("amplifier-module", "Amplifier modules")
+    group.addoption(
+        "--module-path",
+        metavar="PATH",
+        help="the module to validate: its package or its repository; by default the one around the tests",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "module_validation: what every module of a type has to have, or to do")
+    if not _has_asyncio(config):
+        config.addinivalue_line("markers", "asyncio: needs pytest-asyncio, which is not there")
+
+
+@pytest.fixture
+def module_under_test(request: pytest.FixtureRequest) -> ModuleUnderTest | None:
+    """The module the test is about, None where there is none."""
+    named = request.config.getoption("--module-path")
+    if named is not None:
+        return ModuleUnderTest.at(request.config.invocation_params.dir / named)
+    return ModuleUnderTest.around(request.path) or ModuleUnderTest.around(request.config.invocation_params.dir)
+
+
+@pytest.fixture
+def module_path(module_under_test: ModuleUnderTest | None) -> Path | None:
+    """The package of the module the test is about."""
+    return None if module_under_test is None else module_under_test.package
+
+
+@pytest.fixture
+def module_type(module_under_test: ModuleUnderTest | None) -> str | None:
+    """The type of the module the test is about."""
+    return None if module_under_test is None else module_under_test.type
+
+
+@pytest.fixture
+def is_module_context(module_under_test: ModuleUnderTest | None) -> bool:
+    """Whether there is a module that the test is about."""
+    return module_under_test is not None
+
+
+@pytest.fixture
+def coordinator() -> MockCoordinator:
+    """The coordinator that the module is mounted on."""
+    return MockCoordinator()
+
+
+@pytest.fixture
+def mock_deps() -> tuple[Any, dict[str, Any], dict[str, Any], Any]:
+    """What an orchestrator is executed with: a context, providers, tools and hooks."""
+    return (
+        MockContextManager(),
+        {"default": MockProvider("default")},
+        {"test_tool": MockTool("test_tool")},
+        EventRecorder(),
+    )
+
+
+@pytest.fixture
+def event_loop_is_there(request: pytest.FixtureRequest) -> None:
+    if not _has_asyncio(request.config):
+        pytest.fail(_NO_PYTEST_ASYNCIO, pytrace=False)
+
+
+@pytest.fixture
+def validate_structure(event_loop_is_there: None, module_under_test: ModuleUnderTest | None) -> Any:
+    """An asynchronous function of a type of modules that returns what its validator finds out about the module."""
+
+    async def validate(kind: str) -> ValidationResult:
+        return await validator_for(kind).validate(_package(module_under_test, kind))
+
+    return validate
+
+
+@_async_fixture
+async def provider_module(
+    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+) -> AsyncIterator[Any]:
+    """The provider that the module mounts."""
+    async with mounted_object("provider", _package(module_under_test, "provider"), coordinator) as provider:
+        yield provider
+
+
+@_async_fixture
+async def tool_module(
+    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+) -> AsyncIterator[Any]:
+    """The tool that the module mounts, the first of several."""
+    async with mounted_object("tool", _package(module_under_test, "tool"), coordinator) as tool:
+        yield tool
+
+
+@_async_fixture
+async def orchestrator_module(
+    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+) -> AsyncIterator[Any]:
+    """The orchestrator that the module mounts."""
+    async with mounted_object("orchestrator", _package(module_under_test, "orchestrator"), coordinator) as orchestrator:
+        yield orchestrator
+
+
+@_async_fixture
+async def context_module(
+    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+) -> AsyncIterator[Any]:
+    """The context manager that the module mounts."""
+    async with mounted_object("context", _package(module_under_test, "context"), coordinator) as context:
+        yield context
+
+
+@_async_fixture
+async def hook_cleanup(
+    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+) -> AsyncIterator[Any]:
+    """What the hook module's `mount` returned: a function that takes its handlers back, or None."""
+    async with mounted_module("hook", _package(module_under_test, "hook"), coordinator) as returned:
+        yield returned
+
+
+def _has_asyncio(config: pytest.Config) -> bool:
+    return _asyncio_plugin is not None and config.pluginmanager.is_registered(_asyncio_plugin)
+
+
+def _package(module_under_test: ModuleUnderTest | None, kind: str) -> Path:
+    """Return the package of a module of this type; skip the test where there is none."""
+    if module_under_test is None:
+        pytest.skip("there is no module here: no folder above is named `amplifier-module-<type>-<name>`")
+    if module_under_test.type != kind:
+        pytest.skip(f"{module_under_test.package.name} is of type {module_under_test.type}, and this is for {kind}s")
+    return module_under_test.package
