@@ -32,6 +32,14 @@ _REACH = """
     def read(path):
         return Path(path).read_text()
 
+    def path(path):
+        if not Path(os.environ.get("BASE", ""), path).exists():
+            raise FileNotFoundError(path)
+        return "there"
+
+    def work_in(folder):
+        return subprocess.run(["true"], cwd=folder, check=True).returncode
+
     def write(path):
         Path(path).write_text("written")
         return "written"
@@ -151,6 +159,32 @@ async def test_a_path_of_the_working_folder_is_told_as_a_plan_has_it(
     (home / "work/notes.txt").write_text("note")
     refused = await reach(source, home, level, "read", home / "work/notes.txt")
     assert [grant for *_, grant in denials(refused)] == ['permissions: {read: ["./notes.txt"]}']
+
+
+@pytest.mark.parametrize("target", ["notes.txt", "{work}/notes.txt", "{work}"])
+async def test_a_path_that_a_tool_only_looks_for_is_told(
+    write_module: WriteModule, home: Path, level: IsolationLevel, target: str
+) -> None:
+    source, written = write_module("tool-reach", _REACH), target.format(work=home / "work")
+    (home / "work/notes.txt").write_text("note")
+    base = f"BASE={home / 'work'}"
+    refused = await reach(source, home, level, "path", written, env=[base])
+    if level == "ns":  # elsewhere a name can be seen without a grant
+        assert not refused.result.success
+        assert [told[:2] for told in denials(refused)] == [("read", str(home / "work" / written))]
+    allowed = await reach(source, home, level, "path", written, env=[base], read=["."])
+    assert allowed.result.success, allowed.result.error
+
+
+async def test_a_folder_that_a_program_is_to_be_run_in_is_told(
+    write_module: WriteModule, home: Path, level: IsolationLevel
+) -> None:
+    source, work = write_module("tool-reach", _REACH), home / "work"
+    refused = await reach(source, home, level, "work_in", work, run=["true"])
+    if level == "ns":
+        assert ("read", str(work)) in [told[:2] for told in denials(refused)]
+    allowed = await reach(source, home, level, "work_in", work, run=["true"], read=["."])
+    assert allowed.result.success, allowed.result.error
 
 
 async def test_a_write_where_only_reading_was_granted_is_told(

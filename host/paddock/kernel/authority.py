@@ -25,7 +25,7 @@ _EMITS: Final[dict[str, tuple[str, ...]]] = {
     "context": ("context:*",),
     "orchestrator": ("*",),
 }
-_LENT: Final = {("context", "providers"): ("get_info",)}
+_LENT: Final = {("context", "providers"): ("get_info", "get_model_info")}
 """Of what one kind is lent of another, the members it may call, where that is less than all."""
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 HOST_NAMES: Final = ("session.", "host.")

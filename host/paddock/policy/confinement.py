@@ -32,6 +32,7 @@ from .worker_network import WorkerNetwork
 # Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and 240 can be had.
 _MAX_PROTECTED: Final = 40
 _MAX_SHOWN: Final = 5
+_MAX_HOME_LINKS: Final = 64
 _TASKS_OF_OURS: Final = 2  # its init, and the worker itself
 _THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a stack and an arena of the allocator
 _LOCKED_BYTES: Final = 64 << 10
@@ -59,6 +60,15 @@ class Confinement:
     def remarks(self) -> tuple[str, ...]:
         """Return of these lines the ones that whoever wrote the grants may not expect: links, and what stays open."""
         return (*self.grants.linked(), *self._notes())
+
+    def home_links(self) -> dict[str, str]:
+        """Return where, by names relative to it, the module's own home leads to what it is granted of the user's.
+
+        Modules know these places as `~/…`, and a grant of them as that.
+        """
+        within = (path for path in self.grants.paths if self.home in path.spelled.parents)
+        links = {str(path.spelled.relative_to(self.home)): str(path.path) for path in within}
+        return dict(sorted(links.items())[:_MAX_HOME_LINKS])
 
     def watchlist(self) -> Watchlist:
         """Return the present state of what is guarded and can change all the same, to be compared afterwards."""

@@ -32,7 +32,8 @@ class LaunchSpec:
 
     `ration` is what all its processes together may use.
 
-    A working directory the worker may not enter is replaced by the root.
+    A working directory the worker may not enter is replaced by the root. `home_links` are made in its home, by their
+    names in there.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LaunchSpec:
     runtime: WorkerRuntime
     profile: SandboxProfile = field(default_factory=SandboxProfile)
     ration: Ration = field(default_factory=Ration)
+    home_links: Mapping[str, str] = field(default_factory=dict)
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
 
@@ -58,7 +60,12 @@ class LaunchSpec:
         Raises:
             LaunchError: The environment is too large to hand over.
         """
-        told = {"name": self.name, "working_dir": str(self.working_dir), "environ": dict(self.environ)}
+        told = {
+            "name": self.name,
+            "working_dir": str(self.working_dir),
+            "environ": dict(self.environ),
+            "home_links": dict(self.home_links),
+        }
         packed = self._packed("environment", told)
         return PARTICULARS_LENGTH.pack(len(packed)) + packed
 

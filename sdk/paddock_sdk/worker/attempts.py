@@ -25,6 +25,8 @@ _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
+_MAX_ARGUMENTS: Final = 16
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _Noted = tuple[int, str, Any]  # a number that counts up, the kind of attempt, and its target as it was given
@@ -58,6 +60,15 @@ class Attempts:
         if not _takers:
             sys.addaudithook(_note)
         _takers.update(self._made_takers())
+
+    def note_arguments(self, arguments: object, folder: str) -> None:
+        """Note the paths that a call is about, relative to `folder`: to look whether one is there is no event."""
+        if type(arguments) is not dict:
+            return
+        for name, value in list(arguments.items())[:_MAX_ARGUMENTS]:
+            if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
+                path = os.path.join(folder, os.path.expanduser(value))
+                self._noted.append((self._number(), "read", path))
 
     def mark(self) -> int:
         """Return a number for this moment, to ask for what comes after it."""
@@ -138,8 +149,12 @@ class Attempts:
         def on_two(source: object, target: object, *rest: object) -> None:
             write(target, *rest[-1:])
 
-        def on_popen(program: object, args: object, *rest: object) -> None:
+        def on_popen(program: object, args: object, folder: object = None, *rest: object) -> None:
+            if args == ["uname", "-p"]:
+                return  # `platform.platform()`, which vendors' clients call and which does without
             append((number(), "run", program))
+            if folder is not None:
+                append((number(), "read", os.fspath(folder)))  # type: ignore[call-overload]
 
         def on_exec(program: object, *rest: object) -> None:
             append((number(), "run", program))

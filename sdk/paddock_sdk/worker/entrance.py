@@ -85,6 +85,8 @@ def cross(
         verdicts = (
             {} if profile.level == "none" else self_check.run(parent=init, descriptors=known, network=profile.network)
         )
+        step = "home"
+        _link_home(particulars["home_links"], particulars["environ"])
         step = "working directory"
         working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
@@ -146,6 +148,18 @@ def _take_environment(environ: dict[str, str]) -> None:
 def _make_network(profile: SandboxProfile, lifeline: int) -> None:
     if profile.network is not None and profile.has_own_network:
         hand_over_network(lifeline, network.open_network(profile.network))
+
+
+def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:
+    """Have the home lead to what is granted of the user's own, where nothing is in the way of that."""
+    home = environ.get("HOME", "")
+    for name, target in links.items() if os.path.isabs(home) else ():
+        place = os.path.join(home, name)
+        try:
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            os.symlink(target, place)
+        except OSError:
+            continue  # it is there: the user's home itself, or what the module left where its home is kept
 
 
 def _enter(working_dir: str, environ: dict[str, str]) -> str:
