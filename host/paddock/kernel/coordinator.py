@@ -211,7 +211,7 @@ class _Broadcast:
     def _vacate(self, place: Place) -> None:
         handle = self._places.pop(place, None)
         if handle is not None and handle.mounted == place:
-            handle.mounted = None
+            handle.mounted = next((other for other, held in self._places.items() if held is handle), None)
 
     def unmounted(self, point: str, name: str | None) -> None:
         self._vacate((point, name))

@@ -422,12 +422,15 @@ class HostedModule:
             return
         self._check_ownership(coordinator, point, name)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
-        self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj))
+        self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
         self.on_mounted(point, obj)
 
-    def _withdraw(self, coordinator: HostedCoordinator, handle: Handle) -> None:
-        """Unmount an object from wherever the session has it now: a provider may have been given another name."""
-        if handle.mounted is not None:
+    def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
+        """Unmount an object from where it was mounted, or is now: a provider may have been given another name."""
+        present = coordinator.get(*place)
+        if present is not None and self._router.values.handle_of(present) is handle:
+            coordinator.unmount_from(self.peer, *place)
+        elif handle.mounted is not None:
             coordinator.unmount_from(self.peer, *handle.mounted)
 
     def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:

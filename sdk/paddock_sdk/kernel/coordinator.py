@@ -212,6 +212,10 @@ class ModuleCoordinator:
         mounted = self._mount_points[mount_point]
         return mounted.get(name) if mount_point in MULTI_POINTS and name is not None else mounted
 
+    def get_mounted(self, mount_point: str) -> Any:
+        """Return what `get` does, an empty dict for nothing: how the contract's first edition spelled it."""
+        return self.get(mount_point) or {}
+
     def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[Any]:
         """Unmount an object, now; what is returned need not be awaited. A name nothing has is ignored.
 

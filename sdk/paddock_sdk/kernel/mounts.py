@@ -1,8 +1,8 @@
 """Where a session's modules are mounted: one dict with six keys, live and writable.
 
 Modules may write to it directly instead of calling `mount`; every way a dict can change is reported to the observer,
-once, after the change. Only the hook registry is not: its changes are subscriptions, and it has its own observer. The
-six keys can neither be removed nor joined by others.
+once, after the change; putting what is there already is no change. Only the hook registry is not reported: its
+changes are subscriptions, and it has its own observer. The six keys can neither be removed nor joined by others.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class MountSlot(dict[str, Any]):
         self._points = points
 
     def __setitem__(self, name: str, obj: Any) -> None:
+        is_new = name not in self or self[name] is not obj
         super().__setitem__(name, obj)
-        if self._points.observer is not None:
+        if is_new and self._points.observer is not None:
             self._points.observer.mounted(self._point, name, obj)
 
     def __delitem__(self, name: str) -> None:
@@ -107,8 +108,9 @@ class MountPoints(dict[str, Any]):
             if obj is not self[point]:
                 self[point].replace_all(obj)
         elif point in SINGLE_POINTS:
+            is_new = self[point] is not obj
             super().__setitem__(point, obj)
-            if self.observer is not None:
+            if is_new and self.observer is not None:
                 if obj is None:
                     self.observer.unmounted(point, None)
                 else:

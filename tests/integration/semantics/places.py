@@ -28,7 +28,7 @@ SESSION_ID: Final = "semantics"
 FOLDER: Final = Path(__file__).parents[2] / "fixtures/semantics/amplifier-module-scenarios"
 STAGE: Final = {"module": "loop-scenarios", "permissions": {"hooks": ["*"]}}
 MEMORY: Final = {"module": "context-memory"}
-COMPANION: Final = {"module": "hooks-companion", "permissions": {"emit": ["*"]}}
+COMPANION: Final = {"module": "hooks-companion", "permissions": {"emit": ["*"], "call": ["tools"]}}
 
 _SECONDS: Final = 25  # for one whole session in a test; hit only by a hang
 

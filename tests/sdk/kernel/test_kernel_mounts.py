@@ -152,10 +152,19 @@ async def test_what_mount_returns_can_be_awaited_in_every_way(coordinator: Modul
     assert await asyncio.wait_for(coordinator.mount("context", "it"), 5) == ()
 
 
-@pytest.mark.parametrize("name", ["tools", "providers", "emit", "get_mounted"])
+@pytest.mark.parametrize("name", ["tools", "providers", "emit"])
 def test_what_the_contract_does_not_have_is_an_attribute_error(coordinator: ModuleCoordinator, name: str) -> None:
     with pytest.raises(AttributeError):
         getattr(coordinator, name)
+
+
+async def test_the_contracts_first_name_for_looking_up_is_understood(coordinator: ModuleCoordinator) -> None:
+    assert coordinator.get_mounted("tools") == {}
+    await coordinator.mount("tools", "it", name="one")
+    assert coordinator.get_mounted("tools") is coordinator.get("tools")
+    assert coordinator.get_mounted("context") == {}
+    with pytest.raises(ValueError, match="Unknown mount point"):
+        coordinator.get_mounted("agents")
 
 
 # Direct writes.
