@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.authoring.dev_requirements import dev_requirements
+from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
-from paddock.authoring.provided import Means, provided
+from paddock.authoring.provided import Means, Needs, provided
 from paddock.authoring.trial import Conditions, Job, run_trial
 from paddock.kernel.clearance import Clerk
 from paddock_sources import Resolution, SourceError
@@ -77,17 +77,19 @@ class SuiteRunner:
             ModuleDiedError: their process ended, or overstayed, before they did.
             PaddockError: what they need cannot be had, or nothing can be started.
         """
-        return await self._run(folder, kind, args, "")
-
-    async def run_behavior(self, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
-        """Run the tests that every module of that kind has to pass; raises as `run_own` does."""
-        return await self._run(folder, kind, (), _BASES[kind])
-
-    async def _run(self, folder: ModuleFolder, kind: Kind, args: Sequence[str], base: str) -> SuiteOutcome:
         try:
             needs = dev_requirements(folder.root)
         except SourceError as error:
             raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
+        return await self._run(folder, kind, needs, args, "")
+
+    async def run_behavior(self, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
+        """Run the tests that every module of that kind has to pass; raises as `run_own` does."""
+        return await self._run(folder, kind, Needs(more=RUNNERS), (), _BASES[kind])
+
+    async def _run(
+        self, folder: ModuleFolder, kind: Kind, needs: Needs, args: Sequence[str], base: str
+    ) -> SuiteOutcome:
         async with provided(folder, self.clerk.policy, self.means, needs) as resolution:
             told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
             job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **self.limits})

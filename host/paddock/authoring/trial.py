@@ -9,34 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import anyio
-import anyio.to_thread
 import msgpack
 
 from paddock.audit import AuditLog
 from paddock.errors import ModuleDiedError
 from paddock.kernel.clearance import Clerk
-from paddock.kernel.confinements import Confinements, OnConfined, Place, Shelter
-from paddock.kernel.control_groups import find_groups
-from paddock.kernel.networks import Networks
-from paddock.kernel.operator_folders import make_operator_folders
-from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.confinements import OnConfined, Shelter
+from paddock.kernel.machinery import Machinery
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
-from paddock.process.bubblewrap import bubblewrap_command
-from paddock.process.exec import ExecLauncher
 from paddock.process.exit_report import ExitReason, LimitHit
-from paddock.process.launcher import Launcher, LaunchSpec
+from paddock.process.launcher import LaunchSpec
 from paddock.process.module_process import ModuleProcess
 from paddock.process.output import OutputLine
-from paddock.process.ration import Rationing
 from paddock.process.supervisor import Supervisor
-from paddock.process.template import TemplateLauncher
-from paddock.process.watchdog import Watchdog
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.worker.trial import LENGTH, MAX_ANSWER_BYTES
 from paddock_sources import Resolution
@@ -90,10 +80,17 @@ async def run_trial(
     )
     clearance = await clerk.clear_call(entry, resolution, conditions.isolation)
     entry = clearance.modules[0].entry
-    async with _means(conditions) as means:
-        await means.confinements.decide(clearance)
-        shelter = means.confinements.of(entry)
-        supervisor = means.supervisor(shelter, resolution, job, conditions.on_line)
+    machinery = Machinery(
+        working_dir=resolution.root,
+        environ=conditions.environ,
+        isolation=conditions.isolation,
+        audit=conditions.audit,
+        on_confined=conditions.on_confined,
+    )
+    async with machinery:
+        await machinery.shelter(clearance)
+        shelter = machinery.confinements.of(entry)
+        supervisor = _supervisor(machinery, shelter, resolution, job, conditions.on_line)
         try:
             process = await supervisor.start()
             try:
@@ -103,6 +100,26 @@ async def run_trial(
         finally:
             with anyio.CancelScope(shield=True):
                 await supervisor.stop(_nothing)
+
+
+def _supervisor(
+    machinery: Machinery,
+    shelter: Shelter,
+    resolution: Resolution,
+    job: Job,
+    on_line: Callable[[OutputLine], None] | None,
+) -> Supervisor:
+    spec = LaunchSpec(
+        name=resolution.module_id,
+        working_dir=shelter.confinement.folder,
+        environ=shelter.environ,
+        runtime=replace(machinery.confinements.runtime.without(resolution.own_versions), entry=job.entry),
+        profile=shelter.confinement.profile,
+        ration=shelter.ration,
+        on_line=on_line,
+    )
+    launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
+    return Supervisor(launcher, spec, rationing=machinery.rationing)
 
 
 async def _nothing() -> None:
@@ -140,74 +157,3 @@ async def _exactly(rpc: socket.socket, size: int) -> bytes:
             raise ConnectionResetError("the worker is gone")
         data += piece
     return bytes(data)
-
-
-@dataclass(frozen=True, slots=True)
-class _Means:
-    """What a worker is started with."""
-
-    launchers: Mapping[str, Launcher]
-    confinements: Confinements
-    rationing: Rationing
-
-    def supervisor(
-        self, shelter: Shelter, resolution: Resolution, job: Job, on_line: Callable[[OutputLine], None] | None
-    ) -> Supervisor:
-        runtime = self.confinements.runtime.without(resolution.own_versions)
-        spec = LaunchSpec(
-            name=resolution.module_id,
-            working_dir=shelter.confinement.folder,
-            environ=shelter.environ,
-            runtime=replace(runtime, entry=job.entry),
-            profile=shelter.confinement.profile,
-            ration=shelter.ration,
-            on_line=on_line,
-        )
-        name = "exec" if resolution.own_versions else "template"
-        launcher = self.launchers["bubblewrap" if shelter.level == "bwrap" else name]
-        return Supervisor(launcher, spec, rationing=self.rationing)
-
-
-@asynccontextmanager
-async def _means(conditions: Conditions) -> AsyncIterator[_Means]:
-    groups = await anyio.to_thread.run_sync(find_groups)
-    operators = await anyio.to_thread.run_sync(make_operator_folders, conditions.environ)
-    launchers: dict[str, Launcher] = {
-        "template": TemplateLauncher(groups),
-        "exec": ExecLauncher(groups),
-        "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
-    }
-    async with AsyncExitStack() as stack:
-        folder = make_private_folder()
-        stack.push_async_callback(_shielded, lambda: anyio.to_thread.run_sync(remove_private_folder, folder))
-        for launcher in launchers.values():
-            stack.push_async_callback(_shielded, launcher.aclose)
-        networks = Networks(folder, conditions.audit or AuditLog.silent())
-        stack.push_async_callback(_shielded, networks.aclose)
-        watchdog = Watchdog()
-        watching = asyncio.create_task(watchdog.run())
-        stack.push_async_callback(_ended, watching)
-
-        def launcher_at(level: IsolationLevel) -> Launcher:
-            return launchers["bubblewrap" if level == "bwrap" else "template"]
-
-        confinements = Confinements(
-            # Nothing is granted relative to it; workers find themselves in their private folder.
-            Place(folder, conditions.environ, folder, operators),
-            groups,
-            launcher_at,
-            networks,
-            isolation=conditions.isolation,
-            on_confined=conditions.on_confined,
-        )
-        yield _Means(launchers, confinements, Rationing(watchdog))
-
-
-async def _shielded(act: Callable[[], Awaitable[None]]) -> None:
-    with anyio.CancelScope(shield=True):
-        await act()
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

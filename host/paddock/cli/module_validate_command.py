@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from .module_trial import Booth, Interrupted, TrialOptions, run_trials, tell_fai
 from .render import Screen
 
 _BEHAVIOR: Final = "behavior_tests"
+_MAX_LINES: Final = 500  # of what pytest prints over tests that fail
 
 
 def run_validate(
@@ -32,6 +34,7 @@ def run_validate(
     """Validate the module at a path, print the result and return the exit code."""
     screen = Screen(sys.stderr)
     seen: list[tuple[str, str]] = []
+    printed: deque[str] = deque(maxlen=_MAX_LINES)
 
     async def work(booth: Booth) -> ValidationResult:
         folder = ModuleFolder.at(path)
@@ -39,12 +42,16 @@ def run_validate(
         seen.append((chosen, str(folder.package_dir)))
         parts = booth.clerk, booth.means, booth.conditions, booth.limits
         result = await Validator(*parts).validate(folder, chosen)
+        printed.clear()
         if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
             result.add(_as_check(await SuiteRunner(*parts).run_behavior(folder, chosen)))
         return result
 
     def on_line(line: OutputLine) -> None:
-        screen.module_line(seen[0][0] if seen else "module", line.text)
+        if verbose:
+            screen.module_line(path.name or "module", line.text)
+        else:
+            printed.append(line.text)
 
     try:
         result = run_trials(work, options, screen, f"validating {path}", on_line if verbose or behavioral else None)
@@ -53,6 +60,9 @@ def run_validate(
     except PaddockError as error:
         code = tell_failure(screen, error)
         return _report_nothing(seen, as_json=as_json, error=failure.as_dict(error), code=code)
+    if not result.passed:
+        for line in printed:
+            screen.module_line(path.name or "module", line)
     if as_json:
         print_json(
             {

@@ -102,4 +102,5 @@ def _behaviour(base: str, package: str) -> list[str]:
     os.mkdir(folder)
     with open(os.path.join(folder, _BEHAVIOUR), "w", encoding="utf-8") as file:
         file.write(_BEHAVIOUR_TEXT.format(base=base))
-    return [f"--rootdir={folder}", "-o", "asyncio_mode=auto", f"--module-path={package}", folder]
+    settings = ("asyncio_mode=auto", "asyncio_default_fixture_loop_scope=function")
+    return [f"--rootdir={folder}", *(f"-o{setting}" for setting in settings), f"--module-path={package}", folder]

@@ -1,0 +1,227 @@
+"""One module in sandboxed workers, for tests that run in another thread, or on another loop, than the host does.
+
+The host runs on a loop of its own, in a thread of its own. What a test is given answers as the module's objects do:
+coroutine functions where those are, plain functions, which block, where those are. Each mounting has a worker of its
+own, granted nothing; leaving ends it, and closing ends all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace, TracebackType
+from typing import Any, Final, Self
+
+import anyio.from_thread
+from anyio.from_thread import BlockingPortal
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import Kind
+from paddock.authoring.provided import Means, Needs, provided
+from paddock.authoring.trial import Conditions
+from paddock.authoring.validation import Validator
+from paddock.kernel.clearance import Cleared, Clerk
+from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.hosting import Hosting
+from paddock.kernel.machinery import Machinery
+from paddock.plan.models import EntryPlace, ModuleEntry
+from paddock.rpc.handle import Handle
+from paddock.rpc.values import Values
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.protocol.remote_object import stand_in
+from paddock_sdk.validation.result import ValidationResult
+
+# What a coordinator made for tests says of its session.
+_CONFIG: Final[Mapping[str, Any]] = {
+    "session": {"orchestrator": "test-orchestrator", "context": "test-context"},
+}
+_POINTS: Final[Mapping[Kind, str]] = {
+    "tool": "tools",
+    "provider": "providers",
+    "orchestrator": "orchestrator",
+    "context": "context",
+}
+_PLAIN: Final = (str, int, float, bool, bytes, list, tuple, dict, set, frozenset, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class MountedModule:
+    """A module that is mounted, as a test sees it.
+
+    `object` is what it mounted for its kind, the first of several, None for a hook or where there is nothing;
+    `cleanup` what takes it down again, None where it asked for nothing of that kind.
+    """
+
+    object: Any
+    coordinator: Any
+    cleanup: Callable[[], None] | None
+
+
+class ModuleSandbox:
+    """A module of `kind` whose workers are started at `isolation`, by default the strongest level there is."""
+
+    def __init__(self, folder: ModuleFolder, kind: Kind, isolation: IsolationLevel | None = None) -> None:
+        self._folder = folder
+        self._kind = kind
+        self._isolation = isolation
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal("asyncio"))
+            self._machinery, self._cleared = stack.enter_context(self._portal.wrap_async_context_manager(self._ready()))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def validate(self) -> Future[ValidationResult]:
+        """Begin to validate the module, in a worker of its own, and return what will tell the outcome."""
+        return self._portal.start_task_soon(self._validate)
+
+    @contextmanager
+    def mounted(self) -> Iterator[MountedModule]:
+        """Have the module mounted in a worker of its own, with no configuration.
+
+        Raises:
+            PaddockError: it cannot be.
+        """
+        with self._portal.wrap_async_context_manager(self._mounted()) as (coordinator, values):
+            cleanup = _Once(self._portal, coordinator)
+            try:
+                yield MountedModule(
+                    self._object(coordinator, values),
+                    _Elsewhere(coordinator, self._portal),
+                    cleanup if coordinator.has_cleanups else None,
+                )
+            finally:
+                cleanup()
+
+    async def _validate(self) -> ValidationResult:
+        environ = dict(os.environ)
+        clerk = await Clerk.at_work(self._folder.root, environ, None)
+        validator = Validator(clerk, Means(environ), Conditions(environ, self._isolation), {})
+        return await validator.validate(self._folder, self._kind)
+
+    @asynccontextmanager
+    async def _ready(self) -> AsyncIterator[tuple[Machinery, Cleared]]:
+        environ = dict(os.environ)
+        root = self._folder.root
+        clerk = await Clerk.at_work(root, environ, None)
+        async with (
+            provided(self._folder, clerk.policy, Means(environ), Needs()) as resolution,
+            Machinery(working_dir=root, environ=environ) as machinery,
+        ):
+            written = {"module": resolution.module_id, "source": str(root)}
+            entry = ModuleEntry.read(written, EntryPlace(self._kind, "", root))
+            clearance = await clerk.clear_call(entry, resolution, self._isolation)
+            await machinery.shelter(clearance)
+            yield machinery, clearance.modules[0]
+
+    @asynccontextmanager
+    async def _mounted(self) -> AsyncIterator[tuple[_Coordinator, Values]]:
+        async with Hosting(self._machinery) as hosting:
+            session = SimpleNamespace(session_id="test-session", parent_id=None, config=dict(_CONFIG))
+            coordinator = _Coordinator(session, hosting.values, hosting.mirrors)
+            hosting.bind(coordinator)
+            await hosting.start(self._cleared)
+            yield coordinator, hosting.values
+
+    def _object(self, coordinator: HostedCoordinator, values: Values) -> Any:
+        """Return a stand-in for what was mounted that calls it with what it is given, also where a session would not.
+
+        An orchestrator of a session finds what it works with in its worker; one under test is handed it.
+        """
+        point = _POINTS.get(self._kind)
+        found = None if point is None else coordinator.get(point)
+        if isinstance(found, dict):
+            found = next(iter(found.values()), None)
+        if found is None:
+            return None
+        handle = values.handle_of(found)
+        assert isinstance(handle, Handle)  # nothing but the module mounts anything here
+        return stand_in(handle.description(values.codec), 0, _Caller(self._portal, values, handle))
+
+
+class _Coordinator(HostedCoordinator):
+    """Notes whether the module wants anything done at its end."""
+
+    has_cleanups: bool = False
+
+    def register_cleanup(self, fn: Any) -> None:
+        super().register_cleanup(fn)
+        self.has_cleanups = True
+
+
+class _Once:
+    """Runs a coordinator's cleanups, the first time it is called."""
+
+    def __init__(self, portal: BlockingPortal, coordinator: HostedCoordinator) -> None:
+        self._portal = portal
+        self._coordinator: HostedCoordinator | None = coordinator
+
+    def __call__(self) -> None:
+        coordinator, self._coordinator = self._coordinator, None
+        if coordinator is not None:
+            self._portal.call(coordinator.cleanup)
+
+
+class _Caller:
+    """The way from a test to an object of the module's."""
+
+    def __init__(self, portal: BlockingPortal, values: Values, handle: Handle) -> None:
+        self._portal = portal
+        self._values = values
+        self._handle = handle
+
+    async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
+        return await asyncio.wrap_future(self._portal.start_task_soon(self._call, method, value))
+
+    def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
+        return self._portal.call(self._call, method, value)
+
+    async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        message = self._values.encode(value, share=True)
+        items = self._values.router.stream(self._handle, method, message)
+        while True:
+            item = await asyncio.wrap_future(self._portal.start_task_soon(anext, items, self))
+            if item is self:
+                return
+            yield self._values.decode(item)
+
+    def circumstances(self) -> Sequence[Any]:
+        """Tell nothing beside the arguments: a test has no turn around it."""
+        return ()
+
+    async def _call(self, method: int, value: object) -> Any:
+        message = self._values.encode(value, share=True)  # what a test hands over, it means to
+        return await self._values.router.call_value(self._handle, method, message)
+
+
+class _Elsewhere:
+    """An object of the host's loop, for another: what is called on it is called there."""
+
+    def __init__(self, target: object, portal: BlockingPortal) -> None:
+        self._target = target
+        self._portal = portal
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        portal = self._portal
+        if inspect.iscoroutinefunction(value):
+
+            async def call(*args: Any, **kwargs: Any) -> Any:
+                return await asyncio.wrap_future(portal.start_task_soon(lambda: value(*args, **kwargs)))
+
+            return call
+        if inspect.isroutine(value):
+            return lambda *args, **kwargs: portal.call(lambda: value(*args, **kwargs))
+        return value if isinstance(value, _PLAIN) else _Elsewhere(value, portal)

@@ -1,0 +1,156 @@
+"""A pytest plugin: the structural and behavioural tests of the contract, over a module in a sandboxed worker.
+
+`pytest -p paddock.authoring.sandboxed_plugin --module-path=PATH` supplies the fixtures that those tests ask for, as the
+contract's own plugin does in its place, from a module none of whose code runs in this process. The tests and what they
+assert are the same. Each test has a worker of its own, which is granted nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import KINDS, Kind
+from paddock.authoring.module_sandbox import ModuleSandbox, MountedModule
+from paddock_sandbox.profile import ISOLATION_LEVELS
+from paddock_sdk.validation import pytest_plugin as plain
+from paddock_sdk.validation.module_under_test import ModuleUnderTest
+from paddock_sdk.validation.pytest_plugin import (
+    is_module_context,
+    mock_deps,
+    module_path,
+    module_type,
+    module_under_test,
+)
+from paddock_sdk.validation.result import ValidationResult
+
+__all__ = [
+    "context_module",
+    "coordinator",
+    "hook_cleanup",
+    "is_module_context",
+    "mock_deps",
+    "module_path",
+    "module_type",
+    "module_under_test",
+    "mounted",
+    "orchestrator_module",
+    "provider_module",
+    "pytest_addoption",
+    "pytest_configure",
+    "sandbox",
+    "sandboxes",
+    "tool_module",
+    "validate_structure",
+]
+
+_IN_PROCESS: Final = "amplifier_module"  # the contract's own plugin, which would run modules here
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.set_blocked(_IN_PROCESS)
+    plain.pytest_addoption(parser)
+    parser.getgroup("amplifier-module").addoption(
+        "--module-isolation",
+        metavar="LEVEL",
+        choices=ISOLATION_LEVELS,
+        help="the isolation level of the module, accepted however weak it is; by default the strongest there is",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    plain.pytest_configure(config)
+
+
+@pytest.fixture(scope="session")
+def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleUnderTest], ModuleSandbox]]:
+    """A function that returns the sandbox of a module, made when it is first asked for."""
+    level = pytestconfig.getoption("--module-isolation")
+    made: dict[Path, ModuleSandbox] = {}
+    with ExitStack() as stack:
+
+        def sandbox_of(module: ModuleUnderTest) -> ModuleSandbox:
+            if module.package not in made:
+                folder = ModuleFolder.at(module.package)
+                made[module.package] = stack.enter_context(ModuleSandbox(folder, cast(Kind, module.type), level))
+            return made[module.package]
+
+        yield sandbox_of
+
+
+@pytest.fixture
+def sandbox(
+    sandboxes: Callable[[ModuleUnderTest], ModuleSandbox], module_under_test: ModuleUnderTest | None
+) -> ModuleSandbox:
+    """The sandbox of the module the test is about."""
+    if module_under_test is None:
+        pytest.skip("there is no module here: name one with `--module-path`")
+    if module_under_test.type not in KINDS:
+        pytest.skip(f"{module_under_test.package.name} does not say of which kind it is")
+    return sandboxes(module_under_test)
+
+
+@pytest.fixture
+def mounted(sandbox: ModuleSandbox) -> Iterator[MountedModule]:
+    """The module, mounted for this test alone."""
+    with sandbox.mounted() as module:
+        yield module
+
+
+@pytest.fixture
+def coordinator(mounted: MountedModule) -> Any:
+    """The coordinator that the module is mounted on."""
+    return mounted.coordinator
+
+
+@pytest.fixture
+def validate_structure(request: pytest.FixtureRequest, module_type: str | None) -> Any:
+    """An asynchronous function of a kind that returns what its validator finds out about the module, in a sandbox."""
+
+    async def validate(kind: str) -> ValidationResult:
+        _want(kind, module_type)
+        sandbox: ModuleSandbox = request.getfixturevalue("sandbox")
+        return await asyncio.wrap_future(sandbox.validate())
+
+    return validate
+
+
+@pytest.fixture
+def hook_cleanup(request: pytest.FixtureRequest, module_type: str | None) -> Any:
+    """A function that takes down what the hook module mounted, or None where it asked for nothing of that kind."""
+    return _mounted("hook", request, module_type).cleanup
+
+
+def _object_of(kind: Kind) -> Any:
+    @pytest.fixture(name=f"{kind}_module")
+    def module(request: pytest.FixtureRequest, module_type: str | None) -> Any:
+        found = _mounted(kind, request, module_type).object
+        if found is None:
+            pytest.fail(f"the module mounted no {kind}", pytrace=False)
+        return found
+
+    return module
+
+
+tool_module = _object_of("tool")
+provider_module = _object_of("provider")
+orchestrator_module = _object_of("orchestrator")
+context_module = _object_of("context")
+
+
+def _mounted(kind: Kind, request: pytest.FixtureRequest, module_type: str | None) -> MountedModule:
+    # Looked at first: a module of another kind is not started for a test that is skipped.
+    _want(kind, module_type)
+    mounted: MountedModule = request.getfixturevalue("mounted")
+    return mounted
+
+
+def _want(kind: str, module_type: str | None) -> None:
+    if module_type is not None and module_type != kind:
+        pytest.skip(f"the module is a {module_type}, and this is for modules of kind {kind}")
