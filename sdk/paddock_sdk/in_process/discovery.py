@@ -6,10 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from paddock_sdk.in_process.module_names import (
     DISTRIBUTION_PREFIX,
+    ENTRY_POINT_GROUPS,
     PACKAGE_PREFIX,
     display_name,
     distribution_name,
@@ -22,12 +23,9 @@ from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationErro
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo
 
-__all__ = ["ENTRY_POINT_GROUPS", "entry_points", "installed_modules", "modules_in", "packages_of", "requirements_of"]
+__all__ = ["entry_points", "installed_modules", "modules_in", "packages_of", "requirements_of"]
 
 _log = logging.getLogger(__name__)
-
-#: Where installed modules say what they are; the second is how a few of them spell it.
-ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
 
 
 def entry_points() -> Iterator[metadata.EntryPoint]:

@@ -84,17 +84,19 @@ def declared_kind(module_id: str, module: ModuleType) -> str:
     return declared
 
 
-def mount_of(module_id: str, module: ModuleType) -> Callable[..., Any]:
-    """Return the package's `mount`.
+def mount_of(module_id: str, module: ModuleType, entry_point: str | None = None) -> Callable[..., Any]:
+    """Return the package's `mount`, or what an entry point inside the package names.
 
     Raises:
-        ModuleValidationError: it has none.
+        ModuleValidationError: there is none.
     """
-    mount = getattr(module, "mount", None)
+    home_name, _, name = (entry_point or module.__name__).partition(":")
+    home = module if home_name == module.__name__ else _loaded(module_id, home_name)
+    name = name.strip() or "mount"
+    mount = getattr(home, name, None)
     if not callable(mount):
         raise ModuleValidationError(
-            f"Module '{module_id}': package `{module.__name__}` has no function `mount`",
-            reason_code="invalid_entry_point",
+            f"Module '{module_id}': `{home.__name__}` has no function `{name}`", reason_code="invalid_entry_point"
         )
     return mount  # type: ignore[no-any-return]
 
@@ -110,11 +112,7 @@ def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., 
     try:
         target = entry_point.load()
     except Exception as error:  # the module's code, or an entry point that leads nowhere
-        raise ModuleValidationError(
-            f"Module '{module_id}': its entry point `{entry_point.value}` cannot be loaded: "
-            f"{type(error).__name__}: {safe_exception_str(error)}",
-            reason_code="invalid_entry_point",
-        ) from error
+        raise _leads_nowhere(module_id, entry_point.value, error) from error
     if isinstance(target, ModuleType):
         return mount_of(module_id, target)
     if not callable(target):
@@ -134,6 +132,21 @@ def session_ready_beside(mount: Callable[..., Any]) -> ReadyCallback | None:
         return ready
     _log.warning("on_session_ready in %s is not asynchronous and will not be called", home)
     return None
+
+
+def _loaded(module_id: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
+        raise _leads_nowhere(module_id, name, error) from error
+
+
+def _leads_nowhere(module_id: str, entry_point: str, error: BaseException) -> ModuleValidationError:
+    return ModuleValidationError(
+        f"Module '{module_id}': its entry point `{entry_point}` cannot be loaded: "
+        f"{type(error).__name__}: {safe_exception_str(error)}",
+        reason_code="invalid_entry_point",
+    )
 
 
 def _import_failure(module_id: str, name: str, error: BaseException) -> str:

@@ -141,7 +141,8 @@ class ModuleLoader:
             return _Loaded(mount_at(module_id, entry_point), None)
         package = next(packages_of(module_id, self._search_paths), None)
         if package is not None:
-            return _Loaded(mount_of(module_id, self._imported(package)), None, package.import_root)
+            mount = mount_of(module_id, self._imported(package), package.entry_point)
+            return _Loaded(mount, None, package.import_root)
         try:
             return _Loaded(mount_of(module_id, import_installed(module_id)), None)
         except SourceNotFoundError as error:
@@ -152,8 +153,8 @@ class ModuleLoader:
     async def _load_from(self, module_id: str, folder: Path, config: dict[str, Any]) -> _Loaded:
         package = ModulePackage.find(module_id, folder)
         module = self._imported(package)
-        await _validate(module_id, declared_kind(module_id, module), package.path, config)
-        return _Loaded(mount_of(module_id, module), folder, package.import_root)
+        await _validate(package, declared_kind(module_id, module), config)
+        return _Loaded(mount_of(module_id, module, package.entry_point), folder, package.import_root)
 
     def _imported(self, package: ModulePackage) -> ModuleType:
         if package.transport != "python":
@@ -201,7 +202,7 @@ async def _resolved(
         return None, error
 
 
-async def _validate(module_id: str, kind: str, package: Path, config: dict[str, Any]) -> None:
+async def _validate(package: ModulePackage, kind: str, config: dict[str, Any]) -> None:
     """Have the module checked by the validator of its kind; there is none for resolvers.
 
     Raises:
@@ -212,12 +213,13 @@ async def _validate(module_id: str, kind: str, package: Path, config: dict[str, 
     # Here, because the rules of all kinds are much to import and what is installed is not checked.
     from paddock_sdk.validation import validator_for
 
-    result = await validator_for(kind).validate(package, config=config)
+    declared = package.module_id if package.entry_point else None
+    result = await validator_for(kind).validate(package.path, declared, config)
     if result.passed:
         return
     failed = "; ".join(f"{check.name}: {check.message}" for check in result.errors)
     raise ModuleValidationError(
-        f"Module '{module_id}' does not keep to the contract of a {kind} ({result.summary()}): {failed}",
+        f"Module '{package.module_id}' does not keep to the contract of a {kind} ({result.summary()}): {failed}",
         reason_code="invalid_entry_point"
         if any(check.name in _ENTRY_POINT_CHECKS for check in result.errors)
         else "validation_failed",

@@ -1,4 +1,4 @@
-"""What a module's id says about it: the names of its distribution and package, and what kind it is.
+"""What a module's id says about it: the names it has elsewhere, and what kind it is.
 
 Pure text. What the code itself declares goes before what its id suggests; whoever has imported it looks there first.
 """
@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DISTRIBUTION_PREFIX", "PACKAGE_PREFIX", "display_name", "distribution_name", "kind_by_id", "package_name"]
+__all__ = [
+    "DISTRIBUTION_PREFIX",
+    "ENTRY_POINT_GROUPS",
+    "PACKAGE_PREFIX",
+    "display_name",
+    "distribution_name",
+    "kind_by_id",
+    "package_name",
+]
 
 DISTRIBUTION_PREFIX: Final = "amplifier-module-"
 PACKAGE_PREFIX: Final = "amplifier_module_"
+
+#: Where modules say what mounts them; the second is how a few of them spell it.
+ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
 
 # In this order: "loop-with-tools" is an orchestrator.
 _KIND_BY_PART: Final = (

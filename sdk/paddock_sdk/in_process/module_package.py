@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock_sdk.in_process.module_names import DISTRIBUTION_PREFIX, PACKAGE_PREFIX, kind_by_id, package_name
+from paddock_sdk.in_process.module_names import (
+    DISTRIBUTION_PREFIX,
+    ENTRY_POINT_GROUPS,
+    PACKAGE_PREFIX,
+    kind_by_id,
+    package_name,
+)
 from paddock_sdk.kernel.loading import ModuleValidationError
 
 __all__ = ["ModulePackage", "resolve_module"]
@@ -22,7 +28,8 @@ __all__ = ["ModulePackage", "resolve_module"]
 class ModulePackage:
     """A package with its folder, and the project's own words about it where there are any.
 
-    `transport` is how the code wants to be run, from `amplifier.toml`; `requirements` are what it depends on.
+    `transport` is how the code wants to be run, from `amplifier.toml`; `requirements` are what it depends on and
+    `entry_point` is where in the package the project says that the function is which mounts it.
     """
 
     module_id: str
@@ -31,6 +38,7 @@ class ModulePackage:
     version: str = "0.0.0"
     description: str = ""
     requirements: tuple[str, ...] = ()
+    entry_point: str | None = None
 
     @property
     def name(self) -> str:
@@ -71,6 +79,7 @@ class ModulePackage:
             version=_text(project, "version") or "0.0.0",
             description=_text(project, "description") or "",
             requirements=tuple(text for text in _list(project, "dependencies") if isinstance(text, str)),
+            entry_point=_entry_point(project, module_id, path.name),
         )
 
 
@@ -102,6 +111,14 @@ def _read(module_id: str, places: tuple[Path, ...], name: str) -> dict[str, Any]
         raise ModuleValidationError(
             f"Module '{module_id}': {path} cannot be read: {error}", reason_code="invalid_module_metadata"
         ) from error
+
+
+def _entry_point(project: dict[str, Any], module_id: str, package: str) -> str | None:
+    """Return what the project declares for the module, where that lies in the package."""
+    groups = _table(project, "entry-points")
+    declared = next(filter(None, (_text(_table(groups, group), module_id) for group in ENTRY_POINT_GROUPS)), "")
+    home = declared.partition(":")[0].strip()
+    return declared if home == package or home.startswith(f"{package}.") else None
 
 
 def _table(content: dict[str, Any], name: str) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class MockTool:
         self.last_input = input
         return self.answer(input)
 
+    def get_schema(self) -> dict[str, Any]:
+        """Return the input schema, by the name that older tools give it."""
+        return self.input_schema
+
     def answer(self, input: dict[str, Any]) -> ToolResult:
         """Return what a call answers; a subclass decides otherwise."""
         return ToolResult(success=True, output=self.output)

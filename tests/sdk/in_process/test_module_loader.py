@@ -134,6 +134,17 @@ async def test_a_package_is_found_in_every_layout(
     assert await answer(coordinator) == "hello, you"
 
 
+async def test_what_mounts_a_module_may_be_elsewhere_in_its_package_where_its_project_says_so(
+    write_module: WriteModule, coordinator: MockCoordinator
+) -> None:
+    declared = '[project.entry-points."amplifier.tools"]\ntool-greet = "amplifier_module_tool_greet.inner:bring"\n'
+    folder = write_module("tool-greet", "", project=declared)
+    inner = folder / "amplifier_module_tool_greet" / "inner.py"
+    inner.write_text(inspect.cleandoc(TOOL).replace("def mount(", "def bring("))
+    await (await with_resolver(coordinator, Resolver(tool_greet=folder)).load("tool-greet"))(coordinator)
+    assert await answer(coordinator) == "hello, you"
+
+
 async def test_what_is_added_to_the_import_path_is_taken_off_again(
     write_module: WriteModule, coordinator: MockCoordinator
 ) -> None:

@@ -91,6 +91,7 @@ async def test_a_mock_tool_answers_its_output_and_counts() -> None:
     assert (tool.name, tool.output, tool.call_count, tool.last_input) == ("mock_tool", "Success", 0, None)
     assert tool.description
     assert tool.input_schema["type"] == "object"
+    assert tool.get_schema() is tool.input_schema
     assert await tool.execute({"a": 1}) == ToolResult(success=True, output="Success")
     tool.output = {"changed": True}
     assert (await tool.execute({"b": 2})).output == {"changed": True}

@@ -254,6 +254,7 @@ _SUBMODULES = frozenset(
         "testing",
         "truncate",
         "utils",
+        "validation",
     ]
 )
 
