@@ -10,6 +10,8 @@ import pytest
 
 from integration.conftest import WriteModule
 from paddock import Session
+from paddock.kernel.asker import Asker, current_asker
+from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.contract.module_sources import ModuleNotFoundError
 
@@ -240,3 +242,81 @@ async def test_a_session_can_be_opened_and_closed_by_name_but_only_once(plan: di
         await session.execute("{}")
     with pytest.raises(RuntimeError, match="opened before"):
         await session.initialize()
+
+
+_ASKING = """
+    import asyncio
+
+    from amplifier_core import ApprovalRequest, HookResult
+
+    class Gate:
+        def __init__(self):
+            self.provider = None
+
+        def register_provider(self, provider):
+            self.provider = provider
+
+        async def before_tool(self, event, data):
+            if self.provider is None:
+                return HookResult(action="deny", reason="nobody to ask")
+            request = ApprovalRequest(tool_name=data["tool_name"], action="look around", risk_level="high")
+            reply = await self.provider.request_approval(request)
+            return HookResult() if reply.approved else HookResult(action="deny", reason=reply.reason)
+
+    async def mount(coordinator, config):
+        gate = Gate()
+        coordinator.hooks.register("tool:pre", gate.before_tool, priority=-10, name="gate")
+        coordinator.register_capability("approval.register_provider", gate.register_provider)
+"""
+_GATED = """
+    class Gated:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            result = await hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
+            return f"{result.action}: {result.reason}"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Gated())
+"""
+
+
+class Questioned(Person):
+    """Somebody who remembers what was asked."""
+
+    def __init__(self, reply: str) -> None:
+        super().__init__(reply)
+        self.asked: list[tuple[str, Asker | None]] = []
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        self.asked.append((prompt, current_asker()))
+        return self.reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [("Allow once", "continue: None"), ("Deny", "deny: The answer was 'Deny'")],
+)
+async def test_a_hook_that_wants_an_approval_provider_is_handed_one_that_asks_the_sessions_approval_system(
+    plan: dict[str, Any], write_module: WriteModule, reply: str, answer: str
+) -> None:
+    plan["session"]["orchestrator"] = {"module": "loop-gated", "source": write_module("loop-gated", _GATED)}
+    plan["hooks"] = [{"module": "hooks-gate", "source": write_module("hooks-gate", _ASKING)}]
+    async with Session(plan) as session:
+        assert await session.execute("") == "deny: nobody to ask"
+    person = Questioned(reply)
+    async with Session(plan, approval=person) as session:
+        assert await session.execute("") == answer
+    assert person.asked == [("look: look around (risk: high)", Asker("hook", "hooks-gate", "look"))]
+
+
+async def test_a_provider_that_the_application_hands_over_itself_has_the_last_word(
+    plan: dict[str, Any], write_module: WriteModule
+) -> None:
+    class Provider:
+        async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+            return ApprovalResponse(approved=False, reason=f"{request.tool_name} is out of the question")
+
+    plan["session"]["orchestrator"] = {"module": "loop-gated", "source": write_module("loop-gated", _GATED)}
+    plan["hooks"] = [{"module": "hooks-gate", "source": write_module("hooks-gate", _ASKING)}]
+    async with Session(plan, approval=Person("Allow once")) as session:
+        await session.coordinator.get_capability("approval.register_provider")(Provider())
+        assert await session.execute("") == "deny: look is out of the question"

@@ -11,8 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.kernel.asker import Asker, asking
+from paddock.kernel.approvals import REGISTER_PROVIDER, offer_provider, open_approval
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.mirrors import Mirrors
@@ -53,7 +52,6 @@ _EMITTER: Final = "emitter"  # the field that says whose event it is, of those t
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
 _MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
-_MAX_OPEN_APPROVALS: Final = 32  # of one module; a person reads one at a time
 
 _log = logging.getLogger(__name__)
 
@@ -320,6 +318,8 @@ class HostService:
         module.allowance.spend(("capability", name), len(value.body))
         self._values.decode(value)  # said at once if it is none: later it would be every other module's trouble
         module.offer(self._coordinator, name, value)
+        if name == REGISTER_PROVIDER:
+            self._router.spawn(offer_provider(self._coordinator, module, self._router.now))
 
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
@@ -390,12 +390,12 @@ class HostService:
                     result = result.model_copy(update={"user_message": None})
                 if result.action != "ask_user":
                     return await self._coordinator.process_hook_result(result, event, hook_name)
-                denial = self._one_approval_too_many(module)
-                if denial is not None:
-                    module.deny(denial)
-                    return HookResult(action="deny", reason=denial.describe())
-                with _open_approval(module, hook_name):
-                    return await self._coordinator.process_hook_result(result, event, hook_name)
+                try:
+                    with open_approval(module, self._router.now(), hook_name):
+                        return await self._coordinator.process_hook_result(result, event, hook_name)
+                except CallRefusedError as error:
+                    module.deny(error.denial)
+                    return HookResult(action="deny", reason=error.denial.describe())
         raise _malformed("a hook's result")
 
     async def _request_approval(self, module: HostedModule, args: Any) -> object:
@@ -406,21 +406,10 @@ class HostService:
                 system = self._coordinator.approval_system
                 if system is None:
                     raise RuntimeError("no approval system is available in this session")
-                denial = self._one_approval_too_many(module)
-                if denial is not None:
-                    raise CallRefusedError(denial)
                 asked = f"{module.kind} {module.name} asks: {prompt}"
-                with _open_approval(module):
+                with open_approval(module, self._router.now()):
                     return await system.request_approval(asked, [str(option) for option in options], timeout, default)
         raise _malformed("a request for approval")
-
-    def _one_approval_too_many(self, module: HostedModule) -> Denial | None:
-        """Return the refusal of one more approval, None if a module may ask for it."""
-        budget = module.rates.approvals
-        if budget.admits(self._router.now()) and module.open_approvals < _MAX_OPEN_APPROVALS:
-            return None
-        reason = f"more than {budget.describe()}, or {_MAX_OPEN_APPROVALS} that wait for an answer"
-        return Denial("ask for", "approvals", module.name, reason=reason)
 
     def _may_show(self, module: HostedModule) -> bool:
         """Whether a module may show one more message; if it may not, that is noted once."""
@@ -506,17 +495,6 @@ class HostService:
         if not isinstance(args, list):
             raise _malformed("an account of attempts")
         module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._router.now())
-
-
-@contextmanager
-def _open_approval(module: HostedModule, on_behalf_of: str = "") -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it with who asks."""
-    module.open_approvals += 1
-    try:
-        with asking(Asker(module.kind, module.name, on_behalf_of)):
-            yield
-    finally:
-        module.open_approvals -= 1
 
 
 def _reached(point: str, name: str | None) -> str:
