@@ -117,6 +117,10 @@ class AuditLog:
         log._is_silent = True
         return log
 
+    def of_sub_session(self, id: str) -> AuditLog:
+        """Return the record of a session that this one started: its lines are among this one's, and name it."""
+        return _SubSessionLog(self, id)
+
     def record(self, event: str, /, **facts: object) -> None:
         """Write one line: what happened, as in `module.started`, and the facts about it.
 
@@ -189,6 +193,20 @@ class AuditLog:
             raise
         os.close(descriptor)
         return _open_own(path)
+
+
+class _SubSessionLog(AuditLog):
+    """Lines of one sub-session, in the record of the first session."""
+
+    def __init__(self, whole: AuditLog, id: str) -> None:
+        super().__init__(id)
+        self._whole = whole
+
+    def of_sub_session(self, id: str) -> AuditLog:
+        return _SubSessionLog(self._whole, id)
+
+    def record(self, event: str, /, **facts: object) -> None:
+        self._whole.record(event, **{**facts, "sub_session": self._session})
 
 
 @dataclass(slots=True)

@@ -143,6 +143,10 @@ class HostedCoordinator(ModuleCoordinator):
         """Whether a capability of that name is offered, and not by a module."""
         return name in self._capabilities and not isinstance(self._capabilities[name], Encoded)
 
+    def application_capabilities(self) -> dict[str, Any]:
+        """Return the capabilities that no module offered."""
+        return {name: value for name, value in self._capabilities.items() if not isinstance(value, Encoded)}
+
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
         value = super().get_capability(name)

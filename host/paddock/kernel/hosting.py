@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import anyio
 
@@ -38,6 +38,8 @@ from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.session import AmplifierSession
+
+T = TypeVar("T")
 
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
@@ -128,7 +130,7 @@ class Hosting:
         await module.start()
         return module
 
-    def beside(self, work: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
+    def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
         """Run `work`, which must not raise, as a task that ends before this does."""
         return self._tasks.create_task(work, context=context)
 
@@ -142,6 +144,7 @@ class Hosting:
             name=name,
             working_dir=shelter.confinement.folder,
             environ=shelter.environ,
+            home_links=shelter.confinement.home_links(),
             runtime=machinery.confinements.runtime.without(resolution.own_versions),
             profile=shelter.confinement.profile,
             ration=shelter.ration,

@@ -28,6 +28,7 @@ from paddock.kernel.command_worker import check_cancelled
 from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
 from paddock.kernel.dangling_calls import closing
+from paddock.kernel.family import Family
 from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.machinery import Machinery, OnOutput
@@ -35,6 +36,7 @@ from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_loc
 from paddock.kernel.module_status import ModuleStatus
 from paddock.kernel.readiness import check_working_dir, checked_resolutions
 from paddock.kernel.session_plan import SessionPlan
+from paddock.kernel.sub_sessions import SubSessions
 from paddock.plan.loading import load_plan
 from paddock.plan.models import MountPlan
 from paddock.policy import Policy
@@ -212,8 +214,14 @@ class Session:
             await stack.enter_async_context(self._hosting)
             clearance = await self._clear(clerk, resolutions)
             await self._chronicle.begin(clearance, self._machinery.confinements, self.plan)
-            self._kernel.admit({module.entry.path: module for module in clearance.modules})
+            cleared = {module.entry.path: module for module in clearance.modules}
+            self._kernel.admit(cleared)
             stack.push_async_callback(self._end_kernel)
+            if self.plan.agents:
+                family = Family(self._id, self._machinery, cleared, self.plan.agents)
+                sub_sessions = SubSessions(self._kernel, self._hosting, family, self._audit)
+                sub_sessions.offer()
+                stack.push_async_callback(sub_sessions.aclose)
             await self._kernel.initialize()
             self._kernel.check_guards()
             self._stack = stack.pop_all()

@@ -139,6 +139,10 @@ class HookRegistry:
             return {event: [registration.name for registration in self._handlers.get(event, ())]}
         return {heard: [registration.name for registration in present] for heard, present in self._handlers.items()}
 
+    def registrations(self) -> list[tuple[str, Any, int, str]]:
+        """Return the event, handler, priority and name of every registration, for whoever registers them elsewhere."""
+        return [(one.event, one.handler, one.priority, one.name) for all in self._handlers.values() for one in all]
+
     def has_handlers(self, event: str) -> bool:
         return bool(self._handlers.get(event))
 

@@ -1,0 +1,73 @@
+"""What the session of an agent mounts: made from what its parent has, what the plan says of the agent, and wishes.
+
+Every entry is one that was cleared with the plan. Wishes come from modules: they choose among those entries, take away,
+and are data for the orchestrator and the provider; no wish brings code, a source, a grant or a limit. A hook whose
+failures count as deny guards every session, and no wish takes it away.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paddock.kernel.provider_preference import preferred
+from paddock.kernel.session_plan import SessionPlan
+from paddock.kernel.spawn_request import SpawnRequest
+from paddock.plan.agent import Agent
+from paddock.plan.merging import merged
+from paddock.plan.models import ModuleEntry
+from paddock.plan.module_lists import placed
+
+_LISTED: Final = ("orchestrator", "context", "providers", "tools", "hooks", "agents", "session")
+_OF_MODULES: Final = ("orchestrator", "context", "orchestrator_source", "context_source")
+
+
+def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> SessionPlan:
+    """Return what the session of an agent mounts; without one, it is the parent's like once more."""
+    orchestrator, context = parent.orchestrator, parent.context
+    providers, tools, hooks = parent.providers, parent.tools, parent.hooks
+    own: frozenset[str] = frozenset()
+    if agent is not None:
+        orchestrator, context = agent.orchestrator or orchestrator, agent.context or context
+        providers = placed(providers, agent.providers)
+        tools, hooks = placed(tools, agent.tools), placed(hooks, agent.hooks)
+        own = frozenset(entry.path for entry in agent.entries())
+    tools = tuple(entry for entry in tools if entry.path in own or request.tools.admits(entry))
+    hooks = tuple(
+        entry for entry in hooks if entry.path in own or entry.on_failure == "deny" or request.hooks.admits(entry)
+    )
+    told = {path: dict(config) for path, config in parent.told.items()}
+    if request.orchestrator_config:
+        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), request.orchestrator_config)
+    choice = preferred(providers, request.preferences)
+    if choice is not None:
+        told[choice[0].path] = merged(told.get(choice[0].path, {}), choice[1])
+    raw = _configuration(parent.raw, {} if agent is None else agent.raw, request.metadata)
+    raw["session"] |= {"orchestrator": _shown(orchestrator, told), "context": _shown(context, told)}
+    for section, entries in (("providers", providers), ("tools", tools), ("hooks", hooks)):
+        raw[section] = [_shown(entry, told) for entry in entries]
+    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told)
+
+
+def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration says beside its modules."""
+    kept = {key: value for key, value in parent.items() if key not in _LISTED}
+    passed_on = {key: value for key, value in agent.items() if key not in _LISTED}
+    raw = copy.deepcopy(merged(kept, passed_on))
+    raw["agents"] = copy.deepcopy(parent.get("agents", {}))
+    session = merged(parent["session"], agent.get("session", {}))
+    raw["session"] = copy.deepcopy({key: value for key, value in session.items() if key not in _OF_MODULES})
+    if metadata:
+        raw["session"]["metadata"] = merged(raw["session"].get("metadata") or {}, metadata)
+    return raw
+
+
+def _shown(entry: ModuleEntry, told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an entry as a table of the configuration."""
+    shown: dict[str, Any] = {"module": entry.module}
+    if entry.source is not None:
+        shown["source"] = entry.source
+    if entry.instance_id is not None:
+        shown["instance_id"] = entry.instance_id
+    return {**shown, "config": merged(entry.config, told.get(entry.path, {}))}
