@@ -68,6 +68,28 @@ async def test_a_mention_is_resolved_by_the_application_where_the_tool_stands(
     assert [heard.data["path"] for heard in read] == [str(folder / "one.md"), str(tmp_path / "work" / "here.txt")]
 
 
+async def test_tools_of_one_module_share_a_store_that_a_hook_of_another_process_uses_live(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    notebook = community("tool-notebook", config={"storage_path": str(tmp_path / "notebook.db")})
+    async with open_session(
+        orchestrator=_PLAIN,
+        providers=script("{messages}"),
+        tools=[notebook],
+        hooks=[community("hooks-recall")],
+    ) as session:
+        first = await run(session, "add_note", text="tea at four", tags=["daily"])
+        await run(session, "add_note", text="tea is green")
+        await run(session, "add_note", text="coffee is out")
+        answer = await session.execute("tea when")
+        counted = await run(session, "count_notes")
+        recalled = await run(session, "find_notes", word="recalled")
+    assert first == {"id": 1, "text": "tea at four", "tags": ["daily"]}
+    assert answer.endswith("2 of 4: tea at four / tea is green")
+    assert counted == 4
+    assert recalled == [{"id": 4, "text": "recalled for: tea when", "tags": ["recalled"]}]
+
+
 async def test_a_module_of_the_group_amplifier_tools_mounts_four_tools_that_can_be_called_as_well(
     open_session: OpenSession, tmp_path: Path
 ) -> None:
