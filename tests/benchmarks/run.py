@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.calls import measure_calls, measure_in_flight
+from bench.contract import measure_contract
 from bench.egress import measure_egress
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
@@ -50,6 +51,7 @@ async def _measure() -> list[Row]:
             *await measure_many(stage, BareForks(children["forks"])),
             *await measure_memory(stage),
             *await measure_hooks(stage),
+            *await measure_contract(stage),
             *measure_policy(),
             *await measure_egress(),
             *await measure_sources(),

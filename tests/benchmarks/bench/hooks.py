@@ -16,7 +16,7 @@ _ROUNDS: Final = 25
 _EVENTS: Final = 10  # in one block
 _ONE_WORKER, _MANY_WORKERS = "bench:one-worker", "bench:many-workers"
 
-_DATA: Final = {"tool_name": "echo", "tool_call_id": "call_0123456789abcdef", "tool_input": INPUT}
+EVENT_DATA: Final = {"tool_name": "echo", "tool_call_id": "call_0123456789abcdef", "tool_input": INPUT}
 
 
 async def measure_hooks(stage: Stage) -> list[Row]:
@@ -33,8 +33,8 @@ async def measure_hooks(stage: Stage) -> list[Row]:
 
     samples = await interleave(
         {
-            "one worker": lambda: _timed(lambda: hooks.emit(_ONE_WORKER, _DATA)),
-            "many workers": lambda: _timed(lambda: hooks.emit(_MANY_WORKERS, _DATA)),
+            "one worker": lambda: _timed(lambda: hooks.emit(_ONE_WORKER, EVENT_DATA)),
+            "many workers": lambda: _timed(lambda: hooks.emit(_MANY_WORKERS, EVENT_DATA)),
             "calls": lambda: _timed(calls),
         },
         _ROUNDS,

@@ -22,7 +22,7 @@ from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.policy import Policy
 from paddock_sources import FileSource
 
-_MODULES = Path(__file__).resolve().parent.parent / "modules"
+MODULES = Path(__file__).resolve().parent.parent / "modules"
 
 
 class Stage:
@@ -37,7 +37,7 @@ class Stage:
     @asynccontextmanager
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
-        compileall.compile_dir(_MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
+        compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
         async with Machinery(working_dir=Path.cwd(), environ=os.environ) as machinery, Hosting(machinery) as hosting:
             session = SimpleNamespace(session_id="bench", parent_id=None, config={})
             coordinator = HostedCoordinator(session, hosting.values, hosting.mirrors)
@@ -52,10 +52,10 @@ class Stage:
         By then its plan entry is read, its code found, and decided what it is shut into.
         """
         self._entries += 1
-        place = EntryPlace(kind, f"{kind}s[{self._entries}]", _MODULES)
+        place = EntryPlace(kind, f"{kind}s[{self._entries}]", MODULES)
         written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
-        resolution = FileSource(_MODULES / module).resolve(module)
+        resolution = FileSource(MODULES / module).resolve(module)
         machinery = self._hosting.machinery
         clerk = await Clerk.at_work(machinery.working_dir, os.environ, Policy())
         clearance = await clerk.clear_call(entry, resolution, None)
