@@ -101,7 +101,7 @@ async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
         ("raise", "LookupError", "no such thing"),
         ("raise exit", "SystemExit", "3"),
         ("wrong type", "TypeError", "`str`"),
-        ("not sendable", "EncodeError", "object"),
+        ("not sendable", "CannotCrossError", "object"),
     ],
 )
 async def test_a_tool_that_answers_badly_has_failed_and_lives_on(

@@ -301,7 +301,7 @@ def test_as_much_data_is_kept_as_fits(sizes: dict[str, int]) -> None:
         assert len(encoded) + min(left_out) > MAX_DESCRIPTION_BYTES - 10, "there was no room for another"
 
 
-_GOOD: list[Any] = ["Thing", False, [["look", 1]], {"name": "thing"}]
+_GOOD: list[Any] = ["Thing", False, [["look", 1]], {"name": "thing"}, {"kind": "thing"}, ["name"]]
 
 
 def _with(place: int, value: object) -> list[Any]:
@@ -312,7 +312,7 @@ def _with(place: int, value: object) -> list[Any]:
     "content",
     [
         pytest.param(None, id="nothing"),
-        pytest.param(_GOOD[:3], id="too short"),
+        pytest.param(_GOOD[:5], id="too short"),
         pytest.param([*_GOOD, 1], id="too long"),
         pytest.param(_with(0, "not an identifier"), id="a type name with spaces"),
         pytest.param(_with(0, "x" * 201), id="a type name without end"),
@@ -320,12 +320,19 @@ def _with(place: int, value: object) -> list[Any]:
         pytest.param(_with(1, 0), id="a number for a truth"),
         pytest.param(_with(2, {"look": 1}), id="members by name"),
         pytest.param(_with(2, [["look", 3]]), id="a flavour that there is not"),
+        pytest.param(_with(2, [["look", 8]]), id="a flavour with a bit that there is not"),
+        pytest.param(_with(2, [["look", True]]), id="a truth for a flavour"),
         pytest.param(_with(2, [["look"]]), id="a member without a flavour"),
         pytest.param(_with(2, [["lo ok", 1]]), id="a member with a space"),
         pytest.param(_with(2, [["member", 1]] * (MAX_MEMBERS + 1)), id="too many members"),
         pytest.param(_with(3, {"a b": 1}), id="data with a space"),
         pytest.param(_with(3, {1: 1}), id="data under a number"),
         pytest.param(_with(3, [1]), id="data without names"),
+        pytest.param(_with(4, {"__init__": 1}), id="class data under a name of Python's"),
+        pytest.param(_with(4, [1]), id="class data without names"),
+        pytest.param(_with(5, ["_x"]), id="a private property"),
+        pytest.param(_with(5, [1]), id="a number for a property"),
+        pytest.param(_with(5, {"name": 1}), id="properties with values"),
         *(
             pytest.param(_with(2, [[name, 1]]), id=f"a member named {name}")
             for name in ("__init__", "__getattribute__", "__del__", "__eq__", "__class__", "_paddock_caller", "_x")

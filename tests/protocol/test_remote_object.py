@@ -36,6 +36,9 @@ class Recorder:
         for number in range(3):
             yield number
 
+    def circumstances(self) -> list[Any]:
+        return []
+
 
 def thing(caller: Recorder, id: int = 7, _type_name: str = "Thing", **attributes: Any) -> Any:
     members = (Member("work", ASYNC), Member("look", SYNC), Member("items", STREAM))

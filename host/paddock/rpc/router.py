@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
@@ -92,7 +93,13 @@ class Router:
         self.afterlife: Afterlife
         self._tasks = tasks
         self._running: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
+        self.loop = self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether this is the thread of the session, which everything here belongs to."""
+        return threading.get_ident() == self._thread
 
     # -- requests from workers -------------------------------------------------------------
 
@@ -350,13 +357,29 @@ class Router:
         """
         return self._exchange(current.get(), handle, method, message)
 
-    async def call_value(self, handle: Handle, method: int, message: Encoded) -> Any:
+    def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
+        """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
+
+        Raises:
+            DeadlockError: the owner stands still waiting for this very call.
+            AttributeError: there is no such member.
+            LocalProtocolError: the message is too large.
+        """
+        if not handle.owner.takes_calls:
+            return None
+        routed = HostCall(self, current.get(), handle, method, message)
+        self._start(routed)
+        return routed
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
         """Call a worker's object, and return the answer's value; an answer that has none ends the worker.
+
+        What was `begun` before is waited for.
 
         Raises:
             Exception: as `call`.
         """
-        answer = await self.call(handle, method, message)
+        answer = await self._exchange(current.get(), handle, method, message, begun=begun)
         try:
             return self.values.decode(answer)
         except RemoteProtocolError as exc:
@@ -368,17 +391,23 @@ class Router:
             return self.values.decode(instead) if instead is not None else None
 
     async def _exchange(
-        self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded, tries: int = 0
+        self,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        tries: int = 0,
+        begun: HostCall | None = None,
     ) -> Encoded:
         while True:
-            routed = HostCall(self, origin, handle, method, message)
-            if not handle.owner.takes_calls:
-                instead = await self.afterlife.revive(handle, self.method_name(routed))
-                if instead is not None:
-                    return instead
-            owner = handle.owner
-            self._start(routed)
-            answer = await self._end_of(routed, owner)
+            routed, begun = begun or HostCall(self, origin, handle, method, message), None
+            if not routed.id:
+                if not handle.owner.takes_calls:
+                    instead = await self.afterlife.revive(handle, self.method_name(routed))
+                    if instead is not None:
+                        return instead
+                self._start(routed)
+            answer = await self._end_of(routed, routed.owner)
             if answer is not None:
                 if handle.on_success is not None:
                     handle.on_success(self.method_name(routed), message)
@@ -404,7 +433,7 @@ class Router:
             raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
         return answer
 
-    async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncIterator[Encoded]:
+    async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]:
         """Call a worker's generator and yield its items undecoded; leaving early cancels it.
 
         Raises:
@@ -499,7 +528,7 @@ class Router:
 
     async def _call_host_object(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
         function: Any = handle.value if handle.description.is_function else getattr(handle.value, member)
-        args, kwargs = self.values.decode(message)
+        args, kwargs, *_ = self.values.decode(message)  # what is told besides is for tools in workers
         result = function(*args, **kwargs)
         if asyncio.iscoroutine(result) or asyncio.isfuture(result):
             result = await result

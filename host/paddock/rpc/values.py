@@ -9,10 +9,12 @@ the contract's own validation; anything else in a body is a `RemoteProtocolError
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from types import CoroutineType, GeneratorType, ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -22,6 +24,9 @@ from paddock_sdk.protocol.describing import describe
 from paddock_sdk.protocol.description import encode_description
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
+
+if TYPE_CHECKING:
+    from paddock.rpc.calls import HostCall
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -39,9 +44,16 @@ _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 class Calls(Protocol):
     """The way to workers' objects."""
 
-    async def call_value(self, handle: Handle, method: int, message: Encoded) -> Any: ...
+    loop: asyncio.AbstractEventLoop
 
-    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncIterator[Encoded]: ...
+    @property
+    def is_at_hand(self) -> bool: ...
+
+    def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None: ...
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any: ...
+
+    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]: ...
 
 
 class Values:
@@ -149,7 +161,7 @@ class Values:
 
 
 class _Caller:
-    """The way from a stand-in in the host to its object."""
+    """The way from a stand-in in the host to its object, from any thread of the application."""
 
     __slots__ = ("_handle", "_values")
 
@@ -159,14 +171,33 @@ class _Caller:
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
         values = self._values
+        if not values.router.is_at_hand:
+            return await asyncio.wrap_future(self._from_thread(method, value))
         message = values.encode(value, share=True)  # the application's own call, with what it means to pass
         return await values.router.call_value(self._handle, method, message)
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
-        # The host never stands still: a plain function elsewhere is awaited here, as every contract call site allows.
-        return asyncio.ensure_future(self.call(target, method, value))
+        """Call a plain function: what it returns on another thread, something to await on the session's loop.
 
-    async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
+        The host never stands still. The call is on its way all the same, before anything that is asked for later.
+        """
         values = self._values
-        async for item in values.router.stream(self._handle, method, values.encode(value, share=True)):
-            yield values.decode(item)
+        if not values.router.is_at_hand:
+            return self._from_thread(method, value).result()
+        message = values.encode(value, share=True)
+        begun = values.router.begin(self._handle, method, message)
+        return asyncio.ensure_future(values.router.call_value(self._handle, method, message, begun))
+
+    def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
+        return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._values.router.loop)
+
+    async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
+        values = self._values
+        items = values.router.stream(self._handle, method, values.encode(value, share=True))
+        async with contextlib.aclosing(items):
+            async for item in items:
+                yield values.decode(item)
+
+    def circumstances(self) -> tuple[()]:
+        """The host runs no orchestrator: nothing goes along with its calls."""
+        return ()

@@ -91,7 +91,10 @@ class EncodeError(LocalProtocolError):
 
 
 MayGoLive = Callable[[object], bool]
-"""Tells of an object that has no form of its own whether it may cross as a live one."""
+"""Tells of an object that has no form of its own whether it may cross as a live one rather than as data, if it has any.
+
+Raises EncodeError for one that may not cross at all.
+"""
 
 
 class Codec:

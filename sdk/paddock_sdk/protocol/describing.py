@@ -2,17 +2,31 @@
 
 Only public names are looked at, each property is read once, and what cannot be read is left
 out: a description never fails because a module's property does. Data under a name that usually
-holds a secret stays home.
+holds a secret stays home, and so does what an object keeps of other objects: they are reached
+through its methods, or not at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import functools
 import inspect
+from decimal import Decimal
+from pathlib import PurePath
+from types import AsyncGeneratorType
 from typing import Any, Final
+from uuid import UUID
 
-from paddock_sdk.protocol.description import MAX_MEMBERS, Description, Flavour, Member, is_identifier, is_public
+from paddock_sdk.protocol.description import (
+    MAX_MEMBERS,
+    SPECIAL_MEMBERS,
+    Description,
+    Flavour,
+    Member,
+    is_identifier,
+    is_public,
+)
 
 _SECRET_WORDS: Final = (
     "api_key",
@@ -26,6 +40,12 @@ _SECRET_WORDS: Final = (
 )
 _NOT_SECRET: Final = ("max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens")
 _MAX_DATA_DEPTH: Final = 12  # JSON schemas of tools nest about this deep at most
+_PLAIN: Final = frozenset({type(None), bool, int, float, str})
+_SCALARS: Final = (PurePath, Decimal, dt.date, dt.time, dt.timedelta, UUID)  # that are no JSON, and cross as they are
+_GENERATOR: Final = Description(
+    "async_generator", (Member("__anext__", Flavour.STREAM), Member("aclose", Flavour.ASYNC)), {}
+)
+_MISSING: Final = object()
 
 
 def flavour_of(function: object) -> Flavour:
@@ -54,29 +74,77 @@ def describe(value: object) -> Description:
         return Description(
             name if is_identifier(name) else "function", (Member("__call__", flavour_of(value)),), {}, is_function=True
         )
+    if isinstance(value, AsyncGeneratorType):
+        return _GENERATOR
+    of_class = _class_contents(type(value))
     members: list[Member] = []
     attributes: dict[str, Any] = {}
-    for name in _public_names(value):
+    class_attributes: dict[str, Any] = {}
+    properties: set[str] = set()
+    for name in _public_names(value, of_class):
         if len(members) == MAX_MEMBERS:
             break
         try:
             item = getattr(value, name)
+            there = of_class.get(name, _MISSING)
             if name == "__call__" or (callable(item) and not inspect.isclass(item)):
-                members.append(Member(name, flavour_of(item)))
-            elif not _is_secret(name) and _is_plain(item):
+                members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
+            elif not _is_secret(name) and _is_data(item):
                 attributes[name] = _masked(item)
+                if isinstance(there, property | functools.cached_property):
+                    properties.add(name)
+                elif there is not _MISSING and _is_data(there):
+                    class_attributes[name] = attributes[name] if there is item else _masked(there)
         except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
             continue
+    members.extend(_special_members(of_class))
     name = type(value).__name__
-    return Description(name if is_identifier(name) else "Object", tuple(members), attributes)
+    return Description(
+        name if is_identifier(name) else "Object",
+        tuple(members[:MAX_MEMBERS]),
+        attributes,
+        class_attributes=class_attributes,
+        properties=frozenset(properties),
+    )
 
 
-def _public_names(value: object) -> list[str]:
-    names = dict.fromkeys(name for name in dir(type(value)) if is_public(name))
+def member_of(value: Any, name: str) -> Any:
+    """Return the function that a call of a described member is a call of."""
+    if name == "__anext__":
+        return lambda: value  # the stream is what it iterates
+    if name == "__aexit__":
+        # An exception brings its class and trace with it; neither can cross by itself.
+        return lambda error: value.__aexit__(
+            type(error) if error else None, error, getattr(error, "__traceback__", None)
+        )
+    return getattr(value, name)
+
+
+def _class_contents(cls: type) -> dict[str, Any]:
+    """Return what is found on a class and its bases without calling anything."""
+    contents: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        contents.update(vars(base))
+    return contents
+
+
+def _public_names(value: object, of_class: dict[str, Any]) -> list[str]:
+    names = dict.fromkeys(name for name in of_class if is_public(name))
     names.update(dict.fromkeys(name for name in getattr(value, "__dict__", ()) if is_public(name)))
     if callable(value):
         names["__call__"] = None
     return list(names)
+
+
+def _special_members(of_class: dict[str, Any]) -> list[Member]:
+    """Return the members that Python calls for `async with` and `async for`; only a class can have them."""
+    there = {name for name in SPECIAL_MEMBERS - {"__call__"} if callable(of_class.get(name))}
+    members = [Member(name, Flavour.ASYNC) for name in ("__aenter__", "__aexit__") if name in there]
+    if "__anext__" in there:
+        members.append(Member("__anext__", Flavour.STREAM))
+    elif "__aiter__" in there:
+        members.append(Member("__aiter__", Flavour.STREAM))
+    return members
 
 
 def _is_secret(name: str) -> bool:
@@ -84,16 +152,18 @@ def _is_secret(name: str) -> bool:
     return any(word in lowered for word in _SECRET_WORDS) and lowered not in _NOT_SECRET
 
 
-def _is_plain(value: object, depth: int = 0) -> bool:
-    if value is None or type(value) in (bool, int, float, str):
+def _is_data(value: object, depth: int = 0) -> bool:
+    """Whether a value crosses as what it is and holds no live objects."""
+    kind = type(value)
+    if kind in _PLAIN:
         return True
     if depth >= _MAX_DATA_DEPTH:
         return False
-    if type(value) in (list, tuple):
-        return all(_is_plain(item, depth + 1) for item in value)  # type: ignore[attr-defined]
-    if type(value) is dict:
-        return all(type(key) is str and _is_plain(item, depth + 1) for key, item in value.items())
-    return False
+    if kind in (list, tuple, set, frozenset):
+        return all(_is_data(item, depth + 1) for item in value)  # type: ignore[attr-defined]
+    if kind is dict:
+        return all(type(key) is str and _is_data(item, depth + 1) for key, item in value.items())  # type: ignore[attr-defined]
+    return kind is bytes or isinstance(value, _SCALARS)
 
 
 def _masked(value: Any) -> Any:
@@ -103,5 +173,5 @@ def _masked(value: Any) -> Any:
             for key, item in value.items()
         }
     if type(value) in (list, tuple):
-        return [_masked(item) for item in value]
+        return type(value)(_masked(item) for item in value)
     return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
@@ -17,6 +17,10 @@ from paddock_sdk.protocol.errors import RemoteProtocolError
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 
 MAX_MEMBERS: Final = 256
+SPECIAL_MEMBERS: Final = frozenset({"__call__", "__aenter__", "__aexit__", "__aiter__", "__anext__"})
+"""What Python calls by itself and can be awaited, so that nobody has to stand still for it."""
+
+_OF_CLASS: Final = 4  # added to the flavour of what can be called on the class itself
 _MAX_NAME: Final = 200  # characters; no identifier a person wrote is longer
 _MAX_MAP_HEAD: Final = 4  # bytes that the head of a map of many entries takes more than that of an empty one
 
@@ -31,20 +35,27 @@ class Flavour(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A callable member of an object."""
+    """A callable member of an object, or of its class if it takes no object (class and static methods)."""
 
     name: str
     flavour: Flavour
+    is_of_class: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The callable members of an object, by method number, and a snapshot of its plain data."""
+    """The callable members of an object, by method number, and a snapshot of its data.
+
+    `attributes` is all that reading from the object finds; what its class says of itself is in `class_attributes` as
+    well, and which of the attributes are computed when they are read is in `properties`.
+    """
 
     type_name: str
     members: tuple[Member, ...]
     attributes: Mapping[str, Any]
     is_function: bool = False
+    class_attributes: Mapping[str, Any] = field(default_factory=dict)
+    properties: frozenset[str] = frozenset()
 
     def number_of(self, name: str) -> int | None:
         """Return the method number of member `name`, None if there is no such member."""
@@ -53,18 +64,39 @@ class Description:
 
 def encode_description(description: Description, codec: Codec) -> bytes:
     """Return the wire form of `description`; data that is too large for one is left out, the largest first."""
+    of_class = description.class_attributes
+    own = {
+        name: value
+        for name, value in description.attributes.items()
+        if name not in of_class or not _is_same(value, of_class[name])
+    }
     try:
-        encoded = _encoded(description, description.attributes, codec)
+        encoded = _encoded(description, own, codec, of_class)
         if len(encoded) <= MAX_DESCRIPTION_BYTES:
             return encoded
     except EncodeError:
         pass
-    return _encoded(description, _what_fits(description, codec), codec)
+    return _encoded(description, _what_fits(description, codec), codec, {})
 
 
-def _encoded(description: Description, attributes: Mapping[str, Any], codec: Codec) -> bytes:
-    members = [[member.name, int(member.flavour)] for member in description.members]
-    content = [description.type_name, description.is_function, members, dict(attributes)]
+def _is_same(value: object, other: object) -> bool:
+    return value is other or (type(value) is type(other) and repr(value) == repr(other))  # 1 equals True
+
+
+def _encoded(
+    description: Description, attributes: Mapping[str, Any], codec: Codec, class_attributes: Mapping[str, Any]
+) -> bytes:
+    members = [
+        [member.name, int(member.flavour) + (_OF_CLASS if member.is_of_class else 0)] for member in description.members
+    ]
+    content = [
+        description.type_name,
+        description.is_function,
+        members,
+        dict(attributes),
+        dict(class_attributes),
+        sorted(description.properties),
+    ]
     return codec.encode(content, live_objects=False)[0]
 
 
@@ -73,7 +105,7 @@ def _what_fits(description: Description, codec: Codec) -> dict[str, Any]:
     for name, value in description.attributes.items():
         with contextlib.suppress(EncodeError):
             sizes[name] = len(codec.encode({name: value}, live_objects=False)[0])
-    room = MAX_DESCRIPTION_BYTES - len(_encoded(description, {}, codec)) - _MAX_MAP_HEAD
+    room = MAX_DESCRIPTION_BYTES - len(_encoded(description, {}, codec, {})) - _MAX_MAP_HEAD
     fitting: set[str] = set()
     for name in sorted(sizes, key=lambda name: sizes[name]):
         room -= sizes[name]
@@ -90,19 +122,26 @@ def decode_description(data: bytes, codec: Codec) -> Description:
         RemoteProtocolError: the data is no description.
     """
     match codec.decode(data):
-        case [str() as type_name, bool() as is_function, list() as members, dict() as attributes] if len(
-            members
-        ) <= MAX_MEMBERS and is_identifier(type_name):
+        case [
+            str() as type_name,
+            bool() as is_function,
+            list() as members,
+            dict() as own,
+            dict() as of_class,
+            list() as properties,
+        ] if len(members) <= MAX_MEMBERS and is_identifier(type_name):
             read = tuple(_read_member(member) for member in members)
-            if all(is_public(name) for name in attributes):
-                return Description(type_name, read, attributes, is_function)
+            if all(is_public(name) for name in (*own, *of_class, *properties)):
+                return Description(type_name, read, {**of_class, **own}, is_function, of_class, frozenset(properties))
     raise RemoteProtocolError("an object's description that is none")
 
 
 def _read_member(member: object) -> Member:
     match member:
-        case [str() as name, int() as flavour] if (is_public(name) or name == "__call__") and flavour in (0, 1, 2):
-            return Member(name, Flavour(flavour))
+        case [str() as name, int() as said] if (is_public(name) or name in SPECIAL_MEMBERS) and type(said) is int:
+            flavour = said & ~_OF_CLASS
+            if flavour in (0, 1, 2):
+                return Member(name, Flavour(flavour), bool(said & _OF_CLASS))
     raise RemoteProtocolError("a member of an object that is none")
 
 

@@ -47,12 +47,13 @@ class WorkerMethod(IntEnum):
 
     MOUNT = 1  # {package, import_root, libraries, attribute, config} -> outcome
     SESSION_READY = 2  # [] -> None
+    DESCRIBE_ANEW = 3  # [] -> None, once all that changed of what is mounted has been told
 
 
 class MirrorSection(IntEnum):
     """The parts of shared state that a host keeps current in every worker."""
 
-    SESSION = 1  # {session_id, parent_id, config}
+    SESSION = 1  # {session_id, parent_id, config, is_resumed, initialized, session}
     HEARD = 2  # [event, has handlers]
     MOUNTED = 3  # [point, name | None, object]
     UNMOUNTED = 4  # [point, name | None]

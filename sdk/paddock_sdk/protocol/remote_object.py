@@ -1,14 +1,17 @@
 """Stand-ins in this process for objects that live in another.
 
 A stand-in has exactly the members its description names: coroutine functions where the real
-ones are, plain functions where those are, its data as ordinary attributes. `hasattr`,
-`inspect.iscoroutinefunction` and attribute errors therefore answer as the real object would.
+ones are, plain functions where those are, its data as ordinary attributes, on its class what the
+real one's class has. `hasattr`, `inspect.iscoroutinefunction` and attribute errors therefore
+answer as the real object would. What is set on a stand-in stays on it, in this process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from paddock_sdk.protocol.description import Description, Flavour, Member
@@ -23,6 +26,9 @@ class Caller(Protocol):
 
     def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]: ...
 
+    def circumstances(self) -> Sequence[Any]:
+        """Return what the callee of an `execute` is told beside its arguments: one mapping, or nothing."""
+
 
 class RemoteObject:
     """The base of every stand-in that has members of its own."""
@@ -34,32 +40,105 @@ class RemoteObject:
         return f"<{type(self).__name__} in another process>"
 
 
+class _Computed:
+    """Stands on a class for a property; what it says is on the object, where this does not come in between."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> _Computed:
+        if instance is None:
+            return self
+        raise AttributeError(f"'{owner.__name__}' object has no attribute '{self._name}'")
+
+
+class _ClassData:
+    """The data of a class as the key of a cache: two of them are equal if they read the same."""
+
+    __slots__ = ("_text", "data")
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = data
+        self._text = repr(data) if data else ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ClassData) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
 def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
     """Return a new stand-in: a function for a function, else a `RemoteObject`."""
     if description.is_function and description.members:
         return _function(description, object_id, caller)
-    instance: RemoteObject = object.__new__(_class_for(description.type_name, description.members))
+    made_of = description.type_name, description.members, description.properties
+    cls = _class_for(*made_of, _ClassData(description.class_attributes))
+    if any(member.is_of_class for member in description.members):
+        cls = _class_of_one(cls, description.members, object_id, caller)
+    instance: RemoteObject = object.__new__(cls)
     instance._paddock_caller = caller
     instance._paddock_id = object_id
-    instance.__dict__.update(description.attributes)
+    instance.__dict__.update(description.attributes)  # also what its class says: it is this one's, to write into
     return instance
 
 
-def refresh(instance: object, description: Description) -> None:
-    """Bring the data of a stand-in up to date."""
-    if isinstance(instance, RemoteObject):
-        instance.__dict__.update(description.attributes)
+def refresh(instance: object, description: Description, before: Description | None = None) -> None:
+    """Bring the data of a stand-in up to date; with what it said before, only where that has changed."""
+    if not isinstance(instance, RemoteObject):
+        return
+    known = before.attributes if before is not None else {}
+    for name, value in description.attributes.items():
+        if name not in known or known[name] != value:
+            instance.__dict__[name] = value
+    for name in known:
+        if name not in description.attributes:
+            instance.__dict__.pop(name, None)
 
 
 @functools.lru_cache(maxsize=512)
-def _class_for(type_name: str, members: tuple[Member, ...]) -> type[RemoteObject]:
-    names = {member.name: _method(number, member) for number, member in enumerate(members)}
+def _class_for(
+    type_name: str, members: tuple[Member, ...], properties: frozenset[str], class_data: _ClassData
+) -> type[RemoteObject]:
+    names: dict[str, Any] = {name: _Computed(name) for name in properties}
+    names.update(copy.deepcopy(class_data.data))  # which stays the key, whatever becomes of it
+    names.update((member.name, _method(number, member)) for number, member in enumerate(members))
+    if "__anext__" in names:
+        names.update(_iterator_methods(names["__anext__"], names.get("aclose")))
     return type(type_name, (RemoteObject,), names)
+
+
+def _class_of_one(
+    cls: type[RemoteObject], members: tuple[Member, ...], object_id: int, caller: Caller
+) -> type[RemoteObject]:
+    """Return a class whose class and static methods know their object, as nobody hands them one."""
+    holder = RemoteObject()
+    holder._paddock_caller = caller
+    holder._paddock_id = object_id
+    names = {
+        member.name: staticmethod(_bound(_method(number, member), member, holder))
+        for number, member in enumerate(members)
+        if member.is_of_class
+    }
+    return type(cls.__name__, (cls,), names)
 
 
 def _method(number: int, member: Member) -> Callable[..., Any]:
     function: Callable[..., Any]
-    if member.flavour is Flavour.ASYNC:
+    if member.flavour is Flavour.ASYNC and member.name == "execute":
+
+        async def execute(self: RemoteObject, *args: Any, **kwargs: Any) -> Any:
+            caller = self._paddock_caller
+            return await caller.call(self._paddock_id, number, [list(args), kwargs, *caller.circumstances()])
+
+        function = execute
+    elif member.name == "__aexit__":
+
+        async def aexit(self: RemoteObject, kind: object, error: BaseException | None, trace: object) -> Any:
+            return await self._paddock_caller.call(self._paddock_id, number, [[error], {}])
+
+        function = aexit
+    elif member.flavour is Flavour.ASYNC:
 
         async def call(self: RemoteObject, *args: Any, **kwargs: Any) -> Any:
             return await self._paddock_caller.call(self._paddock_id, number, [list(args), kwargs])
@@ -68,8 +147,10 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
     elif member.flavour is Flavour.STREAM:
 
         async def stream(self: RemoteObject, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            async for item in self._paddock_caller.stream(self._paddock_id, number, [list(args), kwargs]):
-                yield item
+            items: Any = self._paddock_caller.stream(self._paddock_id, number, [list(args), kwargs])
+            async with contextlib.aclosing(items):
+                async for item in items:
+                    yield item
 
         function = stream
     else:
@@ -82,23 +163,58 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
     return function
 
 
+def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | None) -> dict[str, Any]:
+    """Return the methods of an iterator: one stream of items, whoever asks for the next of them."""
+
+    def of(iterator: RemoteObject) -> Any:
+        if "_paddock_stream" not in iterator.__dict__:
+            iterator.__dict__["_paddock_stream"] = stream(iterator)
+        return iterator.__dict__["_paddock_stream"]
+
+    def aiter_(self: RemoteObject) -> RemoteObject:
+        return self
+
+    async def anext_(self: RemoteObject) -> Any:
+        return await anext(of(self))
+
+    methods: dict[str, Any] = {"__aiter__": aiter_, "__anext__": anext_}
+    if close is not None:
+
+        async def aclose(self: RemoteObject) -> None:
+            if "_paddock_stream" in self.__dict__:
+                await of(self).aclose()  # and the owner closes what it iterates
+            else:
+                await close(self)
+
+        methods["aclose"] = aclose
+    return methods
+
+
 def _function(description: Description, object_id: int, caller: Caller) -> Callable[..., Any]:
-    method = _method(0, description.members[0])
+    member = description.members[0]
     holder = RemoteObject()
     holder._paddock_caller = caller
     holder._paddock_id = object_id
+    function = _bound(_method(0, member), member, holder)
+    function.__name__ = function.__qualname__ = description.type_name
+    return function
+
+
+def _bound(method: Callable[..., Any], member: Member, holder: RemoteObject) -> Callable[..., Any]:
+    """Return a function of its own that calls a method of `holder`."""
     function: Callable[..., Any]
-    if description.members[0].flavour is Flavour.ASYNC:
+    if member.flavour is Flavour.ASYNC:
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             return await method(holder, *args, **kwargs)
 
         function = call
-    elif description.members[0].flavour is Flavour.STREAM:
+    elif member.flavour is Flavour.STREAM:
 
         async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            async for item in method(holder, *args, **kwargs):
-                yield item
+            async with contextlib.aclosing(method(holder, *args, **kwargs)) as items:
+                async for item in items:
+                    yield item
 
         function = stream
     else:
@@ -107,5 +223,5 @@ def _function(description: Description, object_id: int, caller: Caller) -> Calla
             return method(holder, *args, **kwargs)
 
         function = call_sync
-    function.__name__ = function.__qualname__ = description.type_name
+    function.__name__ = function.__qualname__ = member.name
     return function

@@ -2,12 +2,13 @@
 
 Modules write into `session_state` and into values they attached to the coordinator without
 telling anyone. Before each frame leaves, what can be sent is compared with what was last known,
-and the differences go out first; a key or value that cannot be sent stays this process's own. The
-last writer of a key wins.
+and the differences go out first; a key or value that cannot be sent stays this process's own, which
+is said once of each. The last writer of a key wins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
@@ -24,9 +25,11 @@ _DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sen
 class SharedState:
     """A live dict, and what the other processes are known to know of it."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, on_kept: Callable[[object, object], None] = lambda key, value: None) -> None:
         self.live: dict[Any, Any] = {}
         self._codec = codec
+        self._on_kept = on_kept
+        self._kept: set[object] = set()
         self._known: dict[Any, bytes] = {}
         self._seen: dict[Any, object] = {}  # values looked at last, of those that cannot change in place
 
@@ -48,7 +51,10 @@ class SharedState:
                 self._seen.pop(key, None)
             packed = self._packed(value)
             known = self._known.get(key)
-            if packed is None or packed == known:
+            if packed is None:
+                self._keep(key, value)
+                continue
+            if packed == known:
                 continue
             try:
                 before = self._codec.decode(known) if known is not None else _ABSENT
@@ -59,6 +65,11 @@ class SharedState:
                 self._known[key] = packed
                 self._compare([key], before, after, changes, _DEPTH)
         return changes
+
+    def _keep(self, key: object, value: object) -> None:
+        if key not in self._kept:
+            self._kept.add(key)
+            self._on_kept(key, value)
 
     def _compare(self, path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
         if not (depth and type(before) is dict and type(after) is dict):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _NOT_OFFERED: Final = object()
+_NOTHING_TO_DO: Final = frozenset({"continue", "modify", "deny"})
 
 
 class RemoteCoordinator(ModuleCoordinator):
@@ -44,6 +46,18 @@ class RemoteCoordinator(ModuleCoordinator):
     def _make_cancellation(self) -> CancellationToken:
         return RemoteCancellationToken(self._driver)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Attach an attribute; one that cannot be shared leaves what was there before."""
+        before = vars(self).get(name, _NOT_OFFERED)
+        try:
+            super().__setattr__(name, value)
+        except CannotCrossError:
+            if before is _NOT_OFFERED:
+                vars(self).pop(name, None)
+            else:
+                vars(self)[name] = before
+            raise
+
     def register_capability(self, name: str, value: Any) -> None:
         """Offer an object under a name; one that the host refuses leaves what was offered before."""
         before = self._capabilities.get(name, _NOT_OFFERED)
@@ -62,6 +76,8 @@ class RemoteCoordinator(ModuleCoordinator):
         """Have the host act on a hook's result, and return what is left to act on."""
         if isinstance(result, dict):
             raise AttributeError("'dict' object has no attribute 'action'")
+        if result.action in _NOTHING_TO_DO and not result.user_message:
+            return result  # most results, after most events: nothing for the host to act on
         processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, [result, event, hook_name])
         return processed
 

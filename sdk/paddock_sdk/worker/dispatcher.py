@@ -17,12 +17,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.loading import safe_exception_str
 from paddock_sdk.protocol import Frame, RemoteProtocolError
+from paddock_sdk.protocol.describing import is_function
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts import Attempts
+from paddock_sdk.worker.crossing import barred
+from paddock_sdk.worker.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.objects import Exported, ObjectTable
 
@@ -45,8 +49,10 @@ class Dispatcher:
         coordinator: ModuleCoordinator,
         runtime: Runtime,
         attempts: Attempts,
+        contexts: DispatchContexts,
     ) -> None:
         self._driver = driver
+        self._contexts = contexts
         self._attempts = attempts
         self._is_telling = False
         self._coordinator = coordinator
@@ -63,7 +69,7 @@ class Dispatcher:
                 return
             exported = self._objects.exported(request.target)
             function, flavour = exported.methods[request.method]
-            args, kwargs = value
+            args, kwargs, *told = value
         except (RemoteProtocolError, IndexError, TypeError, ValueError) as exc:
             self._driver.fail(id, RuntimeError(f"a request that cannot be served: {exc}"))
             return
@@ -72,7 +78,7 @@ class Dispatcher:
         if flavour is Flavour.ASYNC:
             is_execute = exported.description.members[request.method].name == "execute"
             if is_execute and exported.mount_point == "tools":
-                self._start(id, self._run_tool(id, exported, function, args, kwargs), context)
+                self._start(id, self._run_tool(id, exported, function, args, kwargs, told), context)
                 return
             if is_execute and exported.mount_point == "orchestrator":
                 kwargs = {**self._turn(), **kwargs}
@@ -122,19 +128,28 @@ class Dispatcher:
             self._tell_later()
 
     async def _run_tool(
-        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self,
+        id: int,
+        exported: Exported,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        told: list[Any],
     ) -> None:
         serving.set(id)
         mark, began = self._attempts.mark(), time.monotonic()
         try:
             try:
-                result = await _outcome(function(*args, **kwargs))
+                with self._contexts.arrived(told):
+                    result = await _outcome(function(*args, **kwargs))
             except asyncio.CancelledError:
                 raise
             except BaseException as exc:  # as in _run
                 result = _failure(exc, f"the tool raised {type(exc).__name__}")
             self._say_changes(exported)
             if _has_failed(result):
+                folder = self._coordinator.get_capability("session.working_dir")
+                self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
                 denials = await self._denials(mark, began)
                 result = _with_denials(result, denials) if denials else result
             self._reply_tool_result(id, result)
@@ -147,8 +162,12 @@ class Dispatcher:
     def _reply_tool_result(self, id: int, result: Any) -> None:
         try:
             self._driver.reply(id, _as_result(result), live_objects=False)
+        except CannotCrossError as exc:
+            told = exc.path == "return value.output" and _own_text(result.output)
+            answer = result.model_copy(update={"output": told}) if told else _unsendable(exc)
+            self._driver.reply(id, answer, live_objects=False)
         except Exception as exc:  # an object of the module's own may do anything when it is looked at
-            self._driver.reply(id, _failure(exc, "the tool's result cannot be sent"))
+            self._driver.reply(id, _unsendable(exc))
 
     async def _run_stream(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -210,13 +229,21 @@ class Dispatcher:
             self._is_telling = True
             asyncio.get_running_loop().call_later(_TELLING_SECONDS, self.tell_attempts)
 
-    def _say_changes(self, exported: Exported) -> None:
+    def _say_changes(self, called: Exported) -> None:
         try:
-            if exported.changed():
-                description = encode_description(exported.description, self._driver.codec)
-                self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
+            for changed in self._objects.changed_by(called):
+                self._describe(changed)
         except Exception:  # an object of the module's own is looked at; what was called for is done
-            _log.warning("others are not told how `%s` changed", exported.description.type_name, exc_info=True)
+            _log.warning("others are not told how `%s` changed", called.description.type_name, exc_info=True)
+
+    def describe_anew(self) -> None:
+        """Tell the host what mounted objects say now that they did not say before."""
+        for changed in self._objects.changed_since():
+            self._describe(changed)
+
+    def _describe(self, exported: Exported) -> None:
+        description = encode_description(exported.description, self._driver.codec)
+        self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
 
 
 async def _outcome(returned: Any) -> Any:
@@ -251,6 +278,17 @@ def _with_denials(result: Any, denials: list[Any]) -> Any:
     except Exception:
         _log.debug("a result does not take what was refused", exc_info=True)
     return result
+
+
+def _own_text(output: object) -> str:
+    """Return what an object says of itself, which is what a model would have got; nothing if its class says nothing."""
+    kind = type(output)
+    says = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+    return str(output) if says and barred(output) is None and not is_function(output) else ""
+
+
+def _unsendable(error: BaseException) -> Any:
+    return _failure(error, "the tool's result cannot be sent")
 
 
 def _failure(error: BaseException, what: str = "") -> Any:

@@ -6,7 +6,8 @@ not wait (plain functions, mirror changes) and leaving coroutines to the loop. F
 at and decoded strictly in the order they came, however deep such calls nest; one that cannot be
 acted on is logged and costs the others nothing. Calls and streams of other threads are carried
 over to the loop. When the host is gone every waiting call ends with `ModuleGoneError`. It knows
-calls and bodies, nothing of coordinators or modules.
+calls and bodies, nothing of coordinators or modules. What a module hands over and cannot cross
+raises where it does so, naming the value.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.mailbox import Mailbox
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
@@ -67,7 +69,9 @@ Finish = Callable[[Outcome], None]
 class Objects(Protocol):
     """The objects that cross by handle."""
 
-    def export(self, value: object) -> HandleEntry: ...
+    def export_all(self, values: Sequence[object]) -> list[HandleEntry]: ...
+
+    def may_go_live(self, value: object) -> bool: ...
 
     def resolve(self, entry: HandleEntry) -> object: ...
 
@@ -104,6 +108,7 @@ class Driver:
         self.objects: Objects
         self.receiver: Receiver
         self.before_send: Callable[[], None] = lambda: None  # says what changed in shared state since the last frame
+        self.circumstances: Callable[[], Sequence[Any]] = tuple  # what goes along with the call of a tool
         self._sock = sock
         self._fd = sock.fileno()
         self._inbox: deque[Frame] = deque()
@@ -186,14 +191,24 @@ class Driver:
         return outcome.take()
 
     def call_sync(
-        self, target: int, method: int, value: object, *, in_place: bool = True, head: str | None = None
+        self,
+        target: int,
+        method: int,
+        value: object,
+        *,
+        in_place: bool = True,
+        head: str | None = None,
+        what: str = "",
     ) -> Any:
-        """Call and wait in place; the loop stands still meanwhile, but for what must not wait."""
+        """Call and wait in place; the loop stands still meanwhile, but for what must not wait.
+
+        `what` is the value in the module's eyes, if it is not the arguments of a call.
+        """
         flags = Flag.IN_PLACE if in_place else Flag.NONE
         if not self.in_loop_thread:
-            return self._from_thread(target, method, value, flags, head).result().take()
+            return self._from_thread(target, method, value, flags, head, what=what).result().take()
         answer: list[Outcome] = []
-        self._request(target, method, value, flags | Flag.BLOCKED, answer.append, head)
+        self._request(target, method, value, flags | Flag.BLOCKED, answer.append, head, what)
         self._blocked += 1
         try:
             while not answer:
@@ -203,6 +218,22 @@ class Driver:
             if self._inbox and not self._blocked:
                 self._loop.call_soon(self._drain)
         return answer[0].take()
+
+    def on_loop(self, act: Callable[[], None]) -> None:
+        """Do something on the loop, from any thread, and return when it is done, or raise what it raises."""
+        if self.in_loop_thread:
+            act()
+            return
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def report() -> None:
+            try:
+                done.set_result(act())  # type: ignore[func-returns-value]
+            except BaseException as exc:  # belongs to the waiting thread, whatever it is
+                done.set_exception(exc)
+
+        self._post(report)
+        done.result()
 
     def notify(self, method: int, value: object, *, head: str | None = None) -> None:
         """Tell the host something, without waiting; from another thread, not even to hear that it cannot be sent."""
@@ -276,11 +307,18 @@ class Driver:
             self.write(frame)
 
     def _request(
-        self, target: int, method: int, value: object, flags: int, finish: Finish, head: str | None = None
+        self,
+        target: int,
+        method: int,
+        value: object,
+        flags: int,
+        finish: Finish,
+        head: str | None = None,
+        what: str = "",
     ) -> int:
         if not self.is_open:
             raise ModuleGoneError(_GONE)
-        body, handles = self.encode(value, head=head)
+        body, handles = self.encode(value, head=head, what=what or ("" if target else "value"))
         self.before_send()
         try:
             id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=serving.get())
@@ -316,6 +354,7 @@ class Driver:
         flags: int,
         head: str | None = None,
         started: list[int] | None = None,
+        what: str = "",
     ) -> concurrent.futures.Future[Outcome]:
         future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
         context = contextvars.copy_context()
@@ -325,7 +364,8 @@ class Driver:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                ids.append(context.run(self._request, target, method, value, flags, future.set_result, head))
+                sent = context.run(self._request, target, method, value, flags, future.set_result, head, what)
+                ids.append(sent)
             except BaseException as exc:  # belongs to the waiting thread, whatever it is
                 future.set_exception(exc)
 
@@ -357,9 +397,8 @@ class Driver:
 
     def reply(self, id: int, value: object, *, live_objects: bool = True) -> None:
         """End the host's request `id` with a value; nothing happens if it has ended."""
-        body, objects = self.codec.encode(value, live_objects=live_objects)
         if self.connection.is_serving(id):
-            handles = [self.objects.export(item) for item in objects] if objects else ()
+            body, handles = self.encode(value, live_objects=live_objects, what="return value")
             self.before_send()
             try:
                 frame = self.connection.send_response(id, body, handles)
@@ -387,9 +426,8 @@ class Driver:
             event = self._credited.setdefault(id, asyncio.Event())
             event.clear()
             await event.wait()
-        body, objects = self.codec.encode(value)
         if self.connection.is_serving(id):
-            handles = [self.objects.export(item) for item in objects]
+            body, handles = self.encode(value, what="item of the stream")
             self.before_send()
             try:
                 frame = self.connection.send_item(id, body, handles)
@@ -410,13 +448,23 @@ class Driver:
     # -- bodies ----------------------------------------------------------------------------
 
     def encode(
-        self, value: object, *, live_objects: bool = True, head: str | None = None
+        self, value: object, *, live_objects: bool = True, head: str | None = None, what: str = "value"
     ) -> tuple[bytes, Sequence[HandleEntry]]:
-        """Return the body of `value` and the handles it refers to; `head` goes first, for the host to read alone."""
-        body, objects = self.codec.encode(value, live_objects=live_objects)
+        """Return the body of `value` and the handles it refers to; `head` goes first, for the host to read alone.
+
+        Raises:
+            CannotCrossError: something in it only means something here; `what` the value is begins the path to it.
+            EncodeError: it is too much.
+        """
+        goes_live = self.objects.may_go_live if live_objects else False
+        try:
+            body, objects = self.codec.encode(value, live_objects=goes_live)
+        except EncodeError as exc:
+            encode = functools.partial(self.codec.encode, live_objects=goes_live)
+            raise explained(exc, value, what, encode) from None
         if head is not None:
             body = self.codec.encode(head)[0] + body
-        return body, [self.objects.export(item) for item in objects] if objects else ()
+        return body, self.objects.export_all(objects) if objects else ()
 
     def decode(self, frame: Frame) -> Any:
         """Return the value of a frame's body."""

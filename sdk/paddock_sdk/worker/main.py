@@ -19,6 +19,7 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sdk.worker.attempts import Attempts
 from paddock_sdk.worker.coordinator import RemoteCoordinator
+from paddock_sdk.worker.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.mirror import Mirror
@@ -56,7 +57,11 @@ class Worker:
         self._coordinator.observer = reporter
         self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
         self._attempts = Attempts()
-        self._dispatcher = Dispatcher(self._driver, self._objects, self._coordinator, self._call, self._attempts)
+        contexts = DispatchContexts(self._coordinator, self._driver.codec)
+        self._driver.circumstances = contexts.going_out
+        self._dispatcher = Dispatcher(
+            self._driver, self._objects, self._coordinator, self._call, self._attempts, contexts
+        )
         self._ready: SessionReady | None = None
         self._driver.before_send = self._mirror.tell_changes
         self.on_request = self._dispatcher.on_request
@@ -100,6 +105,9 @@ class Worker:
                     return {"mounted": True, "on_session_ready": self._ready is not None}
                 self._dispatcher.tell_attempts()
                 return {"mounted": False, "stage": outcome.stage, "error": outcome.error}
+            case WorkerMethod.DESCRIBE_ANEW, _:
+                self._dispatcher.describe_anew()
+                return None
             case WorkerMethod.SESSION_READY, _ if self._ready is not None:
                 return await self._ready(self._coordinator)
         raise ValueError(f"the worker runtime has no method {method} that takes this")

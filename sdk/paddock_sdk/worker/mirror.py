@@ -7,15 +7,17 @@ applied here is reported back. What another module offers and nobody can read is
 from __future__ import annotations
 
 import logging
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import unpack_prefix
+from paddock_sdk.protocol.body import EncodeError, unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import SharedState
 from paddock_sdk.worker.cancellation import RemoteCancellationToken
 from paddock_sdk.worker.coordinator import RemoteCoordinator
+from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.hooks import RemoteHookRegistry
 from paddock_sdk.worker.objects import ObjectTable
@@ -34,7 +36,7 @@ class Mirror:
         self._driver = driver
         self._objects = objects
         self._reporter = reporter
-        self._state = SharedState(driver.codec)
+        self._state = SharedState(driver.codec, on_kept=self._on_kept)
         self._attributes = SharedState(driver.codec)
         self._is_telling = False
 
@@ -90,12 +92,18 @@ class Mirror:
                 coordinator.register_contributor(channel, name, callback)
             case MirrorSection.DESCRIPTION, [object_id, description]:
                 self._objects.redescribe(object_id, description)
-            case MirrorSection.SESSION, {"session_id": session_id, "parent_id": parent_id, "config": config}:
-                # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
-                known = coordinator.config
-                known.clear()
-                known.update(config)
-                coordinator.bind_session(SimpleNamespace(session_id=session_id, parent_id=parent_id, config=known))
+            case MirrorSection.SESSION, {"session_id": str(), "config": dict()}:
+                self._take_session(value)
+
+    def _take_session(self, said: dict[str, Any]) -> None:
+        coordinator = self._coordinator
+        # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
+        known = coordinator.config
+        known.clear()
+        known.update(said["config"])
+        session = said.pop("session", None) or SimpleNamespace()  # what stands for the application's own
+        vars(session).update(said, config=known, coordinator=coordinator)
+        coordinator.bind_session(session)
 
     def tell_changes(self) -> None:
         """Say what module code changed in place since the last frame; called before each frame leaves."""
@@ -112,6 +120,15 @@ class Mirror:
             _log.exception("changes of shared state could not be told")
         finally:
             self._is_telling = False
+
+    def _on_kept(self, key: object, value: object) -> None:
+        """Say, once, why a module's value under a key of the shared state is not seen by others."""
+        encode = partial(self._driver.codec.encode, live_objects=False)
+        try:
+            encode({key: value})
+        except EncodeError as exc:
+            if not (isinstance(key, str) and key.startswith("_")):
+                _log.warning("it stays in this module: %s", explained(exc, {key: value}, "session_state", encode))
 
     def _tell_attributes(self) -> None:
         coordinator = self._coordinator

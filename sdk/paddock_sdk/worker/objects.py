@@ -10,14 +10,16 @@ from __future__ import annotations
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec
-from paddock_sdk.protocol.describing import describe
+from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.describing import describe, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
+from paddock_sdk.worker.crossing import barred
 
 
 class Exported:
@@ -38,20 +40,27 @@ class Exported:
         ]
 
     def changed(self) -> bool:
-        """Re-read the data of a mounted object; return whether it is different now."""
+        """Re-read the known data of a mounted object; return whether it is different now."""
+        return self._differs(self.description.attributes)
+
+    def computes_anew(self) -> bool:
+        """Re-read what properties of a mounted object say; return whether its data is different now."""
+        return self._differs(self.description.properties)
+
+    def _differs(self, names: Iterable[str]) -> bool:
         if self.mount_point is None:
             return False
-        value = self.value
-        for name, known in self.description.attributes.items():
-            if _differs(value, name, known):
-                fresh = describe(value)
-                if fresh == self.description:
-                    return False  # what differed is masked, or was lost and came back
-                self.description = Description(
-                    fresh.type_name, self.description.members, fresh.attributes, self.description.is_function
-                )
-                return True
-        return False
+        known = self.description.attributes
+        return any(_differs(self.value, name, known.get(name)) for name in names) and self.described_anew()
+
+    def described_anew(self) -> bool:
+        """Look at the object once more; return whether its data is different now."""
+        # Its members stay: others call them by their numbers.
+        fresh = replace(describe(self.value), members=self.description.members)
+        if fresh == self.description:
+            return False  # what differed is masked, or was lost and came back
+        self.description = fresh
+        return True
 
 
 class ObjectTable:
@@ -62,6 +71,7 @@ class ObjectTable:
         self._codec = codec
         self._exports: dict[int, Exported] = {}
         self._export_ids: dict[object, int] = {}
+        self._mounted: dict[int, Exported] = {}
         self._next_id = 1
         self._stand_ins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._stand_in_ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -88,6 +98,21 @@ class ObjectTable:
         exported.times = 1
         return HandleEntry(HandleSide.SENDER, object_id, encode_description(exported.description, self._codec))
 
+    def export_all(self, values: Sequence[object]) -> list[HandleEntry]:
+        """Return the handle entries that refer to `values`."""
+        return [self.export(value) for value in values]
+
+    def may_go_live(self, value: object) -> bool:
+        """Whether others may have a stand-in for `value`.
+
+        Raises:
+            EncodeError: it only means something in this process.
+        """
+        kind = barred(value)
+        if kind is not None:
+            raise EncodeError(f"{kind.name} cannot be sent; {kind.hint}")
+        return True
+
     def take_back(self, entries: Iterable[HandleEntry]) -> None:
         """Undo `export`: the frame could not be sent, so the host has not heard of what is in it."""
         for entry in entries:
@@ -109,8 +134,22 @@ class ObjectTable:
         """Note where `value` is mounted, so that its data is kept current; return its number."""
         object_id = self._export_ids.get(_identity(value))
         if object_id is not None:
-            self._exports[object_id].mount_point = point
+            exported = self._mounted[object_id] = self._exports[object_id]
+            exported.mount_point = point
         return object_id
+
+    def changed_by(self, called: Exported) -> list[Exported]:
+        """Return the mounted objects that say something else after a call of `called`.
+
+        Of the others only their properties are looked at: those may depend on anything, and data on what wrote it.
+        """
+        changed = [called] if called.changed() else []
+        changed.extend(other for other in self._mounted.values() if other is not called and other.computes_anew())
+        return changed
+
+    def changed_since(self) -> list[Exported]:
+        """Return the mounted objects that say something else than they last did, however that came."""
+        return [exported for exported in self._mounted.values() if exported.described_anew()]
 
     def release(self, object_id: int, times: int) -> bool:
         """The host let go of an object it was handed `times` times; 0 confirms what this side let go of.
@@ -129,6 +168,7 @@ class ObjectTable:
             return False
         del self._exports[object_id]
         del self._export_ids[exported.key]
+        self._mounted.pop(object_id, None)
         return True
 
     # -- other processes' objects ----------------------------------------------------------
@@ -159,10 +199,10 @@ class ObjectTable:
     def redescribe(self, object_id: int, data: bytes) -> None:
         """Take the new data of an object that a stand-in here may show."""
         description = decode_description(data, self._codec)
-        self._descriptions[object_id] = description
+        before, self._descriptions[object_id] = self._descriptions.get(object_id), description
         instance = self._stand_ins.get(object_id)
         if instance is not None:
-            refresh(instance, description)
+            refresh(instance, description, before)
 
     @property
     def has_dropped(self) -> bool:
@@ -192,7 +232,7 @@ class ObjectTable:
 
 def _member(value: object, name: str) -> Any:
     try:
-        return getattr(value, name)
+        return member_of(value, name)
     except Exception:  # a module's property that could be read just now; calling it will say so
         return None
 

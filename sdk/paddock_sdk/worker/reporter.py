@@ -3,17 +3,22 @@
 What others may rely on at once (a mount, a capability, a contributor, a cleanup) is a
 synchronous call: it is in force, or refused, when module code goes on. A refused mount leaves what
 the host says is mounted there. An attribute is told in passing; the host applies it before anything
-this process says later.
+this process says later. One that cannot be told stays here under a private name, and is an error
+under a public one, which others expect to find.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
+from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountPoints
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import EncodeError
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.objects import ObjectTable
 
@@ -69,18 +74,29 @@ class Reporter:
             dict.__setitem__(self._points[point], name, obj)
 
     def capability(self, name: str, value: Any) -> None:
-        self._driver.call_sync(0, HostMethod.REGISTER_CAPABILITY, value, head=name)
+        self._driver.call_sync(0, HostMethod.REGISTER_CAPABILITY, value, head=name, what=f'capability "{name}"')
 
     def attribute(self, name: str, value: Any) -> None:
-        """Share an attribute that can be sent; keep any other to this process."""
-        if not name.isidentifier() or name.startswith("__") or len(name) > _MAX_NAME:
-            return
+        """Share an attribute that can be sent; keep one that cannot to this process, if it has a private name.
+
+        Raises:
+            CannotCrossError: it has a public name.
+        """
+        if name.isidentifier() and not name.startswith("__") and len(name) <= _MAX_NAME:
+            self._driver.on_loop(lambda: self._attribute(name, value))
+
+    def _attribute(self, name: str, value: Any) -> None:
+        codec = self._driver.codec
+        encode = partial(codec.encode, live_objects=self._objects.may_go_live)
         try:
-            codec = self._driver.codec
-            codec.decode(*codec.encode(value))  # it may be writable and not readable: a mapping with models for keys
+            codec.decode(*encode(value))  # it may be writable and not readable: a mapping with models for keys
             self._driver.notify(HostMethod.SET_ATTRIBUTE, value, head=name)
-        except (LocalProtocolError, RemoteProtocolError):
+        except (LocalProtocolError, RemoteProtocolError) as exc:
             self.shared.discard(name)
+            if isinstance(exc, EncodeError) and not name.startswith("_"):
+                error = explained(exc, value, f'attribute "{name}"', encode)
+                if isinstance(error, CannotCrossError):
+                    raise error from None
         else:
             self.note_shared(name, value)
 

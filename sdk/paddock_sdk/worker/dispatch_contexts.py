@@ -1,0 +1,57 @@
+"""What an orchestrator notes about the tool call that a task of its makes, at hand for the tool under its own task.
+
+Orchestrators keep a mapping on the coordinator whose keys are their tasks. Tasks mean nothing elsewhere, so the mapping
+stays in its process, and the entry of the calling task goes along with the call of a tool's `execute`. In the tool's
+process it stands in the same mapping under the task that runs the call, until the call has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol.body import Codec
+
+_NAME: Final = "_tool_dispatch_contexts"
+_KEY: Final = "dispatch_context"  # of what is told beside the arguments
+
+
+class DispatchContexts:
+    """The mapping in one process."""
+
+    def __init__(self, coordinator: ModuleCoordinator, codec: Codec) -> None:
+        self._attributes = vars(coordinator)
+        self._codec = codec
+
+    def going_out(self) -> Sequence[Any]:
+        """Return what is told with a call that the current task makes."""
+        contexts = self._attributes.get(_NAME)
+        if not contexts or not isinstance(contexts, dict):
+            return ()
+        context = contexts.get(asyncio.current_task())
+        if not isinstance(context, dict):
+            return ()
+        try:
+            self._codec.encode(context, live_objects=False)
+        except LocalProtocolError:
+            return ()  # something of the orchestrator's own
+        return ({_KEY: context},)
+
+    @contextmanager
+    def arrived(self, told: Sequence[Any]) -> Iterator[None]:
+        """Have what was told with a call at hand for the current task."""
+        context = told[0].get(_KEY) if told and isinstance(told[0], dict) else None
+        if context is None:
+            yield
+            return
+        task = asyncio.current_task()
+        contexts = self._attributes.setdefault(_NAME, {})
+        contexts[task] = context
+        try:
+            yield
+        finally:
+            contexts.pop(task, None)
