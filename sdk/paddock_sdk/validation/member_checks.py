@@ -7,7 +7,7 @@ from typing import Any
 from paddock_sdk.validation.members import count_parameters, is_async, member
 from paddock_sdk.validation.result import ValidationResult
 
-__all__ = ["check_async", "check_text"]
+__all__ = ["check_async", "check_text", "uncallable"]
 
 
 def check_text(result: ValidationResult, check: str, objects: list[Any], name: str) -> None:
@@ -33,14 +33,12 @@ def check_async(
     result: ValidationResult, check: str, objects: list[Any], name: str, *, at_least: int, called: str
 ) -> None:
     """Check that each object has an asynchronous method of this name that takes at least so many arguments."""
-    faults = []
+    faults = uncallable(objects, name)
     for obj in objects:
         method = member(obj, name)
-        if method.absence is not None:
-            faults.append(f"{type(obj).__name__} {method.absence}")
-        elif not callable(method.value):
-            faults.append(f"that of {type(obj).__name__} cannot be called")
-        elif not is_async(method.value):
+        if not callable(method.value):
+            continue
+        if not is_async(method.value):
             faults.append(f"that of {type(obj).__name__} is not asynchronous")
         elif (taken := count_parameters(method.value, keywords=True)) < at_least:
             faults.append(f"that of {type(obj).__name__} takes {taken} arguments")
@@ -48,6 +46,18 @@ def check_async(
         result.fail(check, f"`{name}` has to be defined as `async def {called}`: {'; '.join(faults)}")
     else:
         result.succeed(check, f"`{name}` is asynchronous and takes what it is called with")
+
+
+def uncallable(objects: list[Any], name: str) -> list[str]:
+    """Return, for each object that has no such method, how it has none."""
+    faults = []
+    for obj in objects:
+        method = member(obj, name)
+        if method.absence is not None:
+            faults.append(f"{type(obj).__name__} {method.absence}")
+        elif not callable(method.value):
+            faults.append(f"that of {type(obj).__name__} cannot be called")
+    return faults
 
 
 def _shortened(text: str, limit: int = 60) -> str:

@@ -6,10 +6,10 @@ session, which also takes an orchestrator and a context by their bare ids, and o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from paddock_sdk.validation.result import CheckList
+from paddock_sdk.validation.result import CheckList, ValidationCheck
 
 __all__ = ["MountPlanValidationResult", "MountPlanValidator"]
 
@@ -21,6 +21,8 @@ _SECTIONS: Final = ("session", *_LISTS, "agents")
 @dataclass
 class MountPlanValidationResult(CheckList):
     """What was found out about one mount plan."""
+
+    checks: list[ValidationCheck] = field(default_factory=list)
 
     def format_errors(self) -> str:
         """Return the errors as a numbered list under a heading, nothing where there are none."""
@@ -69,12 +71,12 @@ def _check_session(result: CheckList, session: Any) -> None:
         result.fail("session_type", f"`session` has to be a dict, not {_kind(session)}")
         return
     result.succeed("session_type", "`session` is a dict")
-    for field in _SINGLE_SPECS:
-        if session.get(field) is None:
-            result.fail(f"session_{field}_present", f"`session.{field}` is missing; it names the module to use")
+    for name in _SINGLE_SPECS:
+        if session.get(name) is None:
+            result.fail(f"session_{name}_present", f"`session.{name}` is missing; it names the module to use")
         else:
-            result.succeed(f"session_{field}_present", f"`session.{field}` is there")
-            _check_spec(result, f"session.{field}", session[field])
+            result.succeed(f"session_{name}_present", f"`session.{name}` is there")
+            _check_spec(result, f"session.{name}", session[name])
 
 
 def _check_list(result: CheckList, section: str, specs: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from paddock_sdk.contract.models import ProviderInfo
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
-from paddock_sdk.validation.member_checks import check_async, check_text
-from paddock_sdk.validation.members import described, is_async, member
+from paddock_sdk.validation.member_checks import check_async, check_text, uncallable
+from paddock_sdk.validation.members import described, is_async
 from paddock_sdk.validation.mounted_object import MountedObjectValidator
 from paddock_sdk.validation.result import ValidationResult
 
@@ -40,13 +40,11 @@ class ProviderValidator(MountedObjectValidator):
 
 
 def _check_info(result: ValidationResult, providers: list[Any]) -> None:
-    infos = [(provider, member(provider, "get_info")) for provider in providers]
-    missing = [f"{type(provider).__name__} {info.absence}" for provider, info in infos if info.absence is not None]
-    uncallable = [f"{type(obj).__name__} has none" for obj, info in infos if info.present and not callable(info.value)]
-    if missing or uncallable:
-        result.fail("provider_get_info", f"a provider has a method `get_info`: {'; '.join(missing + uncallable)}")
+    faults = uncallable(providers, "get_info")
+    if faults:
+        result.fail("provider_get_info", f"`get_info` has to be defined as `def get_info()`: {'; '.join(faults)}")
         return
-    doubts = [doubt for provider, info in infos if (doubt := _doubt_about(info.value))]
+    doubts = [doubt for provider in providers if (doubt := _doubt_about(provider.get_info))]
     if doubts:
         result.warn("provider_get_info", f"get_info() has to return a `ProviderInfo`: it {'; it '.join(doubts)}")
     else:
@@ -65,11 +63,11 @@ def _doubt_about(get_info: Any) -> str | None:
 
 
 def _check_parsing(result: ValidationResult, providers: list[Any]) -> None:
-    parsers = [(provider, member(provider, "parse_tool_calls")) for provider in providers]
-    missing = [f"{type(obj).__name__} has none" for obj, parser in parsers if not callable(parser.value)]
-    if missing:
-        result.fail("provider_parse_tool_calls", f"a provider has a method `parse_tool_calls`: {'; '.join(missing)}")
-    elif any(is_async(parser.value) for _, parser in parsers):
+    faults = uncallable(providers, "parse_tool_calls")
+    if faults:
+        message = f"`parse_tool_calls` has to be defined as `def parse_tool_calls(response)`: {'; '.join(faults)}"
+        result.fail("provider_parse_tool_calls", message)
+    elif any(is_async(provider.parse_tool_calls) for provider in providers):
         message = "parse_tool_calls() is asynchronous; orchestrators call it without await"
         result.warn("provider_parse_tool_calls", message)
     else:

@@ -24,11 +24,10 @@ class ValidationCheck:
     severity: Severity
 
 
-@dataclass(kw_only=True)
 class CheckList:
-    """Checks in the order they were made."""
+    """Checks in the order they were made; what they are about is a subclass's."""
 
-    checks: list[ValidationCheck] = field(default_factory=list)
+    checks: list[ValidationCheck]
 
     @property
     def passed(self) -> bool:
@@ -77,3 +76,4 @@ class ValidationResult(CheckList):
 
     module_type: str
     module_path: str
+    checks: list[ValidationCheck] = field(default_factory=list)

@@ -1,0 +1,65 @@
+"""A pytest of its own, as a module's author runs it, without configuration; what happened, as data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree  # of a report that this very run has written
+
+import amplifier_core
+
+__all__ = ["Outcome", "Run", "STAND_IN", "run_pytest"]
+
+STAND_IN = Path(amplifier_core.__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one test ended: "passed", "failure", "error" or "skipped", and with what words."""
+
+    file: str
+    name: str
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one run."""
+
+    outcomes: Sequence[Outcome]
+    output: str
+
+    def of(self, folder: Path) -> list[Outcome]:
+        """Return what came of the tests in a folder."""
+        return [outcome for outcome in self.outcomes if f"{folder.name}." in f"{outcome.file}."]
+
+
+def run_pytest(folder: Path, *arguments: str, path: str | None = None, autoload: bool = True) -> Run:
+    """Run pytest in a folder."""
+    report = folder / "report.xml"
+    environment = {"PYTHONPATH": path or f"{STAND_IN}:{STAND_IN.parents[1]}", "PATH": os.environ["PATH"]}
+    if not autoload:
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder}", f"--junitxml={report}"]
+    # Test files share their names; and what pytest-asyncio says of a setting nobody made is not about the module.
+    command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider"]
+    command += ["-W", "error", "-W", "ignore:The configuration option"]
+    ended = subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=25
+    )
+    output = ended.stdout + ended.stderr
+    assert report.exists(), output
+    cases = ElementTree.parse(report).getroot().iter("testcase")
+    return Run([_outcome(case) for case in cases], output)
+
+
+def _outcome(case: ElementTree.Element) -> Outcome:
+    end = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+    word = "passed" if end is None else end.tag
+    text = "" if end is None else f"{end.get('message')}\n{end.text}"
+    return Outcome(case.get("classname", ""), case.get("name", ""), word, text)

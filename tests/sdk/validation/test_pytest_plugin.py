@@ -1,0 +1,256 @@
+"""The pytest plugin and the behavioural tests, as a module's author runs them: in a pytest of their own."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .author_pytest import STAND_IN, Run, run_pytest
+from .module_source import RIGHT, repository_at
+
+_MODULES = Path(__file__).resolve().parents[3] / "modules"
+_REFERENCE = {
+    "tool": "tool-filesystem",
+    "provider": "provider-mock",
+    "hook": "hooks-logging",
+    "orchestrator": "loop-basic",
+    "context": "context-simple",
+}
+_TESTS = {"tool": 7, "provider": 5, "hook": 7, "orchestrator": 6, "context": 10}
+_OPTIONAL = {"context": 2}  # tests of what a context need not have
+
+
+def write_tests(repository: Path, kind: str, also: str = "") -> Path:
+    """Write the tests by which an author has a module's behaviour and structure tested."""
+    behavior, structure = f"{kind.capitalize()}BehaviorTests", f"{kind.capitalize()}StructuralTests"
+    folder = repository / "tests"
+    folder.mkdir(parents=True)
+    (folder / "test_behavior.py").write_text(
+        "import pytest\n"
+        f"from amplifier_core.validation.behavioral import {behavior}\n"
+        f"from amplifier_core.validation.structural import {structure}\n"
+        f"class TestBehavior({behavior}):\n    pass\n"
+        f"class TestStructure({structure}):\n    pass\n{also}"
+    )
+    return repository
+
+
+def files_of(kind: str) -> list[str]:
+    validation = STAND_IN / "amplifier_core" / "validation"
+    return [str(validation / flavour / f"test_{kind}.py") for flavour in ("behavioral", "structural")]
+
+
+def counted(run: Run, folder: Path) -> Counter[str]:
+    return Counter(outcome.word for outcome in run.of(folder))
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run over modules of every kind that are right: those that come with Paddock, and the smallest there are."""
+    folder = tmp_path_factory.mktemp("right")
+    for kind, name in _REFERENCE.items():
+        repository = folder / f"amplifier-module-{name}"
+        shutil.copytree(_MODULES / name, repository, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+        write_tests(repository, kind)
+        write_tests(repository_at(folder, kind, RIGHT[kind]), kind)
+    return run_pytest(folder)
+
+
+@pytest.mark.parametrize("word", ["reference", "smallest"])
+@pytest.mark.parametrize("kind", _TESTS)
+def test_a_module_that_is_right_passes_the_tests_its_author_inherits(kind: str, word: str, right: Run) -> None:
+    stem = {"hook": "hooks", "orchestrator": "loop"}.get(kind, kind)
+    name = _REFERENCE[kind] if word == "reference" else f"{stem}-probe"
+    counts = counted(right, Path(f"amplifier-module-{name}"))
+    skipped = _OPTIONAL.get(kind, 0)
+    expected = Counter(passed=_TESTS[kind] + 1 - skipped, skipped=skipped)
+    assert counts == +expected, right.output
+
+
+# The kind, what is changed in a module that is right, and the test that then fails with these words.
+_WRONG = [
+    ("tool", "return ToolResult", "return dict", "test_execute_returns_a_result", "a ToolResult, not dict"),
+    ("tool", "return ToolResult", "return input and dict", "test_execute_answers_an_empty_input", "not dict"),
+    ("tool", 'description = "Probes."', 'description = ""', "test_description_is_text", "`description` is empty"),
+    ("tool", 'name = "probe"', 'name = " "', "test_name_is_text", "`name` is empty"),
+    ("tool", '{"type": "object"}', "None", "test_input_schema_is_a_dict", "has to be a JSON schema"),
+    ("tool", "async def execute", "def execute", "test_execute_is_asynchronous", "defined with `async def`"),
+    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "test_mount_mounts_a_tool", "mounted no tool"),
+    ("tool", "async def mount", "x = y\nasync def mount", "test_mount_mounts_a_tool", "NameError"),
+    ("tool", "async def execute", "def execute", "test_structural_validation", "tool_execute: `execute` has to"),
+    ("provider", 'name = "probe"', "name = ''", "test_name_is_text", "`name` is empty"),
+    ("provider", "return ProviderInfo(", "return dict(", "test_get_info_says_what_it_is", "a ProviderInfo, not dict"),
+    ("provider", 'display_name="Probe"', 'display_name=""', "test_get_info_says_what_it_is", "`display_name`"),
+    ("provider", "return [ModelInfo(", "return [dict(", "test_list_models_lists_models", "ModelInfo objects, not dict"),
+    ("provider", "async def complete", "def complete", "test_complete_is_asynchronous", "defined with `async def`"),
+    ("provider", "return []", "return [1]", "test_an_answer_without_tool_calls_has_none", "found tool calls"),
+    ("provider", "return []", "return None", "test_an_answer_without_tool_calls_has_none", "a list, not NoneType"),
+    ("hook", 'return HookResult(action="continue")', 'return "ok"', "test_handlers_answer_an_event", "no HookResult"),
+    (
+        "hook",
+        "return HookResult",
+        "return 3 if data is not None and 'prompt' not in data else HookResult",
+        "test_handlers_answer_an_event_without_f",
+        "no Hook",
+    ),
+    (
+        "hook",
+        "return HookResult",
+        "return 3 if data is None else HookResult",
+        "test_handlers_answer_an_event_without_data",
+        "no Hook",
+    ),
+    ("hook", "return coordinator.hooks", "return 3; coordinator.hooks", "test_mount_returns_a_cleanup", "be called"),
+    ("hook", "return coordinator.hooks", "return lambda: 1 / 0; coordinator", "test_cleanup_can_be_called", "ZeroDiv"),
+    ("orchestrator", 'return "answered: " + prompt', "return 3", "test_execute_returns_text", "text, not int"),
+    ("orchestrator", 'return "answered: " + prompt', 'return ""', "test_execute_returns_an_answer", "nothing"),
+    ("orchestrator", "return", "tools['test_tool']; return", "test_execute_does_without_tools", "KeyError"),
+    ("orchestrator", "async def execute", "def execute", "test_execute_is_asynchronous", "defined with `async def`"),
+    ("orchestrator", "return", "tools.pop('test_tool'); return", "test_execute_answers_again", "KeyError"),
+    ("context", "self.messages.append(message)", "pass", "test_a_message_that_was_added_is_kept", "assert [] == "),
+    ("context", "append(message)", "insert(0, message)", "test_messages_keep_their_order", "assert "),
+    ("context", "self.messages = list(messages)", "pass", "test_messages_can_be_replaced", "Forget this."),
+    ("context", "        self.messages = []\n\nasync", "        pass\n\nasync", "test_clear_forgets", "not in"),
+    ("context", "return list(self.messages)", "return tuple(self.messages)", "test_messages_are_a_list", "not tuple"),
+    ("context", "token_budget=None, provider=None", "", "test_a_request_may_name_a_budget", "TypeError"),
+]
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run over all the wrong modules; those of one kind are packages of one name."""
+    folder = tmp_path_factory.mktemp("wrong")
+    for number, (kind, old, new, _, _) in enumerate(_WRONG):
+        assert old in RIGHT[kind], (kind, old)
+        place = folder / f"case{number}"
+        write_tests(repository_at(place, kind, RIGHT[kind].replace(old, new)), kind)
+    return run_pytest(folder, "--tb=short")
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "words"), [(number, name, words) for number, (*_, name, words) in enumerate(_WRONG)]
+)
+def test_a_module_that_is_wrong_fails_the_test_that_says_so(number: int, name: str, words: str, wrong: Run) -> None:
+    outcome = next(outcome for outcome in wrong.of(Path(f"case{number}")) if outcome.name.startswith(name))
+    assert outcome.word in ("failure", "error") and words in outcome.text, outcome
+
+
+@pytest.mark.parametrize("place", ["repository", "package"])
+def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(place: str, tmp_path: Path) -> None:
+    repository = repository_at(tmp_path, "context", RIGHT["context"])
+    path = repository if place == "repository" else repository / "amplifier_module_context_probe"
+    run = run_pytest(tmp_path, *files_of("context"), f"--module-path={path.relative_to(tmp_path)}")
+    assert Counter(outcome.word for outcome in run.outcomes) == {"passed": 9, "skipped": 2}, run.output
+
+
+def test_tests_without_a_module_or_for_another_type_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    outside = write_tests(tmp_path / "outside", "tool")
+    other = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "context")
+    untyped = tmp_path / "amplifier-module-thing"
+    repository_at(tmp_path / "made", "hook", RIGHT["hook"]).rename(untyped)
+    write_tests(untyped, "hook")
+    run = run_pytest(tmp_path)
+    for folder, words in (
+        (outside, "there is no module here"),
+        (other, "amplifier_module_tool_probe is of type tool, and this is for contexts"),
+        (untyped, "is of type None, and this is for hooks"),
+    ):
+        outcomes = run.of(folder)
+        assert outcomes and all(one.word == "skipped" and words in one.text for one in outcomes), run.output
+
+
+_FIXTURES = """
+import inspect
+from pathlib import Path
+from amplifier_module_tool_probe import Tool, told
+from amplifier_core import ChatRequest, Message, ModuleCoordinator
+
+HERE = Path(__file__).parents[1]
+
+def test_the_module_is_the_one_around(module_path, module_type, is_module_context):
+    assert (module_path, module_type, is_module_context) == (HERE / "amplifier_module_tool_probe", "tool", True)
+
+def test_the_coordinator_is_one_for_tests(coordinator):
+    assert isinstance(coordinator, ModuleCoordinator) and coordinator.session_id == "test-session"
+
+@pytest.mark.asyncio
+async def test_what_an_orchestrator_needs_works(mock_deps):
+    context, providers, tools, hooks = mock_deps
+    await context.add_message({"role": "user", "content": "?"})
+    assert await context.get_messages() == [{"role": "user", "content": "?"}]
+    request = ChatRequest(messages=[Message(role="user", content="?")])
+    response = await providers["default"].complete(request)
+    assert response.content[0].text and providers["default"].parse_tool_calls(response) == []
+    assert not hasattr(providers["default"], "stream")
+    assert (await tools["test_tool"].execute({})).success
+    assert (await hooks.emit("x", {})).action == "continue"
+
+@pytest.mark.asyncio
+async def test_the_tool_is_the_mounted_one_of_the_class_that_the_author_imports(tool_module, coordinator):
+    assert type(tool_module) is Tool and coordinator.get("tools")["probe"] is tool_module
+    told.clear()
+
+def test_the_tool_was_cleaned_up_after_the_test():
+    assert told == ["registered", "returned"] or told == ["returned", "registered"]
+
+@pytest.mark.asyncio
+@pytest.mark.module_validation
+async def test_the_marker_is_known(tool_module):
+    pass
+"""
+
+
+def test_the_fixtures_are_there_for_an_authors_own_tests(tmp_path: Path) -> None:
+    source = (
+        RIGHT["tool"]
+        + "    coordinator.register_cleanup(lambda: told.append('registered'))\n"
+        + "    async def cleanup():\n        told.append('returned')\n"
+        + "    return cleanup\n"
+        + "told = []\n"
+    )
+    repository = write_tests(repository_at(tmp_path, "tool", source), "tool", _FIXTURES)
+    run = run_pytest(repository, "-o", "pythonpath=.")
+    assert {outcome.word for outcome in run.outcomes} == {"passed"}, run.output
+    assert len(run.outcomes) == _TESTS["tool"] + 1 + _FIXTURES.count("def test_")
+
+
+def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(tmp_path: Path) -> None:
+    source = (
+        "told = []\n"
+        "async def mount(coordinator, config):\n"
+        "    told.clear()\n"
+        "    async def cleanup():\n        told.append(1)\n"
+        "    return cleanup\n"
+    )
+    also = (
+        "from amplifier_module_hooks_probe import told\n"
+        "@pytest.fixture\n"
+        "def after():\n    yield\n    assert told == [1]\n"
+        "@pytest.mark.asyncio\n"
+        "async def test_not_called(after, hook_cleanup):\n    assert told == []\n"
+        "@pytest.mark.asyncio\n"
+        "async def test_called(after, hook_cleanup):\n    await hook_cleanup()\n    assert told == [1]\n"
+    )
+    repository = write_tests(repository_at(tmp_path, "hook", source), "hook", also)
+    run = run_pytest(repository, "-o", "pythonpath=.", "-k", "called")
+    assert [outcome.word for outcome in run.outcomes if outcome.name.startswith("test_")] == ["passed"] * 3, run.output
+
+
+@pytest.mark.parametrize("how", ["not installed", "disabled"])
+def test_without_pytest_asyncio_it_is_said_what_is_missing_and_the_rest_goes_on(how: str, tmp_path: Path) -> None:
+    also = "def test_of_the_author(coordinator):\n    assert coordinator.session_id\n"
+    repository = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "tool", also)
+    path = f"{STAND_IN}:{STAND_IN.parents[1]}"
+    if how == "disabled":
+        run = run_pytest(repository, "-p", "no:asyncio", path=path)
+    else:
+        (tmp_path / "absent").mkdir()
+        (tmp_path / "absent" / "pytest_asyncio.py").write_text("raise ModuleNotFoundError(name='pytest_asyncio')\n")
+        plugin = "amplifier_core.pytest_plugin"
+        run = run_pytest(repository, "-p", plugin, path=f"{tmp_path / 'absent'}:{path}", autoload=False)
+    words = {outcome.name: (outcome.word, "pip install pytest-asyncio" in outcome.text) for outcome in run.outcomes}
+    assert words.pop("test_of_the_author") == ("passed", False), run.output
+    assert len(words) == _TESTS["tool"] + 1 and set(words.values()) == {("error", True)}, run.output

@@ -1,0 +1,425 @@
+"""What a module of each kind has to have: every check, met and missed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from paddock_sdk.validation import KINDS, ValidationCheck, ValidationResult, validator_for
+
+from .module_source import RIGHT, module_at
+
+_MODULES = Path(__file__).resolve().parents[3] / "modules"
+
+_REFERENCE = {
+    "provider": "provider-mock",
+    "tool": "tool-filesystem",
+    "hook": "hooks-logging",
+    "orchestrator": "loop-basic",
+    "context": "context-simple",
+}
+
+_COMMON = ["module_importable", "mount_exists", "mount_signature", "protocol_compliance"]
+
+_OF_KIND = {
+    "tool": ["tool_name", "tool_description", "tool_input_schema", "tool_execute"],
+    "provider": [
+        "provider_name",
+        "provider_get_info",
+        "provider_list_models",
+        "provider_complete",
+        "provider_parse_tool_calls",
+    ],
+    "hook": [],
+    "orchestrator": ["orchestrator_execute"],
+    "context": [
+        "context_add_message",
+        "context_get_messages_for_request",
+        "context_get_messages",
+        "context_set_messages",
+        "context_clear",
+    ],
+}
+
+
+async def validated(kind: str, package: Path, **options: object) -> ValidationResult:
+    with anyio.fail_after(10):
+        return await validator_for(kind).validate(package, **options)  # type: ignore[arg-type]
+
+
+def check_named(result: ValidationResult, name: str) -> ValidationCheck:
+    [check] = [check for check in result.checks if check.name == name]
+    return check
+
+
+def changed(kind: str, old: str, new: str) -> str:
+    assert old in RIGHT[kind]
+    return RIGHT[kind].replace(old, new)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_module_that_is_right_passes_every_check_in_order(kind: str, tmp_path: Path) -> None:
+    result = await validated(kind, module_at(tmp_path, RIGHT[kind]))
+    assert [check.name for check in result.checks] == [*_COMMON, *_OF_KIND[kind]]
+    assert all(check.passed and check.severity == "info" for check in result.checks), result.checks
+    assert result.passed and result.module_type == kind
+
+
+@pytest.mark.parametrize(("kind", "name"), _REFERENCE.items())
+async def test_the_modules_that_come_with_paddock_are_valid(kind: str, name: str) -> None:
+    result = await validated(kind, _MODULES / name / f"amplifier_module_{name.replace('-', '_')}")
+    assert result.passed and not result.warnings, result.checks
+
+
+# The kind, what is changed in a module that is right, and the check that then fails with these words.
+_WRONG = [
+    ("tool", RIGHT["tool"], "import nothing_of_this_name\n", "module_importable", "ModuleNotFoundError"),
+    ("tool", RIGHT["tool"], "raise SystemExit(3)\n", "module_importable", "SystemExit: 3"),
+    ("tool", RIGHT["tool"], "def mount(:\n", "module_importable", "SyntaxError"),
+    ("tool", RIGHT["tool"], "x = 1\n", "mount_exists", "has no `mount`"),
+    ("tool", RIGHT["tool"], "mount = 3\n", "mount_exists", "cannot be called"),
+    ("tool", "mount(coordinator, config=None)", "mount(coordinator)", "mount_signature", "fewer than two"),
+    (
+        "tool",
+        "mount(coordinator, config=None)",
+        "mount(coordinator, *, config=None)",
+        "mount_signature",
+        "fewer than two",
+    ),
+    ("tool", RIGHT["tool"], "def mount(coordinator, config=None): pass\n", "mount_signature", "not asynchronous"),
+    (
+        "tool",
+        "    await coordinator.mount",
+        "    raise OSError('no disk')\n    await coordinator.mount",
+        "protocol_compliance",
+        "OSError: no disk",
+    ),
+    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "protocol_compliance", "mounted no tool"),
+    ("tool", 'await coordinator.mount("tools", Tool())', "return 3", "protocol_compliance", "and returned an int"),
+    ("tool", '    name = "probe"', "", "protocol_compliance", "mount() raised ValueError"),
+    ("tool", '    description = "Probes."', "", "protocol_compliance", "Tool has no `description`"),
+    ("tool", '    description = "Probes."', "", "tool_description", "Tool has no `description`"),
+    ("tool", '"Probes."', "3", "tool_description", "is int"),
+    ("tool", '"Probes."', '" "', "tool_description", "is empty"),
+    ("tool", '"Probes."', "property(lambda self: 1 / 0)", "tool_description", "raises ZeroDivisionError"),
+    ("tool", 'name = "probe"', "name = 3", "protocol_compliance", "mount() raised TypeError"),
+    ("tool", '{"type": "object"}', "[]", "tool_input_schema", "has list"),
+    ("tool", "    async def execute", "    def execute", "tool_execute", "not asynchronous"),
+    ("tool", "execute(self, input)", "execute(self)", "tool_execute", "takes 0 arguments"),
+    (
+        "tool",
+        "    async def execute(self, input):",
+        "    execute = 3\n    def x(self):",
+        "tool_execute",
+        "cannot be called",
+    ),
+    ("tool", "async def execute", "async def run", "protocol_compliance", "has no `execute`"),
+    ("provider", '    name = "probe"', '    name = ""', "provider_name", "is empty"),
+    ("provider", "def get_info", "def about", "provider_get_info", "has no `get_info`"),
+    ("provider", "async def list_models", "def list_models", "provider_list_models", "not asynchronous"),
+    ("provider", "async def list_models", "async def models", "provider_list_models", "has no `list_models`"),
+    ("provider", "async def complete", "def complete", "provider_complete", "not asynchronous"),
+    ("provider", "complete(self, request, **kwargs)", "complete(self)", "provider_complete", "takes 0 arguments"),
+    (
+        "provider",
+        "def parse_tool_calls",
+        "def parse",
+        "provider_parse_tool_calls",
+        "Provider has no `parse_tool_calls`",
+    ),
+    (
+        "hook",
+        "return coordinator.hooks.register",
+        "return; coordinator.hooks.register",
+        "protocol_compliance",
+        "no handler",
+    ),
+    ("orchestrator", "async def execute", "def execute", "orchestrator_execute", "not asynchronous"),
+    ("orchestrator", "tools, hooks, **kwargs", "tools", "orchestrator_execute", "takes 4 arguments"),
+    ("orchestrator", "async def execute", "async def run", "protocol_compliance", "has no `execute`"),
+    (
+        "orchestrator",
+        'await coordinator.mount("orchestrator", Orchestrator())',
+        "pass",
+        "protocol_compliance",
+        "mounted no",
+    ),
+    *(
+        ("context", f"async def {method}", f"def {method}", f"context_{method}", "not asynchronous")
+        for method in ("add_message", "get_messages_for_request", "set_messages", "clear")
+    ),
+    ("context", "async def get_messages(", "async def messages_(", "context_get_messages", "has no `get_messages`"),
+    ("context", "add_message(self, message)", "add_message(self)", "context_add_message", "takes 0 arguments"),
+    ("context", 'await coordinator.mount("context", Context())', "pass", "protocol_compliance", "mounted no context"),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "name", "words"), _WRONG)
+async def test_a_module_that_is_wrong_fails_the_check_that_says_so(
+    kind: str, old: str, new: str, name: str, words: str, tmp_path: Path
+) -> None:
+    result = await validated(kind, module_at(tmp_path, changed(kind, old, new)))
+    check = check_named(result, name)
+    assert not check.passed and check.severity == "error" and words in check.message, check
+    assert check in result.errors and not result.passed
+
+
+# As above, for what is worth a warning; the last column says whether the check counts as passed.
+_DOUBTFUL = [
+    ("tool", '    input_schema = {"type": "object"}', "", "tool_input_schema", "has no `input_schema`", False),
+    (
+        "tool",
+        'await coordinator.mount("tools", Tool())',
+        "return Tool()",
+        "protocol_compliance",
+        "without mounting",
+        True,
+    ),
+    (
+        "tool",
+        'await coordinator.mount("tools", Tool())',
+        "return print",
+        "protocol_compliance",
+        "cleanup function",
+        True,
+    ),
+    ("provider", "    def get_info", "    async def get_info", "provider_get_info", "is asynchronous", False),
+    (
+        "provider",
+        'return ProviderInfo(id="probe", display_name="Probe")',
+        "return {}",
+        "provider_get_info",
+        "dict",
+        False,
+    ),
+    ("provider", 'return ProviderInfo(id="probe"', 'raise OSError("no"', "provider_get_info", "raised", False),
+    ("provider", "def parse_tool_calls", "async def parse_tool_calls", "provider_parse_tool_calls", "await", False),
+    (
+        "hook",
+        'coordinator.hooks.register("tool:pre", handle, name="probe")',
+        "print",
+        "protocol_compliance",
+        "no handler",
+        True,
+    ),
+    (
+        "hook",
+        'return coordinator.hooks.register("tool:pre", handle, name="probe")',
+        'coordinator.mount_points["tools"]["x"] = object()',
+        "protocol_compliance",
+        "something else",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "name", "words", "passed"), _DOUBTFUL)
+async def test_a_module_that_is_doubtful_gets_a_warning_and_is_valid(
+    kind: str, old: str, new: str, name: str, words: str, passed: bool, tmp_path: Path
+) -> None:
+    result = await validated(kind, module_at(tmp_path, changed(kind, old, new)))
+    check = check_named(result, name)
+    assert (check.severity, check.passed) == ("warning", passed) and words in check.message, check
+    assert result.passed and result.warnings == [check]
+
+
+@pytest.mark.parametrize("kind", ["tool", "provider"])
+async def test_every_object_a_module_mounts_is_looked_at(kind: str, tmp_path: Path) -> None:
+    point = f"{kind}s"
+    other = "class Other:\n    name = ''\n"
+    source = f"{other}{RIGHT[kind]}    coordinator.mount_points['{point}']['other'] = Other()\n"
+    result = await validated(kind, module_at(tmp_path, source))
+    faults = [check.name for check in result.errors]
+    assert {"protocol_compliance", f"{kind}_name"} <= set(faults)
+    assert all("Other" in check.message and kind.capitalize() not in check.message for check in result.errors)
+
+
+@pytest.mark.parametrize(
+    ("call", "passes"),
+    [
+        ("async def __call__(self, event, data):", True),
+        ("def __call__(self, event, data):", False),
+        ("async def __call__(self, event):", False),
+    ],
+)
+async def test_a_hook_that_is_returned_has_to_be_one(call: str, passes: bool, tmp_path: Path) -> None:
+    source = f"class Hook:\n    {call}\n        pass\nasync def mount(coordinator, config):\n    return Hook()\n"
+    result = await validated("hook", module_at(tmp_path, source))
+    assert [check.name for check in result.checks] == [*_COMMON, "hook_call"]
+    assert check_named(result, "hook_call").passed is passes is result.passed
+
+
+async def test_a_hook_with_handlers_may_return_anything(tmp_path: Path) -> None:
+    source = changed("hook", "return coordinator", "coordinator") + "    return object()\n"
+    result = await validated("hook", module_at(tmp_path, source))
+    assert result.passed and [check.name for check in result.checks] == _COMMON
+
+
+@pytest.mark.parametrize(("definition", "valid"), [("async def", True), ("def", False)])
+async def test_on_session_ready_is_told_of_when_it_is_not_asynchronous(
+    definition: str, valid: bool, tmp_path: Path
+) -> None:
+    source = f"{RIGHT['tool']}\n{definition} on_session_ready(coordinator): pass\n"
+    result = await validated("tool", module_at(tmp_path, source))
+    names = [check.name for check in result.checks]
+    assert names == [*_COMMON[:3], *([] if valid else ["on_session_ready_async"]), *_COMMON[3:], *_OF_KIND["tool"]]
+    assert result.passed is valid
+
+
+async def test_on_session_ready_is_looked_for_where_mount_is_defined(tmp_path: Path) -> None:
+    package = module_at(tmp_path, "from .code import mount\ndef on_session_ready(coordinator): pass\n")
+    (package / "code.py").write_text(RIGHT["tool"])
+    assert (await validated("tool", package)).passed
+
+
+async def test_the_configuration_reaches_mount_as_a_copy(tmp_path: Path) -> None:
+    source = changed("tool", 'await coordinator.mount("tools", Tool())', "raise ValueError(config.pop('key'))")
+    package = module_at(tmp_path, source)
+    config = {"key": "the value"}
+    assert "ValueError: the value" in check_named(await validated("tool", package, config=config), _COMMON[3]).message
+    assert config == {"key": "the value"}
+    assert "KeyError" in check_named(await validated("tool", package), _COMMON[3]).message
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "words"),
+    [
+        ("install", None),
+        ("tool-probe", None),
+        ("tool-elsewhere", None),
+        ("tool-lost", "which cannot be imported"),
+        ("tool-without", "has no `nothing`"),
+        ("nothing", "declares no entry point of that name"),
+    ],
+)
+async def test_an_entry_point_says_what_mounts_the_module(entry_point: str, words: str | None, tmp_path: Path) -> None:
+    package = module_at(tmp_path, RIGHT["tool"].replace("def mount", "def install"))
+    (package / "other.py").write_text(RIGHT["tool"])
+    (tmp_path / "pyproject.toml").write_text(
+        '[project.entry-points."amplifier.modules"]\n'
+        'tool-probe = "amplifier_module_probe:install"\n'
+        'tool-elsewhere = "amplifier_module_probe.other:mount"\n'
+        'tool-lost = "amplifier_module_probe.lost:mount"\n'
+        '[project.entry-points."amplifier.tools"]\n'
+        'tool-without = "amplifier_module_probe:nothing"\n'
+    )
+    assert not (await validated("tool", package)).passed
+    result = await validated("tool", package, entry_point=entry_point)
+    assert result.passed is (words is None)
+    assert words is None or words in check_named(result, "mount_exists").message
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("nowhere", "does not exist"),
+        ("file.py", "is no folder"),
+        ("empty", "has no `__init__.py`"),
+        (".", "give {folder}/amplifier_module_probe"),
+    ],
+)
+async def test_a_path_that_is_no_package_is_told_with_what_to_give_instead(
+    path: str, words: str, tmp_path: Path
+) -> None:
+    module_at(tmp_path, RIGHT["tool"])
+    (tmp_path / "file.py").touch()
+    (tmp_path / "empty").mkdir()
+    result = await validated("tool", tmp_path / path)
+    [check] = result.checks
+    assert check.name == "module_importable" and words.format(folder=tmp_path) in check.message
+
+
+async def test_what_was_mounted_is_cleaned_up_whether_or_not_it_is_valid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = tmp_path / "told"
+    source = (
+        "from pathlib import Path\n"
+        "def tell(what):\n"
+        f"    with Path({str(told)!r}).open('a') as file: file.write(what)\n"
+        "async def mount(coordinator, config):\n"
+        "    coordinator.register_cleanup(lambda: tell('registered '))\n"
+        "    async def cleanup(): tell('returned ')\n"
+        "    return cleanup\n"
+    )
+    await validated("tool", module_at(tmp_path, source))
+    assert told.read_text() == "returned registered "
+    await validated("tool", module_at(tmp_path / "failing", source.replace("    return cleanup", "    1 / 0")))
+    assert told.read_text() == "returned registered registered "
+
+    caplog.set_level(logging.WARNING)
+    callable_tool = changed("tool", 'await coordinator.mount("tools", Tool())', "return Tool()").replace(
+        "    async def execute", "    def __call__(self):\n        raise OSError\n    async def execute"
+    )
+    await validated("tool", module_at(tmp_path / "callable", callable_tool))
+    assert not caplog.records  # a module that can be called is nothing to clean up with
+
+
+async def test_a_cancellation_of_the_module_itself_is_its_failure(tmp_path: Path) -> None:
+    source = "import asyncio\nasync def mount(coordinator, config):\n    raise asyncio.CancelledError\n"
+    assert "CancelledError" in check_named(await validated("tool", module_at(tmp_path, source)), _COMMON[3]).message
+
+
+async def test_a_cancelled_validation_leaves_nothing_behind(tmp_path: Path) -> None:
+    source = (
+        "import asyncio\n"
+        "async def mount(coordinator, config):\n"
+        "    config['cleanup'](coordinator)\n"
+        "    await asyncio.Event().wait()\n"
+    )
+    package = module_at(tmp_path, source)
+    mounting, cleaned = asyncio.Event(), asyncio.Event()
+
+    def on_mount(coordinator: object) -> None:
+        coordinator.register_cleanup(cleaned.set)  # type: ignore[attr-defined]
+        mounting.set()
+
+    path, modules = list(sys.path), set(sys.modules)
+    task = asyncio.create_task(validator_for("tool").validate(package, config={"cleanup": on_mount}))
+    with anyio.fail_after(5):
+        await mounting.wait()
+        assert package.name in sys.modules
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert cleaned.is_set() and sys.path == path and package.name not in set(sys.modules) - modules
+
+
+async def test_packages_of_one_name_are_validated_side_by_side_without_meeting(tmp_path: Path) -> None:
+    # The first waits inside its mount, and then imports a part of itself that the other does not have.
+    source = (
+        "async def mount(coordinator, config):\n"
+        "    await config['wait']()\n"
+        "    from .part import Tool\n"
+        "    await coordinator.mount('tools', Tool())\n"
+    )
+    packages = [module_at(tmp_path / name, source) for name in ("first", "second")]
+    for package in packages:
+        (package / "part.py").write_text(RIGHT["tool"].replace('"probe"', f'"{package.parent.name}"'))
+    started: list[str] = []
+    go_on = asyncio.Event()
+
+    async def wait_for_both() -> None:
+        started.append("one")
+        await go_on.wait()
+
+    with anyio.fail_after(10):
+        tasks = [
+            asyncio.create_task(validator_for("tool").validate(package, config={"wait": wait_for_both}))
+            for package in packages
+        ]
+        while not started:
+            await asyncio.sleep(0)
+        go_on.set()
+        results = await asyncio.gather(*tasks)
+    assert [check_named(result, "tool_name").message for result in results] == ["`name` is first", "`name` is second"]
+
+
+def test_a_kind_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match="provider, tool, hook, orchestrator, context"):
+        validator_for("resolver")
