@@ -25,7 +25,7 @@ class ContextValidator(MountedObjectValidator):
     """Checks modules that mount a context manager."""
 
     kind = "context"
-    mounting = 'coordinator.mount("context", context)'
+    mounted_by = 'coordinator.mount("context", context)'
     members: ClassVar = dict.fromkeys(_METHODS, True)
 
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:

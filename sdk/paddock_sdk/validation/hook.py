@@ -6,10 +6,9 @@ import inspect
 from functools import partial
 from typing import Any
 
-from paddock_sdk.testing.mock_coordinator import MockCoordinator
 from paddock_sdk.validation.members import count_parameters, is_async
 from paddock_sdk.validation.result import ValidationResult
-from paddock_sdk.validation.validator import ModuleValidator
+from paddock_sdk.validation.validator import ModuleValidator, Mounting
 
 __all__ = ["HookValidator"]
 
@@ -26,25 +25,30 @@ class HookValidator(ModuleValidator):
         is_function = inspect.isroutine(returned) or isinstance(returned, type | partial)
         return callable(returned) and not is_function and count_parameters(returned) > 0
 
-    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
-        handlers = coordinator.hooks.list_handlers()
+    def check(self, result: ValidationResult, mounting: Mounting) -> None:
+        handlers = mounting.coordinator.hooks.list_handlers()
         if handlers:
             count = sum(len(names) for names in handlers.values())
-            result.succeed(
-                "protocol_compliance", f"mount() registered handlers for events ({count} for {len(handlers)})"
-            )
-        elif self.is_module(returned):
-            result.succeed("protocol_compliance", f"mount() returned a {type(returned).__name__}, which can be called")
-            _check_call(result, returned)
-        elif callable(returned):
-            message = "mount() returned a cleanup function and registered no handler with this configuration"
-            result.warn("protocol_compliance", message, passed=True)
-        elif coordinator.mount_points["tools"] or coordinator.mount_points["providers"]:
-            message = "mount() mounted something else and registered no handler with this configuration"
+            message = f"mount() registered handlers for events ({count} for {len(handlers)})"
+            result.succeed("protocol_compliance", message)
+        elif self.is_module(mounting.returned):
+            message = f"mount() returned a {type(mounting.returned).__name__}, which can be called"
+            result.succeed("protocol_compliance", message)
+            _check_call(result, mounting.returned)
+        elif instead := _instead_of_handlers(mounting):
+            message = f"mount() registered no handler with this configuration; {instead}"
             result.warn("protocol_compliance", message, passed=True)
         else:
             message = "mount() registered no handler; it has to call `coordinator.hooks.register(event, handler)`"
             result.fail("protocol_compliance", message)
+
+
+def _instead_of_handlers(mounting: Mounting) -> str | None:
+    if callable(mounting.returned):
+        return "it returned a cleanup function"
+    if mounting.coordinator.mount_points["tools"] or mounting.coordinator.mount_points["providers"]:
+        return "it mounted something else"
+    return "on_session_ready() may, and was not called" if mounting.goes_on else None
 
 
 def _check_call(result: ValidationResult, hook: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
 from paddock_sdk.validation.members import member
 from paddock_sdk.validation.result import ValidationResult
-from paddock_sdk.validation.validator import ModuleValidator
+from paddock_sdk.validation.validator import ModuleValidator, Mounting
 
 __all__ = ["MountedObjectValidator"]
 
@@ -21,7 +21,7 @@ class MountedObjectValidator(ModuleValidator):
     """Checks modules that mount one object or several."""
 
     #: How an object of this kind is mounted, for messages.
-    mounting: ClassVar[str]
+    mounted_by: ClassVar[str]
 
     #: What an object of this kind has, and whether it is something to call.
     members: ClassVar[Mapping[str, bool]]
@@ -37,28 +37,35 @@ class MountedObjectValidator(ModuleValidator):
     def is_module(self, returned: Any) -> bool:
         return returned is not None and not self._missing(returned)
 
-    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
-        objects = self.mounted(coordinator)
+    def check(self, result: ValidationResult, mounting: Mounting) -> None:
+        objects = self.mounted(mounting.coordinator)
         if objects:
             self._check_protocol(result, objects)
             self.check_members(result, objects)
-        elif self.is_module(returned):
+        elif self.is_module(mounting.returned):
             message = (
                 f"mount() returned {_a(self.kind)} without mounting it; a session only knows of one that was given to "
-                f"`{self.mounting}`"
+                f"`{self.mounted_by}`"
             )
             result.warn("protocol_compliance", message, passed=True)
-            self.check_members(result, [returned])
-        elif callable(returned):
+            self.check_members(result, [mounting.returned])
+        else:
+            self._check_absence(result, mounting)
+
+    def _check_absence(self, result: ValidationResult, mounting: Mounting) -> None:
+        if callable(mounting.returned):
             message = (
                 f"mount() returned a cleanup function and mounted no {self.kind} with this configuration, so there was "
                 "nothing to look at"
             )
             result.warn("protocol_compliance", message, passed=True)
+        elif mounting.goes_on:
+            message = f"mount() mounted no {self.kind}; on_session_ready() may, and was not called"
+            result.warn("protocol_compliance", message, passed=True)
         else:
-            given = "" if returned is None else f" and returned {_a(type(returned).__name__)}"
+            given = "" if mounting.returned is None else f" and returned {_a(type(mounting.returned).__name__)}"
             result.fail(
-                "protocol_compliance", f"mount() mounted no {self.kind}{given}; it has to `await {self.mounting}`"
+                "protocol_compliance", f"mount() mounted no {self.kind}{given}; it has to `await {self.mounted_by}`"
             )
 
     def _check_protocol(self, result: ValidationResult, objects: list[Any]) -> None:

@@ -16,7 +16,7 @@ class OrchestratorValidator(MountedObjectValidator):
     """Checks modules that mount an orchestrator."""
 
     kind = "orchestrator"
-    mounting = 'coordinator.mount("orchestrator", orchestrator)'
+    mounted_by = 'coordinator.mount("orchestrator", orchestrator)'
     members: ClassVar = {"execute": True}
 
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:

@@ -19,7 +19,7 @@ class ProviderValidator(MountedObjectValidator):
     """Checks modules that mount a provider. Of its methods only `get_info` is called, which asks no one."""
 
     kind = "provider"
-    mounting = 'coordinator.mount("providers", provider, name=...)'
+    mounted_by = 'coordinator.mount("providers", provider, name=...)'
     members: ClassVar = {
         "name": False,
         "get_info": True,

@@ -17,7 +17,7 @@ class ToolValidator(MountedObjectValidator):
     """Checks modules that mount tools; of several tools each check looks at all."""
 
     kind = "tool"
-    mounting = 'coordinator.mount("tools", tool, name=...)'
+    mounted_by = 'coordinator.mount("tools", tool, name=...)'
     members: ClassVar = {"name": False, "description": False, "execute": True}
 
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:

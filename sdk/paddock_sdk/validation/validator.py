@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -24,9 +25,21 @@ from paddock_sdk.validation.members import count_parameters, described, is_async
 from paddock_sdk.validation.package_import import import_package, own_imports
 from paddock_sdk.validation.result import ValidationResult
 
-__all__ = ["ModuleValidator"]
+__all__ = ["ModuleValidator", "Mounting"]
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Mounting:
+    """What `mount` did: what it left on the coordinator and what it returned.
+
+    `goes_on` says that the module wants to be called again when the session is ready, which nobody does here.
+    """
+
+    coordinator: MockCoordinator
+    returned: Any
+    goes_on: bool
 
 
 class ModuleValidator(ABC):
@@ -64,7 +77,7 @@ class ModuleValidator(ABC):
         else:
             if not self.is_module(returned):
                 coordinator.register_cleanup(returned)
-            self.check(result, coordinator, returned)
+            self.check(result, Mounting(coordinator, returned, _ready_function(mount) is not None))
         finally:
             await coordinator.cleanup()
 
@@ -73,8 +86,8 @@ class ModuleValidator(ABC):
         """Return whether what `mount` returned is itself what it should have mounted, and nothing to clean up with."""
 
     @abstractmethod
-    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
-        """Add the checks of what `mount` left on the coordinator and what it returned."""
+    def check(self, result: ValidationResult, mounting: Mounting) -> None:
+        """Add the checks of what `mount` did."""
 
 
 def _imported(result: ValidationResult, package: Path) -> ModuleType | None:
@@ -118,13 +131,17 @@ def _takes_what_it_is_given(result: ValidationResult, mount: Callable[..., Any])
     else:
         fits = True
         result.succeed("mount_signature", "mount() is asynchronous and takes a coordinator and a configuration")
-    ready = getattr(home_of(mount), "on_session_ready", None)
+    ready = _ready_function(mount)
     if ready is not None and not is_async(ready):
         result.fail(
             "on_session_ready_async",
             "on_session_ready is not asynchronous; define it as `async def on_session_ready(coordinator)`",
         )
     return fits
+
+
+def _ready_function(mount: Callable[..., Any]) -> Any:
+    return getattr(home_of(mount), "on_session_ready", None)
 
 
 def _turn(name: str) -> asyncio.Lock:

@@ -215,6 +215,22 @@ _DOUBTFUL = [
         "something else",
         True,
     ),
+    (
+        "hook",
+        'return coordinator.hooks.register("tool:pre", handle, name="probe")',
+        "pass\n\nasync def on_session_ready(coordinator): pass",
+        "protocol_compliance",
+        "on_session_ready() may",
+        True,
+    ),
+    (
+        "tool",
+        'await coordinator.mount("tools", Tool())',
+        "pass\n\nasync def on_session_ready(coordinator): pass",
+        "protocol_compliance",
+        "on_session_ready() may",
+        True,
+    ),
 ]
 
 
