@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paddock_sdk.contract.models import ContextInjection, HookResult
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
-__all__ = ["process_hook_result"]
+__all__ = ["as_hook_result", "process_hook_result"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +55,17 @@ async def process_hook_result(
     if action == "ask_user":
         return await _ask(coordinator, result, hook_name)
     return result
+
+
+def as_hook_result(result: Any) -> HookResult:
+    """Return the contract's own class for whatever has the attributes of a result.
+
+    Raises:
+        AttributeError: it has no action, as a mapping has none.
+    """
+    from paddock_sdk.contract.models import HookResult
+
+    return result if isinstance(result, HookResult) else _revised(result, action=result.action)
 
 
 def _injections(result: HookResult, event: str, hook_name: str) -> list[ContextInjection]:

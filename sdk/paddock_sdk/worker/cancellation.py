@@ -30,8 +30,9 @@ class RemoteCancellationToken(CancellationToken):
         return bool(self._driver.call_sync(0, HostMethod.REQUEST_CANCEL, ["immediate"]))
 
     def reset(self) -> None:
-        """Withdraw the cancellation."""
+        """Withdraw the cancellation, and forget the running tools."""
         self._driver.call_sync(0, HostMethod.REQUEST_CANCEL, ["reset"])
+        self._running_tools.clear()
 
     def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
         super().register_tool_start(tool_call_id, tool_name)

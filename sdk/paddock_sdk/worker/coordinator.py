@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hook_result import as_hook_result
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.cancellation import RemoteCancellationToken
@@ -78,7 +79,8 @@ class RemoteCoordinator(ModuleCoordinator):
             raise AttributeError("'dict' object has no attribute 'action'")
         if result.action in _NOTHING_TO_DO and not result.user_message:
             return result  # most results, after most events: nothing for the host to act on
-        processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, [result, event, hook_name])
+        asked = [as_hook_result(result), event, hook_name]
+        processed: HookResult = await self._driver.call(0, HostMethod.PROCESS_HOOK_RESULT, asked)
         return processed
 
     async def collect_contributions(self, channel: str) -> list[Any]:

@@ -7,7 +7,6 @@ that outcomes can be compared as they are.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,8 +16,8 @@ from typing import Any, Final, Protocol
 import anyio
 
 from paddock import Session
+from paddock_sdk.in_process.session import AmplifierSession
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.session import AmplifierSession
 
 PLAIN: Final = "plain process"
 ACROSS: Final = "across the boundary"
@@ -95,7 +94,6 @@ def opener(name: str, working_dir: Path) -> OpenPlace:
             display_system=display,
             **options,
         )
-        session.coordinator.loader = FolderLoader()
         if prepare is not None:
             prepare(session.coordinator)
         async with session:
@@ -121,35 +119,6 @@ def opener(name: str, working_dir: Path) -> OpenPlace:
             yield _Opened(name, session)
 
     return in_a_plain_process if name == PLAIN else across_the_boundary
-
-
-class FolderLoader:
-    """Mounts the scenarios' modules in this process, where their folder is on the path."""
-
-    def __init__(self) -> None:
-        self._ready: list[tuple[str, Any]] = []
-
-    async def load(
-        self, module_id: str, config: Any = None, source_hint: Any = None, coordinator: Any = None
-    ) -> Callable[[Any], Any]:
-        module = importlib.import_module(f"amplifier_module_{module_id.replace('-', '_')}")
-
-        async def mount(coordinator: Any) -> Any:
-            returned = await module.mount(coordinator, config or {})
-            if hasattr(module, "on_session_ready"):
-                self.enqueue_on_session_ready(module_id, module.on_session_ready)
-            return returned
-
-        return mount
-
-    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
-        return list(self._ready)
-
-    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
-        self._ready.append((module_id, fn))
-
-    def clear_on_session_ready_queue(self) -> None:
-        self._ready.clear()
 
 
 def _sourced(plan: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,13 @@ DIFFERENCES = {
         "what a module raises must not look like the host's own cancellation, so it is a failure like any other, "
         "and the others are asked",
     ),
+    "the tools that another module runs": Difference(
+        "cancellation.running_tools_elsewhere",
+        {},
+        [["1"], ["bash"]],
+        [[], []],
+        "who runs tools knows them, and so does the application; telling everybody would wake each module at each call",
+    ),
 }
 
 

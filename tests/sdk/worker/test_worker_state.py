@@ -184,7 +184,8 @@ async def test_what_the_host_decides_is_asked_of_it(rig: Rig) -> None:
 
     async with rig.playing(lambda host: [host.grant(method, answer) for method, answer in script]) as played:
         assert await coordinator.collect_contributions("colours") == ["red"]
-        assert await coordinator.process_hook_result(HookResult(), "news", "mine") == HookResult()
+        told = HookResult(user_message="look")
+        assert await coordinator.process_hook_result(told, "news", "mine") == HookResult()
         assert await approval.request_approval("Go on?", ("Allow", "Deny"), 5, "deny") == "Allow"
         assert coordinator.hooks.list_handlers() == {"news": ["mine"]}
         coordinator.hooks.set_default_fields(turn=1)
