@@ -1,0 +1,97 @@
+"""A module's home: private, but for what is granted of the user's own, which it finds there by the names it knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from integration.command_line import diagnosis
+from integration.conftest import WriteModule
+from paddock.kernel.tool_call import ToolCall
+from paddock_sandbox.profile import IsolationLevel
+
+_SECONDS = 25
+_DIARY = """
+    import os
+    from pathlib import Path
+
+    from amplifier_core.models import ToolResult
+
+    class Diary:
+        name = "diary"
+        description = "keeps a diary below its home, as modules do"
+
+        async def execute(self, input):
+            diary = Path.home() / ".diary" / "entries.txt"
+            diary.parent.mkdir(exist_ok=True)
+            with diary.open("a") as file:
+                file.write(input["note"] + ";")
+            (Path.home() / "scrap").write_text("of no further use")
+            other = Path.home() / ".ssh"
+            return ToolResult(output={"diary": diary.read_text(), "home": os.environ["HOME"], "other": other.exists()})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Diary())
+"""
+
+
+@pytest.fixture(params=("ns", "landlock", "none"))
+def level(request: pytest.FixtureRequest) -> IsolationLevel:
+    level: IsolationLevel = request.param
+    found = next((one for one in diagnosis()["levels"] if one["level"] == level), {"reachable": True})
+    if not found["reachable"]:
+        pytest.skip(f"{level} cannot be had here: {found}")
+    return level
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A user's home; not below /tmp, of which modules have one of their own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:
+        home = Path(os.path.realpath(folder))
+        for name in ("project", ".diary", ".ssh"):
+            (home / name).mkdir()
+        yield home
+
+
+async def note(source: str, home: Path, level: IsolationLevel, text: str, **permissions: Any) -> dict[str, Any]:
+    call = ToolCall(
+        source,
+        "diary",
+        {"note": text},
+        permissions=permissions,
+        isolation=level,
+        working_dir=home / "project",
+        environ={**os.environ, "HOME": str(home)},
+    )
+    with anyio.fail_after(_SECONDS):
+        outcome = await call.run()
+    assert outcome.result.success, outcome.result.error
+    output: dict[str, Any] = json.loads(json.dumps(outcome.result.output))
+    return output
+
+
+async def test_what_is_granted_of_the_users_home_is_found_in_the_modules_own(
+    write_module: WriteModule, home: Path, level: IsolationLevel
+) -> None:
+    source = write_module("tool-diary", _DIARY)
+    for text in ("one", "two"):
+        told = await note(source, home, level, text, write=["~/.diary"])
+    assert told["diary"] == (home / ".diary/entries.txt").read_text() == "one;two;"
+    assert not told["other"]
+    assert told["home"] != str(home) and not (home / "scrap").exists()
+
+
+async def test_without_such_a_grant_the_users_home_stays_as_it_is(
+    write_module: WriteModule, home: Path, level: IsolationLevel
+) -> None:
+    told = await note(write_module("tool-diary", _DIARY), home, level, "one")
+    assert told["diary"] == "one;"
+    assert list((home / ".diary").iterdir()) == []
