@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final
 
 from paddock.kernel.mirrors import MayCall, Mirrors
-from paddock.rpc.handle import AnyHandle, Encoded, Handle, Place
+from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -34,7 +34,8 @@ class HostedCoordinator(ModuleCoordinator):
     _module_attributes: dict[str, Encoded]
     _shared_state: SharedState
     _origin: Peer | None
-    _told_config: Buffer
+    _told_session: tuple[Buffer, bool]
+    _session_handle: HostObject
 
     def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
         self._values = values
@@ -156,7 +157,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def tell_state_changes(self) -> None:
         """Tell the workers what the application changed in place in `session_state` and `config`."""
-        if self._values.encode(self.config).body != self._told_config:
+        if self._session_facts() != self._told_session:
             self._tell_session()
         self._shared_state.live = self.session_state
         changes = self._shared_state.changes()
@@ -181,10 +182,27 @@ class HostedCoordinator(ModuleCoordinator):
                 self._mirrors.drop(("state", key))
         return sizes
 
+    def bind_session(self, session: Any) -> None:
+        """Put the real session in its place, for the workers as well."""
+        super().bind_session(session)
+        self._tell_session()
+
+    def _session_facts(self) -> tuple[Buffer, bool]:
+        return self._values.encode(self.config).body, bool(getattr(self.session, "initialized", False))
+
     def _tell_session(self) -> None:
-        self._told_config = self._values.encode(self.config).body
-        session = {"session_id": self.session_id, "parent_id": self.parent_id, "config": self.config}
-        self.put(("session",), MirrorSection.SESSION, session)
+        self._told_session = self._session_facts()
+        # Modules pass it on, to whoever starts a session in its name; to them it is no more than what is told of it.
+        self._session_handle = self._values.show(self.session, "AmplifierSession")
+        told = {
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            "config": self.config,
+            "is_resumed": bool(getattr(self.session, "is_resumed", False)),
+            "initialized": self._told_session[1],
+            "session": self.session,
+        }
+        self.put(("session",), MirrorSection.SESSION, told)
 
     def _tell_cancellation(self) -> None:
         self.put(

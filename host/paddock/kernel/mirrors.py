@@ -20,6 +20,18 @@ from paddock_sdk.protocol.methods import MirrorSection
 
 _log = logging.getLogger(__name__)
 
+# What the objects of a module may compute from.
+_COMPUTED_FROM: Final = frozenset(
+    {
+        MirrorSection.SESSION,
+        MirrorSection.STATE,
+        MirrorSection.ATTRIBUTE,
+        MirrorSection.ATTRIBUTE_DELETED,
+        MirrorSection.CAPABILITY,
+        MirrorSection.MOUNTED,
+        MirrorSection.UNMOUNTED,
+    }
+)
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes one worker has yet to read when another changes shared state
 
 MayCall = Callable[[Peer], bool]
@@ -43,6 +55,7 @@ class Mirrors:
     def __init__(self) -> None:
         self._peers: dict[Peer, None] = {}
         self._entries: dict[Hashable, _Entry] = {}
+        self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
         self._codec = Codec()
 
     @property
@@ -58,6 +71,12 @@ class Mirrors:
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
         self._peers.pop(peer, None)
+        self._stale.pop(peer, None)
+
+    def take_stale(self) -> list[Peer]:
+        """Return the workers that compute what they show and were told of changes since the last call."""
+        stale, self._stale = list(self._stale), {}
+        return stale
 
     def put(
         self,
@@ -86,6 +105,8 @@ class Mirrors:
         """Tell everyone but its origin of a change that a new worker need not hear of by itself."""
         entry = _Entry(section, change, may_call)
         for peer in self._peers:
+            if peer.computes and section in _COMPUTED_FROM:
+                self._stale[peer] = None
             if peer is origin:
                 continue
             if origin is not None and peer.is_open and peer.channel.unsent_bytes > _MAX_UNREAD:

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from paddock.kernel.attempts import Attempts
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.denials import Denials
+from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.output_budget import OutputBudget
 from paddock.kernel.rates import Rates
@@ -413,6 +415,8 @@ class HostedModule:
         """
         if not isinstance(obj, Handle) or obj.owner is not self.peer:
             raise TypeError("only an object of the module's own can be mounted")
+        if obj.description(self._router.values.codec).properties:
+            self.peer.computes = True
         if name is None and point in ("tools", "providers"):
             name = obj.description(self._router.values.codec).attributes.get("name")
         place = (point, name)
@@ -473,7 +477,7 @@ class HostedModule:
     def _stand_in(self, point: str, handle: Handle) -> object:
         values = self._router.values
         if point == "orchestrator":
-            proxy = OrchestratorProxy(values, handle)
+            proxy = OrchestratorProxy(values, handle, partial(describe_anew, self._router, self._mirrors))
             values.bind(proxy, handle)
             return proxy
         return values.object_of(handle)

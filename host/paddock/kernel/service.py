@@ -22,6 +22,7 @@ from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.approvals import REGISTER_PROVIDER, offer_provider, open_approval
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.policy.attempt import Attempt
 from paddock.rpc.calls import IncomingCall
@@ -212,6 +213,9 @@ class HostService:
     async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
         if payload.is_mapping and module.authority.is_own_making(event):
             payload = payload.with_field(_EMITTER, module.name)
+        if event == events.PROVIDER_REQUEST:  # which is put together of what tools say of themselves
+            self._coordinator.tell_state_changes()
+            await describe_anew(self._router, self._mirrors)
         return self._values.encode(await self._coordinator.hooks.emit_payload(event, payload))
 
     async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from paddock.errors import ModuleLoadError
@@ -10,11 +11,12 @@ from paddock.rpc.values import Values
 
 
 class OrchestratorProxy:
-    """Runs turns in the orchestrator's own process."""
+    """Runs turns in the orchestrator's own process, each after `before_turn`."""
 
-    def __init__(self, values: Values, handle: Handle) -> None:
+    def __init__(self, values: Values, handle: Handle, before_turn: Callable[[], Awaitable[None]]) -> None:
         self._values = values
         self._handle = handle
+        self._before_turn = before_turn
 
     async def execute(self, prompt: str, **session: Any) -> Any:
         """Run one turn; the session's objects are at hand in the worker, so only the prompt is sent.
@@ -28,4 +30,5 @@ class OrchestratorProxy:
             raise ModuleLoadError(
                 self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
             )
+        await self._before_turn()
         return await values.router.call_value(self._handle, method, values.encode([[], {"prompt": prompt}]))

@@ -33,7 +33,7 @@ class Switch(Protocol):
 class IncomingCall:
     """A worker's request that has not been answered."""
 
-    __slots__ = ("blocks", "cause", "depth", "id", "peer", "served_by", "task")
+    __slots__ = ("blocks", "cause", "credited", "depth", "id", "peer", "served_by", "task")
 
     def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool) -> None:
         self.peer = peer
@@ -42,6 +42,7 @@ class IncomingCall:
         self.blocks = blocks  # the worker's loop stands still until the answer
         self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
         self.served_by: Forward | None = None
+        self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
 
 

@@ -113,6 +113,7 @@ class Peer:
         self.runtime_max = runtime_max
         self.calls_max = calls_max
         self.channel: Channel
+        self.computes = False  # whether something that it mounted has properties
         self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, IncomingCall] = {}
         self.blocked: list[IncomingCall] = []

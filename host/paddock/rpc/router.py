@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
@@ -31,6 +31,7 @@ from paddock_sdk.protocol import (
     OverBudgetError,
     RemoteProtocolError,
 )
+from paddock_sdk.protocol.describing import member_of
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 
@@ -155,7 +156,11 @@ class Router:
             self._on_cancel(peer, event.id)
         elif event.kind == Kind.CREDIT:
             call = peer.incoming.get(event.id)
-            if call is not None and call.served_by is not None:
+            if call is None:
+                return
+            if call.credited is not None:
+                call.credited.set()
+            elif call.served_by is not None:
                 if call.served_by.id:
                     self._pass_credit(call.served_by, event.target)
                 else:
@@ -524,27 +529,67 @@ class Router:
         if method >= len(members):
             self.fail(call, AttributeError(f"no member {method}"))
             return
-        self.serve(call, self._call_host_object(handle, members[method].name, message))
+        member = members[method]
+        if member.flavour is Flavour.STREAM:
+            call.credited = asyncio.Event()
+            self.serve(call, self._stream_host_object(call, handle, member.name, message))
+        else:
+            self.serve(call, self._call_host_object(handle, member.name, message))
+
+    def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
+        function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
+        args, kwargs, *_ = self.values.decode(message)  # what is told besides is for tools in workers
+        return function(*args, **kwargs)
 
     async def _call_host_object(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
-        function: Any = handle.value if handle.description.is_function else getattr(handle.value, member)
-        args, kwargs, *_ = self.values.decode(message)  # what is told besides is for tools in workers
-        result = function(*args, **kwargs)
+        result = self._returned(handle, member, message)
         if asyncio.iscoroutine(result) or asyncio.isfuture(result):
             result = await result
-        return self.values.encode(result)
+        return self.values.encode(result, share=isinstance(result, AsyncIterator))
+
+    async def _stream_host_object(
+        self, call: IncomingCall, handle: HostObject, member: str, message: Encoded
+    ) -> Encoded:
+        """Send the items of a generator of the application's as their reader wants them; it is closed in any case."""
+        source = self._returned(handle, member, message)
+        try:
+            async for item in source:
+                await self._send_item(call, self.values.encode(item))
+        finally:
+            if hasattr(source, "aclose"):
+                await source.aclose()
+        return self.values.encode(None)
+
+    async def _send_item(self, call: IncomingCall, item: Encoded) -> None:
+        channel = call.peer.channel
+        assert call.credited is not None  # what a stream has from its beginning
+        while not channel.connection.credit(call.id):
+            call.credited.clear()
+            await call.credited.wait()
+        entries = call.peer.send(item.handles, call.peer.may_reach)
+        try:
+            channel.write(channel.connection.send_item(call.id, item.body, entries))
+        except LocalProtocolError:
+            call.peer.take_back(entries)
+            raise
 
     # -- small decisions -------------------------------------------------------------------
 
     def _refuse_deadlock(self, routed: RoutedCall, owner: Peer) -> None:
+        waiting = [owner.name]
         call = routed.origin
         while call is not None:
+            waiting.append(call.peer.name)
             if call.peer is owner and call.blocks:
                 name = self.method_name(routed)
-                raise DeadlockError(
+                chain = tuple(reversed(waiting))
+                error = DeadlockError(
                     f"`{name}` of module `{owner.name}` was called while that module stands still in a synchronous "
-                    "call that waits, in the end, for this one; call it asynchronously there"
+                    f"call that waits, in the end, for this one: {' → '.join(chain)}; make what `{owner.name}` calls "
+                    f"in `{chain[1]}` a coroutine function and await it, or make `{name}` a plain one"
                 )
+                error.chain = chain
+                raise error
             call = call.cause.origin if call.cause is not None else None
 
     def _pass_credit(self, call: RoutedCall, items: int) -> None:

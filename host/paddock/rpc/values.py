@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import weakref
 from collections.abc import AsyncGenerator
-from types import CoroutineType, GeneratorType, ModuleType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.kernel.live_values import live_kind
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
-from paddock_sdk.protocol.describing import describe
-from paddock_sdk.protocol.description import encode_description
+from paddock_sdk.protocol.describing import describe, is_function
+from paddock_sdk.protocol.description import Description, encode_description
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
 
@@ -76,8 +78,21 @@ class Values:
         Raises:
             EncodeError: something in it has no form on the wire, or was never meant to be shared.
         """
-        body, objects = self.codec.encode(value)
+        body, objects = self.codec.encode(value, live_objects=True if share else self._goes_live)
         return Encoded(body, tuple(self._handle_of(item, share) for item in objects) if objects else ())
+
+    def _goes_live(self, value: object) -> bool:
+        """Whether an object crosses as what it is: data of the application's own, unless it was shared, does not."""
+        is_data = dataclasses.is_dataclass(value) or type(value) is SimpleNamespace
+        return not is_data or id(value) in self._host_objects
+
+    def show(self, value: object, type_name: str) -> HostObject:
+        """Let workers hold an object of the host and pass it back, and find nothing on it; the caller keeps what this
+        returns for as long.
+        """
+        description = Description(type_name, (), {})
+        held = HostObject(value, description, encode_description(description, self.codec))
+        return self._host_objects.setdefault(id(value), held)
 
     def decode(self, message: Encoded) -> Any:
         """Return the value of a message.
@@ -122,7 +137,7 @@ class Values:
             return known
         held = self._host_objects.get(id(value))
         if held is None:
-            if not share or isinstance(value, (*_HOST_MEANS, *self.never_shared)):
+            if not share or isinstance(value, (*_HOST_MEANS, *self.never_shared)) or _is_tied(value):
                 raise EncodeError(f"a {type(value).__module__}.{type(value).__qualname__} of the host is not shared")
             description = describe(value)
             held = HostObject(value, description, encode_description(description, self.codec))
@@ -148,16 +163,22 @@ class Values:
         Raises:
             RemoteProtocolError: it is no description.
         """
+        before = handle.description(self.codec)
         handle.redescribe(described)
         description = handle.description(self.codec)
         known = handle.proxy() if handle.proxy is not None else None
         if known is not None:
-            refresh(known, description)
+            refresh(known, description, before)
 
     def bind(self, instance: object, handle: Handle) -> None:
         """Let `instance` be the host's stand-in for `handle`."""
         handle.proxy = weakref.ref(instance)
         self._handles[instance] = handle
+
+
+def _is_tied(value: object) -> bool:
+    """Whether a value means nothing outside of this process, like an open file or a lock."""
+    return live_kind(value) is not None and not is_function(value) and not isinstance(value, AsyncGeneratorType)
 
 
 class _Caller:

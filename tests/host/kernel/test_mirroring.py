@@ -34,9 +34,16 @@ async def test_a_new_worker_is_brought_up_to_date_before_it_is_mounted(hosted: H
     async def look(worker: ScriptedWorker) -> None:
         assert worker.heard(Kind.REQUEST) == []
         seen.extend(frame.method for frame in worker.heard(Kind.MIRROR))
-        assert changes(worker, MirrorSection.SESSION) == [
-            {"session_id": "the-session", "parent_id": None, "config": {"session": {}}}
-        ]
+        (session,) = changes(worker, MirrorSection.SESSION)
+        stands_for = worker.description(session.pop("session"))
+        assert (stands_for.type_name, stands_for.members, stands_for.attributes) == ("AmplifierSession", (), {})
+        assert session == {
+            "session_id": "the-session",
+            "parent_id": None,
+            "config": {"session": {}},
+            "is_resumed": False,
+            "initialized": False,
+        }
         assert changes(worker, MirrorSection.STATE) == [[[["goal"], [["one"]]]]]
         assert changes(worker, MirrorSection.HEARD) == [["tool:pre", True]]
         assert changes(worker, MirrorSection.CANCELLATION) == [["none", {}]]
