@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _KIND_NAME = "__amplifier_module_type__"
 _MAX_BYTES = 256 * 1024  # some providers keep all of their code, near 100 KiB, in this file
 _MAX_TOKENS = 64 * 1024  # of ordinary code as much as fits in the above; a tree takes up to a KiB for each
 _TOKEN = re.compile(r"\w+|[^\w\s]")  # comments and the insides of strings count as well
+# Python 3.11 counts how deep it is in a tree for all threads at once; and what is done about warnings is everybody's.
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class PackageOutline:
             text = source.decode("utf-8-sig")
             if next(islice(_TOKEN.finditer(text), _MAX_TOKENS, None), None) is not None:
                 return PackageOutline()
-            with warnings.catch_warnings():
+            with _PARSING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the author's invalid escapes are no news to whoever runs the module
                 tree = ast.parse(text)
         except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,3 +124,36 @@ def test_a_large_ordinary_file_is_parsed() -> None:
 @given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_bytes_have_an_outline(source: bytes) -> None:
     assert PackageOutline.of(source).defines_mount in (True, False, None)
+
+
+class _Litter:
+    """Garbage whose end lets another thread run, in the middle of whatever allocated memory just then."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        sum(range(20))
+
+
+@pytest.fixture
+def threads_take_turns_often() -> Iterator[None]:
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    yield
+    gc.set_threshold(*thresholds)
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("threads_take_turns_often")
+def test_files_are_read_side_by_side_by_many_threads() -> None:
+    source = b"def mount(a, b):\n    return [(a, {b: [c for c in d]})]\n" * 200
+
+    def read(number: int) -> bool | None:
+        for _ in range(30):
+            _Litter()
+        return PackageOutline.of(source).defines_mount
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(read, range(40))) == [True] * 40
