@@ -16,6 +16,7 @@ from typing import Literal, Protocol, Self
 
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
+from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import Attempt, SourceError, SourceRefusedError, UnresolvedError, without_credentials
 
 # The end of a traceback says what failed; a module may raise through any depth and with any text.
@@ -236,6 +237,9 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     @classmethod
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
         """Return the error that tells a host's caller what `error` told the host."""
+        cause = error.__cause__ if isinstance(error, UnresolvedError) else error
+        if isinstance(cause, ContractVersionError):
+            return UnknownContractError(module_id, cause)
         if isinstance(error, UnresolvedError):
             missing = cls(module_id, source=error.source, tried=error.attempts, hints=error.hints)
             if isinstance(error.__cause__, SourceRefusedError):
@@ -243,6 +247,16 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
             return missing
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[Attempt("source", "", answer)], hints=error.hints)
+
+
+class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):
+    """Raised for a module that was found and asks for a version of the module contracts that is not known here."""
+
+    def __init__(self, module_id: str, error: ContractVersionError) -> None:
+        self.source = None
+        self.tried = ()
+        self.requires = error.requires
+        ModuleError.__init__(self, module_id, f"module `{module_id}`: {error.summary}", hints=error.hints)
 
 
 class SourcesError(PaddockError):

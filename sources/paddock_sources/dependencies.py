@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _KEPT: Final = "msgpack"
 # What the contract's models are written with, from this version on.
 _OF_CONTRACT: Final = ("pydantic", "2.10")
-_STAND_IN: Final = ("amplifier-core", "2.0.2")  # what modules import under that name behaves as this version
 _MAX_REPOSITORIES: Final = 20  # that one module depends on, directly or not
 
 
@@ -198,6 +197,7 @@ class Dependencies:
     ) -> Sequence[LockedDistribution]:
         """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
         from .environment.builder import resolve
+        from .environment.contract import CONTRACT, CONTRACT_VERSION
         from .environment.errors import ConstrainedError
 
         try:
@@ -208,7 +208,7 @@ class Dependencies:
                 index=self.index,
                 python=self.python,
                 constraints=kept,
-                provided={_STAND_IN[0]: _STAND_IN[1], **provided},
+                provided={CONTRACT: CONTRACT_VERSION, **provided},
                 progress=self._progress,
             )
         except ConstrainedError as error:

@@ -17,10 +17,12 @@ from paddock.errors import (
     QuarantinedError,
     ToolMissingError,
     TurnError,
+    UnknownContractError,
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources import Attempt, Resolver, SourceError, SourceUri
+from paddock_sources.environment.errors import ContractVersionError
 
 
 class Killed:
@@ -41,6 +43,7 @@ ALL = [
     TurnError("loop-x", "KeyError", "'x'"),
     TurnError("loop-x", "ProviderUnavailableError", "gone", report=Killed()),
     AnswerTypeError("loop-x", "dict"),
+    UnknownContractError("tool-x", ContractVersionError("x", "amplifier-core>=3", "2.0.2")),
 ]
 
 
@@ -53,7 +56,7 @@ def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1], strict=True)),
+    list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1, 1], strict=True)),
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_the_exit_code_says_whose_turn_it_is(error: PaddockError, code: int) -> None:
@@ -74,6 +77,8 @@ def test_an_error_without_a_leaf_of_its_own_counts_as_our_defect() -> None:
         (ALL[5], boundary_errors.ModuleGoneError),
         (ALL[6], boundary_errors.RefusedError),
         (ALL[6], PermissionError),
+        (ALL[-1], ModuleMissingError),
+        (ALL[-1], module_sources.ModuleLoadError),
     ],
 )
 def test_code_written_for_the_contracts_catches_ours(error: PaddockError, caught_as: type[Exception]) -> None:

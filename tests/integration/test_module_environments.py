@@ -14,7 +14,7 @@ import typing_extensions
 
 from host.egress.certificates import TestAuthority
 from paddock import Session
-from paddock.errors import ModuleMissingError
+from paddock.errors import ModuleMissingError, UnknownContractError
 from paddock.kernel.module_sources import SourceOptions
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sources.locked_sources import LockUse
@@ -70,6 +70,14 @@ async def test_what_a_module_depends_on_is_installed_and_found_by_it(index: Inde
     answer = "[__import__('branch').__version__, metadata.version('leaf'), metadata.version('amplifier-core')]"
     outcome = await _call(_module(tmp_path, answer, "branch", "amplifier-core @ git+https://example.com/core"))
     assert outcome.result.output == ["2.0.0", "1.5.0", "2.0.2"], outcome.result
+
+
+async def test_a_module_for_a_newer_contract_is_refused_before_anything_of_it_runs(tmp_path: Path) -> None:
+    assert (await _call(_module(tmp_path, "1", "amplifier-core>=2,<3", name="tool-fine"), "tool_fine")).result.success
+    outcome = await _call(_module(tmp_path, "1", "amplifier-core>=3"))
+    assert isinstance(outcome.error, UnknownContractError)
+    assert "requires `amplifier-core>=3`, and there is amplifier-core 2.0.2" in str(outcome.error)
+    assert outcome.level == ""  # no process was started
 
 
 async def test_it_is_asked_for_once_and_from_then_on_comes_from_the_cache(index: IndexServer, tmp_path: Path) -> None:

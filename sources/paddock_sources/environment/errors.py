@@ -34,6 +34,20 @@ class PythonVersionError(SourceError):
         )
 
 
+class ContractVersionError(SourceError):
+    """Raised for code that asks for a version of the module contracts that is not known here."""
+
+    def __init__(self, name: str, requires: str, version: str) -> None:
+        self.name = name
+        self.requires = requires
+        self.version = version
+        super().__init__(
+            f"`{name}` asks for a version of the module contracts that is not known here: it requires `{requires}`, "
+            f"and there is amplifier-core {version}",
+            hints=[f"take a version of the module for amplifier-core {version} or older, or a newer paddock"],
+        )
+
+
 class LockedDistributionError(SourceError):
     """Raised for a pinned distribution that is none: what it says could not be handed to an installer."""
 

@@ -25,6 +25,7 @@ from ..errors import ManifestError, ModuleIdError
 from ..manifest import ENTRY_POINT_GROUPS
 from ..module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
 from ..tree import SourceTree
+from .contract import check_contract
 from .errors import AmbiguousPackageError, InstalledDistributionError, MissingDependencyError
 from .interpreter import Interpreter
 from .requirements import PROVIDED, applies, normalised, parsed_requirement
@@ -270,6 +271,7 @@ class InstalledDistributions:
 
         Raises:
             MissingDependencyError: something it depends on is not there, or in a version that does not do.
+            ContractVersionError: something asks for a version of the module contracts that is not known.
             InstalledDistributionError: something cannot be told.
         """
         found: dict[str, InstalledDistribution] = {}
@@ -293,6 +295,7 @@ class InstalledDistributions:
     def _needed(self, by: InstalledDistribution, requirement: Requirement) -> InstalledDistribution | None:
         name = normalised(requirement.name)
         if name in PROVIDED:
+            check_contract(by.name, requirement)
             return None
         needed = self.by_name.get(name)
         if needed is None:

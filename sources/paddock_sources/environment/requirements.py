@@ -17,6 +17,7 @@ from ..bounded_toml import read_toml
 from ..errors import ManifestError, SourceUriError
 from ..tree import SourceTree
 from ..uri import GitUri, SourceUri
+from .contract import check_contract
 from .errors import PythonVersionError, RequirementsError
 from .interpreter import Interpreter
 
@@ -68,6 +69,7 @@ class Requirements:
         Raises:
             RequirementsError: they cannot be told without running something, or are not taken.
             PythonVersionError: the code does not run on `python`.
+            ContractVersionError: it asks for a version of the module contracts that is not known.
         """
         path = tree_root / "pyproject.toml"
         project = read_project(tree_root)
@@ -154,6 +156,7 @@ class _Reading:
         direct: dict[DirectRequirement, None] = {}
         for requirement in requirements:
             if normalised(requirement.name) in PROVIDED:
+                check_contract(self._name or str(self._path.parent), requirement)
                 continue
             if requirement.url is None:
                 index[self._plain(requirement)] = None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock_sources import SourceError
 from paddock_sources.environment import Interpreter, Requirements
-from paddock_sources.environment.errors import PythonVersionError, RequirementsError
+from paddock_sources.environment.errors import ContractVersionError, PythonVersionError, RequirementsError
 
 PYTHON = replace(
     Interpreter.this(),
@@ -41,6 +41,12 @@ def depends(root: Path, *lines: str, more: str = "") -> Path:
         ("pytest; extra == 'dev'", ()),
         ("exact===1.0", ("exact===1.0",)),
         ("amplifier-core>=1.0", ()),
+        ("amplifier-core<2", ()),
+        ("amplifier-core>1.5,<1.6", ()),
+        ("amplifier-core==1.*", ()),
+        ("amplifier-core~=2.0", ()),
+        ("amplifier-core!=2.0.2", ()),
+        ("amplifier-core>=3; python_version < '3.0'", ()),
         ("Amplifier_Core @ git+https://host/core@main", ()),
         ("paddock", ()),
         ("paddock.sdk>=0.1", ()),
@@ -50,6 +56,17 @@ def test_a_dependency_is_read_for_the_interpreter_of_workers(tmp_path: Path, lin
     requirements = Requirements.of(depends(tmp_path, line), PYTHON)
     assert requirements.index == read
     assert requirements.direct == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["amplifier-core>=3", "Amplifier.Core > 2.0.2", "amplifier-core==2.0.3", "amplifier_core~=2.1,<4"]
+)
+def test_code_for_a_newer_contract_is_refused_with_both_versions(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ContractVersionError) as caught:
+        Requirements.of(depends(tmp_path, "a", line), PYTHON)
+    assert "`tool-demo` asks for a version of the module contracts that is not known here" in str(caught.value)
+    assert "there is amplifier-core 2.0.2" in str(caught.value)
+    assert caught.value.requires.lower().startswith("amplifier")
 
 
 def test_name_and_version_are_told(tmp_path: Path) -> None:

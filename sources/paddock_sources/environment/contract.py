@@ -1,0 +1,37 @@
+"""Which version of the module contracts code asks for, and whether it is one that workers serve.
+
+Older contracts are served by the newest one; what takes newer versions only is refused. A requirement on the code of a
+repository names no version and is taken as met.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .errors import ContractVersionError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+CONTRACT: Final = "amplifier-core"
+CONTRACT_VERSION: Final = "2.0.2"  # what modules import under that name behaves as this one
+
+
+def check_contract(name: str, requirement: Requirement) -> None:
+    """Let a requirement pass that workers meet; one that is not on the contracts always does.
+
+    Raises:
+        ContractVersionError: it takes newer versions of the contracts only.
+    """
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
+    if canonicalize_name(requirement.name) != CONTRACT:
+        return
+    newest = Version(CONTRACT_VERSION)
+    # Every gap between two versions that are named holds one of these.
+    named = [Version(clause.version.removesuffix(".*")) for clause in requirement.specifier if clause.operator != "==="]
+    beyond = [Version(".".join(map(str, (*version.release, 0, 1)))) for version in named]
+    known = [version for version in (newest, Version("0"), *named, *beyond) if version <= newest]
+    if not any(requirement.specifier.contains(version, prereleases=True) for version in known):
+        raise ContractVersionError(name, str(requirement), CONTRACT_VERSION)
