@@ -5,7 +5,6 @@ Read as data, under caps: the extras and the dependency groups (PEP 735) that de
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ RUNNERS: Final = ("pytest", "pytest-asyncio")
 
 _FOR_DEVELOPERS: Final = frozenset({"dev", "test", "tests", "testing"})
 _MAX_REQUIREMENTS: Final = 1000
-_NAME: Final = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
+_MAX_DEPTH: Final = 50  # of groups in groups; nobody has more than two or three
 
 
 def dev_requirements(root: Path) -> Needs:
@@ -39,10 +38,8 @@ def dev_requirements(root: Path) -> Needs:
     groups = document.get("dependency-groups", {})
     if not isinstance(groups, dict):
         raise RequirementsError(path, "`dependency-groups` is not a table")
-    by_name = {normalised(name): group for name, group in groups.items()}
-    named = [line for name in by_name if name in _FOR_DEVELOPERS for line in _group(by_name, name, path, ())]
-    if len(named) > _MAX_REQUIREMENTS:
-        raise RequirementsError(path, f"its dependency groups have more than {_MAX_REQUIREMENTS} entries")
+    reading = _Groups({normalised(name): group for name, group in groups.items()}, path)
+    named = [line for name in reading.groups if name in _FOR_DEVELOPERS for line in reading.lines(name)]
     return Needs(tuple(extras), tuple(dict.fromkeys((*named, *RUNNERS))))
 
 
@@ -56,18 +53,32 @@ def _document(root: Path, path: Path) -> Mapping[str, Any]:
         raise RequirementsError(path, f"it is not TOML: {error}") from error
 
 
-def _group(groups: Mapping[str, Any], name: str, path: Path, inside: tuple[str, ...]) -> Iterator[str]:
-    """Yield the requirements of a group, and of those that it includes."""
-    group = groups.get(name)
-    if not isinstance(group, list):
-        raise RequirementsError(path, f"there is no dependency group `{name}`")
-    if name in inside:
-        raise RequirementsError(path, f"the dependency group `{name}` includes itself")
-    for entry in group[:_MAX_REQUIREMENTS]:
-        match entry:
-            case str():
-                yield entry
-            case {"include-group": str() as included}:
-                yield from _group(groups, normalised(included), path, (*inside, name))
-            case _:
-                raise RequirementsError(path, f"the dependency group `{name}` has something that is no requirement")
+class _Groups:
+    """The dependency groups of one project, each read once however many others include it."""
+
+    def __init__(self, groups: Mapping[str, Any], path: Path) -> None:
+        self.groups = groups
+        self._path = path
+        self._read: set[str] = set()
+
+    def lines(self, name: str, inside: tuple[str, ...] = ()) -> Iterator[str]:
+        """Yield the requirements of a group and of those it includes, but for what was yielded before."""
+        group = self.groups.get(name)
+        if not isinstance(group, list) or len(group) > _MAX_REQUIREMENTS:
+            raise RequirementsError(self._path, f"there is no dependency group `{name}` of a reasonable size")
+        if name in inside:
+            raise RequirementsError(self._path, f"the dependency group `{name}` includes itself")
+        if len(inside) > _MAX_DEPTH:
+            raise RequirementsError(self._path, f"the dependency group `{inside[0]}` includes others too deeply")
+        if name in self._read:
+            return
+        self._read.add(name)
+        for entry in group:
+            match entry:
+                case str():
+                    yield entry
+                case {"include-group": str() as included}:
+                    yield from self.lines(normalised(included), (*inside, name))
+                case _:
+                    problem = f"the dependency group `{name}` has something that is no requirement"
+                    raise RequirementsError(self._path, problem)

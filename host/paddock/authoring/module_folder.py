@@ -88,11 +88,9 @@ class ModuleFolder:
     @classmethod
     def _read(cls, real: Path) -> Self:
         root = _repository_of(real)
-        module_id = declared_ids(root, root.name)[0]
-        manifest = ModuleManifest.read(root, module_id)
-        if root != real:  # the package is the one that was named, whichever of several that is
-            (module_id,) = declared_ids(real, real.name)[:1]
-            manifest = ModuleManifest.read(real, module_id)
+        # A package that is named is the one that is meant, whichever of several in its repository that is.
+        module_id = declared_ids(real, real.name)[0]
+        manifest = ModuleManifest.read(real, module_id)
         return cls(
             root,
             manifest.package_dir,

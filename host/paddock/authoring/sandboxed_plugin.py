@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import KINDS, Kind
+from paddock.authoring.module_name import Kind
 from paddock.authoring.module_sandbox import ModuleSandbox, MountedModule
 from paddock_sandbox.profile import ISOLATION_LEVELS
 from paddock_sdk.validation import pytest_plugin as plain
@@ -36,6 +36,7 @@ __all__ = [
     "hook_cleanup",
     "is_module_context",
     "mock_deps",
+    "module_folder",
     "module_path",
     "module_type",
     "module_under_test",
@@ -69,31 +70,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleUnderTest], ModuleSandbox]]:
+def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleFolder], ModuleSandbox]]:
     """A function that returns the sandbox of a module, made when it is first asked for."""
     level = pytestconfig.getoption("--module-isolation")
     made: dict[Path, ModuleSandbox] = {}
     with ExitStack() as stack:
 
-        def sandbox_of(module: ModuleUnderTest) -> ModuleSandbox:
-            if module.package not in made:
-                folder = ModuleFolder.at(module.package)
-                made[module.package] = stack.enter_context(ModuleSandbox(folder, cast(Kind, module.type), level))
-            return made[module.package]
+        def sandbox_of(folder: ModuleFolder) -> ModuleSandbox:
+            if folder.package_dir not in made:
+                made[folder.package_dir] = stack.enter_context(ModuleSandbox(folder, folder.kind(), level))
+            return made[folder.package_dir]
 
         yield sandbox_of
 
 
 @pytest.fixture
-def sandbox(
-    sandboxes: Callable[[ModuleUnderTest], ModuleSandbox], module_under_test: ModuleUnderTest | None
-) -> ModuleSandbox:
-    """The sandbox of the module the test is about."""
+def module_folder(module_under_test: ModuleUnderTest | None) -> ModuleFolder:
+    """The module the test is about; one that is named and not there is an error."""
     if module_under_test is None:
         pytest.skip("there is no module here: name one with `--module-path`")
-    if module_under_test.type not in KINDS:
-        pytest.skip(f"{module_under_test.package.name} does not say of which kind it is")
-    return sandboxes(module_under_test)
+    return ModuleFolder.at(module_under_test.package)
+
+
+@pytest.fixture
+def sandbox(sandboxes: Callable[[ModuleFolder], ModuleSandbox], module_folder: ModuleFolder) -> ModuleSandbox:
+    """The sandbox of the module the test is about."""
+    return sandboxes(module_folder)
 
 
 @pytest.fixture
@@ -110,11 +112,11 @@ def coordinator(mounted: MountedModule) -> Any:
 
 
 @pytest.fixture
-def validate_structure(request: pytest.FixtureRequest, module_type: str | None) -> Any:
+def validate_structure(request: pytest.FixtureRequest, module_folder: ModuleFolder) -> Any:
     """An asynchronous function of a kind that returns what its validator finds out about the module, in a sandbox."""
 
     async def validate(kind: str) -> ValidationResult:
-        _want(kind, module_type)
+        _want(kind, module_folder)
         sandbox: ModuleSandbox = request.getfixturevalue("sandbox")
         return await asyncio.wrap_future(sandbox.validate())
 
@@ -122,15 +124,15 @@ def validate_structure(request: pytest.FixtureRequest, module_type: str | None) 
 
 
 @pytest.fixture
-def hook_cleanup(request: pytest.FixtureRequest, module_type: str | None) -> Any:
+def hook_cleanup(request: pytest.FixtureRequest, module_folder: ModuleFolder) -> Any:
     """A function that takes down what the hook module mounted, or None where it asked for nothing of that kind."""
-    return _mounted("hook", request, module_type).cleanup
+    return _mounted("hook", request, module_folder).cleanup
 
 
 def _object_of(kind: Kind) -> Any:
     @pytest.fixture(name=f"{kind}_module")
-    def module(request: pytest.FixtureRequest, module_type: str | None) -> Any:
-        found = _mounted(kind, request, module_type).object
+    def module(request: pytest.FixtureRequest, module_folder: ModuleFolder) -> Any:
+        found = _mounted(kind, request, module_folder).object
         if found is None:
             pytest.fail(f"the module mounted no {kind}", pytrace=False)
         return found
@@ -144,13 +146,13 @@ orchestrator_module = _object_of("orchestrator")
 context_module = _object_of("context")
 
 
-def _mounted(kind: Kind, request: pytest.FixtureRequest, module_type: str | None) -> MountedModule:
+def _mounted(kind: Kind, request: pytest.FixtureRequest, module_folder: ModuleFolder) -> MountedModule:
     # Looked at first: a module of another kind is not started for a test that is skipped.
-    _want(kind, module_type)
+    _want(kind, module_folder)
     mounted: MountedModule = request.getfixturevalue("mounted")
     return mounted
 
 
-def _want(kind: str, module_type: str | None) -> None:
-    if module_type is not None and module_type != kind:
-        pytest.skip(f"the module is a {module_type}, and this is for modules of kind {kind}")
+def _want(kind: str, module_folder: ModuleFolder) -> None:
+    if (found := module_folder.kind()) != kind:
+        pytest.skip(f"the module is a {found}, and this is for modules of kind {kind}")

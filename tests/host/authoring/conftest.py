@@ -1,0 +1,105 @@
+"""Trials of modules that each test writes down in full, at the strongest level of isolation that this machine has."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from integration.command_line import reachable_level
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import Kind
+from paddock.authoring.provided import Means
+from paddock.authoring.suite import SuiteOutcome, SuiteRunner
+from paddock.authoring.trial import Conditions
+from paddock.authoring.validation import Validator
+from paddock.kernel.clearance import Clerk
+from paddock_sdk.validation.result import ValidationResult
+from sources.index_server import IndexServer
+
+_SECONDS = 25  # for one trial; hit only by a hang
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Trials:
+    """Runs trials of modules in `folder`; `printed` is what the last one's worker printed."""
+
+    folder: Path
+    printed: list[str] = field(default_factory=list)
+
+    def write(self, module_id: str, code: str, files: dict[str, str] | None = None, project: str = "") -> Path:
+        """Write a module of one file, laid out as the community does, and return its repository."""
+        root = self.folder / f"amplifier-module-{module_id}"
+        package = f"amplifier_module_{module_id.replace('-', '_')}"
+        written = {
+            "pyproject.toml": f'[project]\nname = "amplifier-module-{module_id}"\nversion = "1.0"\n'
+            f'[project.entry-points."amplifier.modules"]\n{module_id} = "{package}:mount"\n{project}',
+            f"{package}/__init__.py": textwrap.dedent(code),
+            **{path: textwrap.dedent(text) for path, text in (files or {}).items()},
+        }
+        for path, text in written.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        return root
+
+    async def validate(self, path: Path, kind: Kind | None = None, **limits: str) -> ValidationResult:
+        """Validate a module."""
+        folder = ModuleFolder.at(path)
+        validator = await self._made(Validator, limits)
+        return await _bounded(validator.validate(folder, folder.kind(kind)))
+
+    async def test(self, path: Path, *args: str, **limits: str) -> SuiteOutcome:
+        """Run a module's own tests."""
+        folder = ModuleFolder.at(path)
+        runner = await self._made(SuiteRunner, limits)
+        return await _bounded(runner.run_own(folder, folder.kind(), args))
+
+    async def behave(self, path: Path) -> SuiteOutcome:
+        """Run the tests of a module's kind."""
+        folder = ModuleFolder.at(path)
+        runner = await self._made(SuiteRunner, {})
+        return await _bounded(runner.run_behavior(folder, folder.kind()))
+
+    async def _made(self, what: Callable[..., _T], limits: dict[str, str]) -> _T:
+        environ = dict(os.environ)
+        self.printed.clear()
+        conditions = Conditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
+        return what(await Clerk.at_work(self.folder, environ, None), Means(environ), conditions, limits)
+
+
+async def _bounded(work: Coroutine[Any, Any, _T]) -> _T:
+    with anyio.fail_after(_SECONDS):
+        return await work
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which what tests are run with is installed once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def trials(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Trials:
+    """What runs trials of modules in a folder of the test's own."""
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(shared_cache))
+    return Trials(tmp_path)
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index with what runs tests, and no more."""
+    with IndexServer() as index:
+        offer(index, *TEST_RUNNERS)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index

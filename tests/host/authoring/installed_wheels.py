@@ -1,0 +1,23 @@
+"""Wheels of what is installed beside the tests, so that an index on loopback can offer it with no network around."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from sources.index_server import IndexServer
+
+# pytest and pytest-asyncio, with all that they need.
+TEST_RUNNERS = ("pytest", "pytest-asyncio", "pluggy", "iniconfig", "packaging", "pygments", "typing-extensions")
+
+
+def offer(index: IndexServer, *names: str) -> None:
+    """Publish the distributions of these names as they are installed here."""
+    for name in names:
+        found = metadata.distribution(name)
+        files: dict[str, str | bytes] = {}
+        for path in found.files or ():
+            is_own = not path.parts[0].startswith("..") and not path.parts[0].endswith(".dist-info")
+            if is_own and path.suffix != ".pyc":
+                files[str(path)] = path.read_binary()
+        entry_points = found.read_text("entry_points.txt") or ""
+        index.add_wheel(name, found.version, files, requires=found.requires or (), entry_points=entry_points)

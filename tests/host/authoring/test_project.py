@@ -1,0 +1,82 @@
+"""A new project is what the community lays out, says what it is, and takes nobody's place."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_name import KINDS, Kind, ModuleName
+from paddock.authoring.project import ProjectError, write_project
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_project_is_laid_out_as_the_community_does(kind: Kind, tmp_path: Path) -> None:
+    name = ModuleName.of(kind, "word-count")
+    project = write_project(name, tmp_path)
+    assert project.folder == tmp_path / f"amplifier-module-{name.module_id}"
+    written = {path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*") if path.is_file()}
+    assert set(project.files) == written
+    assert {"README.md", "pyproject.toml", f"{name.package}/__init__.py", f"{name.package}/py.typed"} <= written
+    assert any(path.startswith("tests/test_") for path in written)
+    document = tomllib.loads((project.folder / "pyproject.toml").read_text())
+    assert document["project"]["entry-points"]["amplifier.modules"] == {name.module_id: f"{name.package}:mount"}
+    found = ModuleFolder.at(project.folder)
+    assert (found.module_id, found.declared_kind, found.kind()) == (name.module_id, kind, kind)
+    code = [project.folder / path for path in project.files if path.endswith(".py")]
+    widths = [len(line) for path in code for line in path.read_text().splitlines()]
+    assert max(widths) <= 120
+    assert found.request is not None and found.request.lines == ("preset isolated",)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_a_template_is_left_in_a_project(kind: Kind, tmp_path: Path) -> None:
+    project = write_project(ModuleName.of(kind, "longer-name-of-a-module"), tmp_path)
+    for path in project.files:
+        text = (project.folder / path).read_text()
+        assert not re.search(r"\$\w|word.count", text), path
+        if path.endswith(".py"):
+            assert ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("there", ["folder", "file", "link"])
+def test_what_is_there_is_never_changed(there: str, tmp_path: Path) -> None:
+    name = ModuleName.of("tool", "x")
+    place = tmp_path / name.folder
+    elsewhere = tmp_path / "elsewhere"
+    match there:
+        case "folder":
+            place.mkdir()
+        case "file":
+            place.write_text("mine")
+        case _:
+            place.symlink_to(elsewhere)
+    with pytest.raises(ProjectError, match="already"):
+        write_project(name, tmp_path)
+    assert not elsewhere.exists() and (not place.is_dir() or not list(place.iterdir()))
+
+
+def test_a_project_that_cannot_be_written_whole_is_not_there_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, count = Path.write_text, iter(range(100))
+
+    def full(path: Path, *args: object, **options: object) -> int:
+        if next(count) == 3:
+            raise OSError(28, os.strerror(28))
+        return real(path, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ProjectError, match="no space left on device"):
+        write_project(ModuleName.of("tool", "x"), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="no such file or directory"):
+        write_project(ModuleName.of("tool", "x"), tmp_path / "nowhere")

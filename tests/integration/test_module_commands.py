@@ -1,0 +1,209 @@
+"""`paddock module new`, `validate` and `test`, as people and scripts run them: what is written, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from integration import command_line
+from integration.command_line import diagnosis, nothing_outlives_its_command, reachable_level
+from sources.index_server import IndexServer
+
+_ESCAPES = "\x1b]0;title\x07\u202e"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _shared_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "module-cache"))
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index with what runs tests, and no more."""
+    with IndexServer() as index:
+        offer(index, *TEST_RUNNERS)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index
+
+
+def _module(command: str, *args: str) -> subprocess.CompletedProcess[str]:
+    level = [] if command == "new" or diagnosis()["ok"] else ["--isolation", reachable_level()]
+    return command_line.paddock("module", command, *level, *args)
+
+
+def _new(kind: str, folder: Path) -> Path:
+    done = _module("new", kind, "word-count", "--path", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["folder"])
+
+
+def _broken(folder: Path, code: str, test: str = "") -> Path:
+    root = folder / "amplifier-module-tool-broken"
+    package = root / "amplifier_module_tool_broken"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(code)
+    if test:
+        (root / "test_broken.py").write_text(test)
+    return root
+
+
+def test_a_new_module_is_written_and_what_to_do_next_is_said(tmp_path: Path) -> None:
+    done = _module("new", "tool", "word-count", "--path", str(tmp_path))
+    files = [Path(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and all(file.is_file() for file in files)
+    assert tmp_path / "amplifier-module-tool-word-count/pyproject.toml" in files
+    assert "hint: `paddock module validate" in done.stderr and "hint: `paddock module test" in done.stderr
+    again = _module("new", "tool", "word-count", "--path", str(tmp_path), "--json")
+    assert again.returncode == 1 and json.loads(again.stdout)["error"]["type"] == "ProjectError"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["tool", "Word Count"], 1, "is no name for a module"),
+        (["gadget", "x"], 2, "'gadget' is not one of 'tool', 'hook'"),
+        (["tool", "x", "--path", "/nowhere"], 2, "does not exist"),
+        (["tool"], 2, "Missing argument 'NAME'"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_words(args: list[str], code: int, said: str) -> None:
+    done = _module("new", *args)
+    assert (done.returncode, done.stdout) == (code, "") and said in done.stderr
+
+
+def test_what_was_found_out_is_a_table_for_people_and_an_object_for_scripts(tmp_path: Path) -> None:
+    root = _new("tool", tmp_path)
+    people = _module("validate", str(root))
+    assert people.returncode == 0 and people.stderr == ""
+    lines = people.stdout.splitlines()
+    assert lines[0] == "Validation: tool" and lines[1].startswith("PASSED: 8/8 checks passed (0 errors")
+    assert lines[3].split() == ["Check", "Status", "Message"] and people.stdout.count("PASS ") == 8
+    for args in (["-o", "json"], ["--json"]):
+        scripts = _module("validate", str(root), *args)
+        told = json.loads(scripts.stdout)
+        assert told.keys() == {"module_type", "module_path", "passed", "checks"}
+        assert (told["module_type"], told["passed"], scripts.returncode) == ("tool", True, 0)
+        assert told["module_path"] == str(root / "amplifier_module_tool_word_count")
+        assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
+
+
+@pytest.mark.parametrize(
+    ("args", "told", "printed"),
+    [
+        ([], "FAILED: 0/1 checks passed", ""),
+        (["-v"], "FAIL ", "| \\x1b]0;title\\x07\\u202e"),
+        (["--json"], '"passed": false', ""),
+    ],
+)
+def test_a_module_that_fails_is_told_so_and_cannot_write_on_the_terminal(
+    args: list[str], told: str, printed: str, tmp_path: Path
+) -> None:
+    root = _broken(tmp_path, f"print({_ESCAPES!r}, flush=True)\nraise ValueError({_ESCAPES!r})\n")
+    done = _module("validate", str(root), *args)
+    assert done.returncode == 1 and told in done.stdout and printed in done.stderr
+    assert bool(printed) is bool(done.stderr)
+    assert not set("\x1b\x07\u202e") & set(done.stdout + done.stderr)
+
+
+def test_a_module_that_hangs_is_ended_and_reported(tmp_path: Path) -> None:
+    root = _broken(tmp_path, "while True: pass\n")
+    done = _module("validate", str(root), "--limit", "runtime_max=1s", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["passed"], told["checks"]) == (5, False, [])
+    assert told["error"]["report"]["reason"] == "timeout"
+    assert "was ended for not answering in time (runtime_max 1 s)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["nowhere"], 1, "no such file or directory"),
+        (["."], 1, "no package in it"),
+        (["nowhere", "--type", "gadget"], 2, "'gadget' is not one of"),
+        (["nowhere", "-o", "xml"], 2, "'xml' is not one of"),
+        (["nowhere", "--limit", "runtime_max"], 2, "--limit takes K=V"),
+        ([], 2, "Missing argument 'PATH'"),
+    ],
+)
+def test_where_nothing_can_be_validated_that_is_said(
+    args: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    done = _module("validate", *args)
+    assert (done.returncode, done.stdout) == (code, "") and said in done.stderr, done.stderr
+
+
+def test_a_module_of_unknown_kind_is_validated_once_it_is_named(tmp_path: Path) -> None:
+    package = tmp_path / "amplifier_module_greeter"
+    package.mkdir()
+    (package / "__init__.py").write_text("async def mount(coordinator, config=None):\n    pass\n")
+    unknown = _module("validate", str(package))
+    assert unknown.returncode == 1 and "hint: say it: `--type` takes" in unknown.stderr
+    named = _module("validate", str(package), "-t", "hook")
+    assert named.returncode == 1 and named.stdout.startswith("Validation: hook\nFAILED: 3/4")
+
+
+@pytest.mark.usefixtures("index")
+def test_how_a_module_behaves_is_one_more_check(tmp_path: Path) -> None:
+    done = _module("validate", str(_new("context", tmp_path)), "--behavioral", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["checks"][-1]["name"] == "behavior_tests"
+
+
+@pytest.mark.usefixtures("index")
+def test_a_module_that_behaves_as_none_of_its_kind_is_told_where(tmp_path: Path) -> None:
+    code = """
+class Tool:
+    name, description, input_schema = "x", "a tool", {}
+
+    async def execute(self, input):
+        return "no result"
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("tools", Tool(), name="x")
+"""
+    done = _module("validate", str(_broken(tmp_path, code)), "-b", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and [one["name"] for one in told["checks"] if not one["passed"]] == ["behavior_tests"]
+    assert "execute() has to return a ToolResult, not str" in done.stderr
+
+
+@pytest.mark.usefixtures("index")
+def test_what_pytest_prints_is_passed_on_with_nothing_that_acts_on_a_terminal(tmp_path: Path) -> None:
+    test = f"def test_it():\n    print({_ESCAPES!r})\n    assert False\n\ndef test_other():\n    pass\n"
+    root = _broken(tmp_path, "", test)
+    failed = _module("test", str(root))
+    assert failed.returncode == 1 and "1 failed, 1 passed" in failed.stdout
+    assert r"\x1b]0;title\x07" in failed.stdout and not set("\x1b\x07\u202e") & set(failed.stdout + failed.stderr)
+    assert sorted(path.name for path in root.iterdir()) == ["amplifier_module_tool_broken", "test_broken.py"]
+
+
+@pytest.mark.usefixtures("index")
+def test_tests_can_be_chosen_and_none_is_no_success(tmp_path: Path) -> None:
+    root = _broken(tmp_path, "", "def test_it():\n    assert False\n\ndef test_other():\n    pass\n")
+    chosen = _module("test", str(root), "--", "-k", "other")
+    assert chosen.returncode == 0 and "1 passed, 1 deselected" in chosen.stdout
+    none = _module("test", str(root), "--", "-k", "nothing")
+    assert none.returncode == 1 and "error: there are no tests to run" in none.stderr
+
+
+def test_a_machine_without_a_network_is_told_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "empty-cache"))
+    done = _module("test", str(_broken(tmp_path, "")), "--offline")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "what the tests are run with cannot be had" in done.stderr and "pytest, pytest-asyncio" in done.stderr
