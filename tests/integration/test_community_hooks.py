@@ -104,9 +104,7 @@ async def test_a_redaction_hook_rewrites_every_event_for_those_who_hear_it_later
         said = await contents(session, "tool")
         session_id = session.session_id
     assert early[0].data["prompt"] == "write to carol@example.org"
-    assert {event.event: event.data for event in late} == {
-        event.event: {**event.data, "session_id": session_id} for event in late
-    }
+    assert {event.data["session_id"] for event in late} == {session_id}
     by_name = {event.event: event.data for event in late}
     assert by_name["prompt:submit"]["prompt"] == "write to [hidden]"
     assert by_name["tool:pre"]["tool_input"] == {"output": "ask [hidden]"}

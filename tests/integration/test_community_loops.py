@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -37,7 +38,7 @@ async def test_each_style_of_loop_stores_a_tools_result_byte_for_byte_as_in_one_
     assert len(heard) == (2 if is_heard else 0)
 
 
-@pytest.mark.parametrize("from_a_thread", [False], ids=["from the loop"])
+@pytest.mark.parametrize("from_a_thread", [False, True], ids=["from the loop", "from a thread"])
 async def test_an_orchestrator_is_steered_by_the_application_while_it_runs(
     open_session: OpenSession, from_a_thread: bool
 ) -> None:
@@ -103,6 +104,15 @@ async def test_a_stream_is_shown_word_by_word_and_may_be_left_early(open_session
     assert len(deltas) == 2
 
 
+async def test_tools_handed_to_a_stream_show_what_is_said_on_their_class(open_session: OpenSession) -> None:
+    async with open_session(
+        orchestrator=community("loop-brisk", config={"offer": True}),
+        providers=[community("provider-brook", config={"words": []})],
+        tools=[community("tool-answers")],
+    ) as session:
+        assert await session.execute("go") == "answer apply_patch"
+
+
 async def test_calls_that_only_their_provider_can_read_out_of_a_response_are_run(open_session: OpenSession) -> None:
     brook = community("provider-brook", config={"words": ["!answer", "yes"]})
     async with open_session(
@@ -112,6 +122,32 @@ async def test_calls_that_only_their_provider_can_read_out_of_a_response_are_run
     ) as session:
         await session.execute("go")
         assert await contents(session, "tool") == ['{"error": null, "output": "yes", "success": true}']
+
+
+@dataclass
+class Choice:
+    """A model that suits a role."""
+
+    provider: str
+    model: str
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+async def test_a_loop_has_a_role_resolved_by_an_object_of_the_application(open_session: OpenSession) -> None:
+    class Matrix:
+        name = "matrix"
+        known_roles = ("fast",)
+
+        async def resolve(self, role: str) -> list[Choice]:
+            return [Choice("absent", "m"), Choice("brook", f"brook-{role}")]
+
+    async with open_session(
+        orchestrator=community("loop-brisk", config={"role": "fast"}),
+        providers=[*script("terse"), community("provider-brook")],
+    ) as session:
+        session.coordinator.register_capability("model_role_resolver", Matrix())
+        assert await session.execute("go") == "over the stones"
+        assert session.coordinator.get("providers", "brook").last_model == "brook-fast"
 
 
 async def test_a_loop_of_the_older_protocol_opens_and_closes_the_session_itself_as_well(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import anyio
 import psutil
+import pytest
 
 from integration.community import COMMUNITY, community, contents, listen, script
 from integration.conftest import OpenSession
@@ -156,6 +158,59 @@ async def test_events_that_two_tools_add_to_one_list_are_all_written_down_by_the
     assert {line["session"] for line in written} == {session_id}
 
 
+class Roles:
+    """What an application knows of models and what they are good for."""
+
+    known_roles = ("fast", "coding")
+
+
+@pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "not granted"])
+async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent(
+    open_session: OpenSession, is_granted: bool
+) -> None:
+    seen: dict[str, Any] = {}
+
+    async def spawn(**asked: Any) -> dict[str, str]:
+        seen.update(asked)
+        return {"output": f"{asked['agent_name']} did {asked['instruction']}", "session_id": asked["sub_session_id"]}
+
+    async def resume(sub_session_id: str, instruction: str) -> dict[str, str]:
+        return {"output": f"resumed {instruction}", "session_id": sub_session_id}
+
+    grants = {"permissions": {"call": ["spawn", "context"]}} if is_granted else {}
+    async with open_session(
+        orchestrator=_PLAIN,
+        providers=script([{"hire": {"agent": "smith", "instruction": "forge"}}], "{offered}"),
+        tools=[community("tool-hire", **grants)],
+    ) as session:
+        session.coordinator.register_capability("session.spawn", spawn)
+        session.coordinator.register_capability("session.resume", resume)
+        session.coordinator.register_capability("self_delegation_depth", 2)
+        session.coordinator.register_capability("model_role_resolver", Roles())
+        session.coordinator.config["agents"] = {"smith": {"description": "works iron"}}
+        spawned = listen(session, "task:agent_spawned", "task:agent_completed")
+        answer = await session.execute("please")
+        [said] = await contents(session, "tool")
+        sub_session_id = f"{session.session_id}-0123456789abcdef_smith"
+        if not is_granted:
+            assert "may not call" in said
+            return
+        resumed = await run(session, "hire", resume=sub_session_id, instruction="temper")
+        assert seen["parent_session"] is session.coordinator.session
+        assert seen["agent_configs"] == {"smith": {"description": "works iron"}}
+        assert seen["parent_messages"][0] == {"role": "user", "content": "please"}
+        assert seen["orchestrator_config"] == session.coordinator.config["session"]
+        assert seen["self_delegation_depth"] == 3
+        [preference] = seen["provider_preferences"]
+        assert (preference.provider, preference.model) == ("brook", "brook-2")
+        offered = session.coordinator.get("tools", "hire").input_schema["properties"]
+        assert (offered["agent"]["enum"], offered["model_role"]["enum"]) == (["smith"], ["coding", "fast"])
+    assert ast.literal_eval(said) == {"response": "smith did forge", "session_id": sub_session_id}
+    assert answer == "Hand work to one of these agents:\n- smith: works iron"
+    assert [heard.event for heard in spawned] == ["task:agent_spawned", "task:agent_completed"]
+    assert resumed == {"output": "resumed temper", "session_id": sub_session_id}
+
+
 async def test_what_a_tool_paints_on_the_terminal_reaches_its_reader_as_lines_and_breaks_nothing(
     open_session: OpenSession,
 ) -> None:
@@ -166,6 +221,20 @@ async def test_what_a_tool_paints_on_the_terminal_reaches_its_reader_as_lines_an
     said = "\n".join(str(line) for line in printed)
     assert "banner is mounted" in said and "== one ==" in said and "== two ==" in said
     assert "no newline at its end" in said
+
+
+async def test_a_tool_finds_the_call_it_is_part_of_under_the_task_that_runs_it(open_session: OpenSession) -> None:
+    async with open_session(
+        orchestrator=community("loop-brisk", config={"whole": True}),
+        providers=script([{"callsign": {"wait": 0.05}}, {"callsign": {"wait": 0}}], "done"),
+        tools=[community("tool-callsign")],
+    ) as session:
+        assert await session.execute("go") == "done"
+        said = [json.loads(content)["output"] for content in await contents(session, "tool")]
+    assert said == [
+        {"parallel_group_id": "g0", "tool_call_id": "call-1"},
+        {"parallel_group_id": "g0", "tool_call_id": "call-2"},
+    ]
 
 
 async def test_what_a_module_makes_while_mounting_lives_on_the_loop_it_runs_and_ends_on(
