@@ -46,6 +46,7 @@ from paddock_sources.command_runner import (
     CommandTimeoutError,
 )
 from paddock_sources.direct_runner import DirectRunner
+from shut_in_commands import LEVELS, commands_at
 
 _GIT = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
 _SECONDS = 25
@@ -62,19 +63,10 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert not left, f"still there: {left}"
 
 
-@pytest.fixture(scope="module", params=("ns", "bwrap", "landlock"))
+@pytest.fixture(scope="module", params=LEVELS)
 def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
-    """A runner at each level that this machine has, on a loop of its own, so that tests may block."""
-    with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=request.param)) as runner:
-            try:
-                with runner.open(CommandReach("trial")):
-                    pass
-            except CommandError as error:
-                if "cannot be shut in" not in error.problem:
-                    raise
-                pytest.skip(error.problem)
-            yield runner
+    with commands_at(request.param) as runner:
+        yield runner
 
 
 @pytest.fixture

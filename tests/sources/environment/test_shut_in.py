@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio.from_thread
 import pytest
 
 from paddock.kernel.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandError, CommandReach
 from paddock_sources.environment import Index, Installer, Interpreter, Requirements
 from paddock_sources.environment.builder import install, resolve
 from paddock_sources.environment.errors import IndexAccessError
 from paddock_sources.environment.pip import Pip
+from shut_in_commands import LEVELS, commands_at
 from sources.index_server import IndexServer
 
 
-@pytest.fixture(scope="module", params=("ns", "bwrap", "landlock"))
+@pytest.fixture(scope="module", params=LEVELS)
 def runner(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
-    with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=request.param)) as runner:
-            try:
-                with runner.open(CommandReach("trial")):
-                    pass
-            except CommandError as error:
-                if "cannot be shut in" not in error.problem:
-                    raise
-                pytest.skip(error.problem)
-            yield runner
+    with commands_at(request.param) as runner:
+        yield runner
 
 
 def test_a_module_s_packages_are_chosen_and_installed_by_an_installer_that_is_shut_in(

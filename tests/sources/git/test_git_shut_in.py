@@ -6,34 +6,25 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio.from_thread
 import pytest
 
 from host.egress.certificates import TestAuthority
 from paddock.kernel.source_commands import SourceCommands
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
-from paddock_sources.command_runner import CommandError, CommandReach
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.git.errors import ImpostorCommitError, TooLargeError, UnreachableError
 from paddock_sources.git.git_limits import GitLimits
 from paddock_sources.git.git_source import GitSource
+from shut_in_commands import LEVELS, commands_at
 from sources.git.origin_repository import OriginRepository
 from sources.git_server import GitServer, store_credentials
 
 
-@pytest.fixture(scope="module", params=("ns", "bwrap", "landlock"))
+@pytest.fixture(scope="module", params=LEVELS)
 def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
-    with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=request.param)) as runner:
-            try:
-                with runner.open(CommandReach("trial")):
-                    pass
-            except CommandError as error:
-                if "cannot be shut in" not in error.problem:
-                    raise
-                pytest.skip(error.problem)
-            yield runner
+    with commands_at(request.param) as runner:
+        yield runner
 
 
 def test_sources_are_fetched_checked_and_asked_who_asks_by_a_git_that_is_shut_in(

@@ -1,0 +1,32 @@
+"""Commands that are shut in at one level, for tests that may block: the runner has a loop of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio.from_thread
+import pytest
+
+from paddock.kernel.source_commands import SourceCommands
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sources.command_runner import CommandError, CommandReach
+
+LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
+
+
+@contextmanager
+def commands_at(level: IsolationLevel) -> Iterator[SourceCommands]:
+    """Yield a runner; where the level cannot be had, the test is skipped with what stands in the way."""
+    with anyio.from_thread.start_blocking_portal() as portal:
+        with portal.wrap_async_context_manager(SourceCommands(os.environ, isolation=level)) as runner:
+            try:
+                with runner.open(CommandReach("trial")):
+                    pass
+            except CommandError as error:
+                if "cannot be shut in" not in error.problem:
+                    raise
+                pytest.skip(error.problem)
+            yield runner
