@@ -27,6 +27,7 @@ from bench.sandbox import measure_many, measure_sandboxed_calls
 from bench.sources import measure_sources
 from bench.stage import Stage
 from bench.start import measure_start
+from bench.sub_session import measure_sub_session
 
 _RESULTS = Path(__file__).resolve().parent.parent.parent / ".bench" / "results.json"
 
@@ -55,6 +56,7 @@ async def _measure() -> list[Row]:
             *measure_policy(),
             *await measure_egress(),
             *await measure_sources(),
+            *await measure_sub_session(),
         ]
 
 

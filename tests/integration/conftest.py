@@ -66,6 +66,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         providers: list[dict[str, Any]] = (),  # type: ignore[assignment]
         orchestrator: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
+        agents: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Session]:
         loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}
@@ -77,6 +78,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
             "providers": [granted(tmp_path, entry) for entry in providers],
             "tools": [granted(tmp_path, entry) for entry in tools],
             "hooks": [granted(tmp_path, entry) for entry in hooks],
+            **({"agents": agents} if agents is not None else {}),
         }
         working_dir = tmp_path / "work"
         working_dir.mkdir(exist_ok=True)

@@ -253,7 +253,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
     for name, preset in grants.items():
         entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
         if not entries:
-            names = [entry.instance_id or entry.module for entry in plan.entries()]
+            names = list(dict.fromkeys(entry.instance_id or entry.module for entry in plan.entries()))
             close = get_close_matches(name, names, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"its modules: {', '.join(names)}"
             problems.append(PlanProblem("--grant", f"the plan has no module `{name}`", hint))

@@ -36,6 +36,7 @@ from paddock.policy import (
     remedy,
     require_enforced,
 )
+from paddock.policy.attempt import AttemptJudge, Explainer
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths
@@ -145,6 +146,7 @@ class Confinements:
         self._decided: dict[str, _Decided] = {}
         self._shelters: dict[str, Shelter] = {}
         self._subjects: dict[str, Subject] = {}
+        self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
         self.reach = Reach()
 
@@ -202,9 +204,12 @@ class Confinements:
             return self._shelters[entry.path]  # what each worker has of its own is in its namespaces
         return self._shelter(decided, networks, folder)
 
-    def subject_of(self, entry: ModuleEntry) -> Subject:
-        """Return an entry's module as something whose refusals can be explained."""
-        return self._subjects[entry.path]
+    def explainer_of(self, entry: ModuleEntry) -> Explainer:
+        """Return what explains which attempts of an entry's module were refused; it is the same for all its workers."""
+        known = self._explainers.get(entry.path)
+        if known is None:
+            known = self._explainers[entry.path] = AttemptJudge(self._subjects[entry.path])
+        return known
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what became of files in granted folders that other programs run by themselves."""

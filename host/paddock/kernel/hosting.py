@@ -27,7 +27,6 @@ from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
 from paddock.plan.merging import merged
 from paddock.policy import grants_of
-from paddock.policy.attempt import AttemptJudge
 from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import LaunchSpec
 from paddock.process.output import OutputLine
@@ -159,7 +158,7 @@ class Hosting:
         config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
         module.audit = self.audit
-        module.explainer = AttemptJudge(machinery.confinements.subject_of(entry))
+        module.explainer = machinery.confinements.explainer_of(entry)
         self._shelters.networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if shelter.home is not None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from paddock.errors import GrantError, PlanError, PolicyRefusedError, Refusal
 from paddock.kernel.consent import ModuleReview, PlanReview
-from paddock.plan.models import MountPlan
+from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 from paddock.policy import Asked, Given, Grants, Place, Rule, Situation, Trust, evaluate
@@ -54,7 +54,7 @@ def _module(asked: Asked, resolution: Resolution, situation: Situation, known: C
     if has_no_say(entry) and not asked.given:
         needs = _given(asked, propose(entry, advice_of(resolution), known), situation)
     return ModuleReview(
-        name=entry.instance_id or entry.module,
+        name=_name(entry),
         kind=entry.kind,
         source=asked.source,
         granted=granted,
@@ -64,6 +64,12 @@ def _module(asked: Asked, resolution: Resolution, situation: Situation, known: C
         lacks=needs.lacks,
         place=entry.path,
     )
+
+
+def _name(entry: ModuleEntry) -> str:
+    """Return what people call a module: of one that an agent has, with whose it is."""
+    name = entry.instance_id or entry.module
+    return f"{name} of {entry.path.rpartition('.')[0]}" if entry.path.startswith("agents") else name
 
 
 def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,0 +1,556 @@
+"""Sub-sessions of a plan's agents: what they are given, how they end, and what a module cannot talk them into."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock import PaddockError, Session
+
+_LOOP = """
+    import asyncio
+    import json
+    import os
+
+    class Orders:
+        \"\"\"Does what the prompt says: calls a tool, tells what it sees, waits to be cancelled, or dies.\"\"\"
+
+        def __init__(self, config):
+            self.config = config
+
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            await context.add_message({"role": "user", "content": prompt})
+            if prompt == "die":
+                os._exit(3)
+            if prompt == "fail":
+                raise LookupError("no such thing")
+            if prompt == "wait":
+                await hooks.emit("orders:waiting", {})
+                while not coordinator.cancellation.is_cancelled:
+                    await asyncio.sleep(0.01)
+                return "stopped"
+            if prompt == "see":
+                seen = {
+                    "id": coordinator.session_id,
+                    "parent": coordinator.parent_id,
+                    "tools": sorted(tools),
+                    "providers": {name: provider.config for name, provider in providers.items()},
+                    "messages": [message["content"] for message in await context.get_messages()],
+                    "config": coordinator.config,
+                    "loop": self.config,
+                    "capabilities": {
+                        name: coordinator.get_capability(name)
+                        for name in ("self_delegation_depth", "session.working_dir", "of.app", "of.module")
+                    },
+                }
+                report = {"orchestrator": "orders", "turn_count": 2, "status": "success", "metadata": {"a": 1}}
+                await hooks.emit("orchestrator:complete", report)
+                return json.dumps(seen)
+            order = json.loads(prompt)
+            gate = await hooks.emit("tool:pre", {"tool_name": order["tool"], "tool_input": order["input"]})
+            if gate.action == "deny":
+                return json.dumps({"denied": gate.reason})
+            result = await tools[order["tool"]].execute(order["input"])
+            answer = json.dumps({"success": result.success, "output": result.output, "error": result.error})
+            await context.add_message({"role": "assistant", "content": answer})
+            return answer
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Orders(config))
+"""
+_TASK = """
+    import asyncio
+    import os
+    from dataclasses import dataclass, field
+
+    from amplifier_core import ToolResult
+
+    @dataclass
+    class ProviderPreference:
+        provider: str
+        model: str
+        config: dict = field(default_factory=dict)
+
+    class Task:
+        \"\"\"Hands work to agents as the delegating tools of the community do.\"\"\"
+
+        name = "task"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        @property
+        def description(self):
+            return "agents: " + ", ".join(self.coordinator.config.get("agents", {}))
+
+        async def execute(self, input):
+            wanted = dict(input)
+            seconds = wanted.pop("seconds", None)
+            act = self.coordinator.get_capability(wanted.pop("capability", "session.spawn"))
+            if act is None:
+                return ToolResult(success=False, error={"message": "nobody starts sub-sessions"})
+            if "instruction" in wanted and "agent_name" in wanted:
+                wanted.setdefault("agent_configs", self.coordinator.config.get("agents"))
+                if wanted.pop("own_parent", True):
+                    wanted["parent_session"] = self.coordinator.session
+                wanted["provider_preferences"] = [
+                    ProviderPreference(**one) for one in wanted.pop("provider_preferences", [])
+                ]
+            try:
+                return ToolResult(output=await asyncio.wait_for(act(**wanted), seconds))
+            except Exception as error:
+                return ToolResult(success=False, error={"message": str(error), "type": type(error).__name__})
+
+    class Doomed:
+        name = "doomed"
+        description = "asks for a sub-session, and dies over it"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            spawn = self.coordinator.get_capability("session.spawn")
+            asked = asyncio.ensure_future(spawn(agent_name="helper", instruction="wait"))
+            await asyncio.sleep(input["seconds"])
+            os._exit(4)
+
+    async def mount(coordinator, config):
+        coordinator.register_capability("of.module", "something")
+        await coordinator.mount("tools", Task(coordinator))
+        await coordinator.mount("tools", Doomed(coordinator))
+"""
+_MARK = """
+    from amplifier_core import ToolResult
+
+    class Mark:
+        description = "leaves a mark"
+
+        def __init__(self, config):
+            self.name = config.get("name", "mark")
+            self.config = config
+
+        async def execute(self, input):
+            if input.get("write"):
+                try:
+                    open(input["write"], "w").write("x")
+                except OSError as error:
+                    return ToolResult(success=False, error={"message": type(error).__name__})
+            return ToolResult(output=self.config)
+
+    async def mount(coordinator, config):
+        if "log" in config:
+            open(config["log"], "a").write(coordinator.session_id + chr(10))
+        await coordinator.mount("tools", Mark(config))
+"""
+_GUARD = """
+    async def mount(coordinator, config):
+        async def deny(event, data):
+            if data["tool_name"] == config["guards"]:
+                return {"action": "deny", "reason": "guarded"}
+
+        coordinator.hooks.register("tool:pre", deny)
+"""
+_PROVIDER = """
+    class Named:
+        name = "named"
+
+        def __init__(self, config):
+            self.config = config
+
+    async def mount(coordinator, config):
+        await coordinator.mount("providers", Named(config))
+"""
+
+Act = Callable[..., Any]
+
+
+class Family:
+    """A session with agents, and how a test speaks with its modules."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def call(self, tool: str, **input: Any) -> dict[str, Any]:
+        """Return what a tool of the session answered."""
+        answer: dict[str, Any] = json.loads(await self.session.execute(json.dumps({"tool": tool, "input": input})))
+        return answer
+
+    async def spawn(self, agent: str = "helper", instruction: str = "see", **wishes: Any) -> dict[str, Any]:
+        """Return what the tool `task` got for its call of `session.spawn`, which has to end well."""
+        answer = await self.call("task", agent_name=agent, instruction=instruction, **wishes)
+        assert answer["success"], answer
+        result: dict[str, Any] = answer["output"]
+        return result
+
+    async def refused(self, agent: str = "helper", instruction: str = "see", **wishes: Any) -> str:
+        """Return why the tool's call of `session.spawn` failed."""
+        answer = await self.call("task", agent_name=agent, instruction=instruction, **wishes)
+        assert not answer["success"]
+        return str(answer["error"]["message"])
+
+    async def see(self, agent: str = "helper", **wishes: Any) -> dict[str, Any]:
+        """Return what the orchestrator of a new sub-session sees."""
+        seen: dict[str, Any] = json.loads((await self.spawn(agent, **wishes))["output"])
+        return seen
+
+
+@pytest.fixture
+def open_family(open_session: OpenSession, write_module: WriteModule) -> Callable[..., Any]:
+    """Open a session with the agents `helper`, who has what the plan has, and whoever else is given."""
+
+    @asynccontextmanager
+    async def open_it(
+        agents: dict[str, Any] | None = None, call: tuple[str, ...] = ("spawn",), **sections: Any
+    ) -> AsyncIterator[Family]:
+        task = {"module": "tool-task", "source": write_module("tool-task", _TASK), "permissions": {"call": [*call]}}
+        async with open_session(
+            orchestrator={"module": "loop-orders", "source": write_module("loop-orders", _LOOP)},
+            tools=[task, *sections.pop("tools", ())],
+            agents={"helper": {"description": "helps", "instruction": "be kind"}, **(agents or {})},
+            **sections,
+        ) as session:
+            yield Family(session)
+
+    return open_it
+
+
+def _mark(write_module: WriteModule, **config: Any) -> dict[str, Any]:
+    return {"module": "tool-mark", "source": write_module("tool-mark", _MARK), "config": config}
+
+
+def _workers() -> int:
+    """Return how many processes there are below this one: each worker is one of several, and gone with all of them."""
+    return len(psutil.Process().children(recursive=True))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+# -- what a sub-session is -----------------------------------------------------------------
+
+
+async def test_an_agent_works_in_a_session_of_its_own_below_the_one_that_asked(
+    open_family: Act, tmp_path: Path
+) -> None:
+    async with open_family() as family:
+        heard: list[tuple[str, str, str | None]] = []
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            heard.append((event, data["session_id"], data["parent_id"]))
+
+        for event in ("session:fork", "session:start", "session:resume", "session:end"):
+            family.session.coordinator.hooks.register(event, hear)
+        family.session.coordinator.register_capability("of.app", "an application's")
+        result = await family.spawn(self_delegation_depth=2, session_metadata={"why": "a test"})
+        parent = family.session.session_id
+        assert re.fullmatch(re.escape(parent) + "-[0-9a-f]{16}_helper", result["session_id"])
+        assert (result["status"], result["turn_count"], result["metadata"]) == ("success", 2, {"a": 1})
+        seen = json.loads(result["output"])
+        assert (seen["id"], seen["parent"]) == (result["session_id"], parent)
+        assert seen["messages"] == ["be kind", "see"]
+        assert seen["capabilities"] == {
+            "self_delegation_depth": 2,
+            "session.working_dir": str(tmp_path / "work"),
+            "of.app": "an application's",
+            "of.module": "something",  # of the sub-session's own tool-task
+        }
+        assert seen["config"]["agents"]["helper"]["description"] == "helps"
+        assert seen["config"]["session"]["metadata"] == {"why": "a test"}
+        ours = [event for event in heard if event[1] != parent]
+        assert ours == [
+            (event, result["session_id"], parent) for event in ("session:fork", "session:start", "session:end")
+        ]
+        assert len(family.session.modules) == 3  # the session's own: those of the sub-session are no part of it
+
+
+async def test_only_a_module_that_is_granted_to_start_sub_sessions_can(open_family: Act) -> None:
+    async with open_family(call=("spawn",)) as family:
+        assert (await family.spawn())["status"] == "success"
+    async with open_family(call=()) as family:
+        assert "may not call `spawn`" in await family.refused()
+        (denial,) = family.session.modules[2].denials
+        assert denial["grant"] == 'permissions: {call: ["spawn"]}'
+
+
+async def test_a_session_without_agents_starts_no_others(open_session: OpenSession, write_module: WriteModule) -> None:
+    task = {"module": "tool-task", "source": write_module("tool-task", _TASK), "permissions": {"call": ["spawn"]}}
+    async with open_session(tools=[task]) as session:
+        answer = json.loads(await session.execute('{"tool": "task", "input": {}}'))
+    assert answer["error"] == {"message": "nobody starts sub-sessions"}
+
+
+async def test_an_agents_own_module_starts_with_it_and_may_do_what_its_entry_says(
+    open_family: Act, write_module: WriteModule, tmp_path: Path
+) -> None:
+    log, granted, other = tmp_path / "log", tmp_path / "here" / "granted", tmp_path / "other"
+    log.touch()
+    granted.parent.mkdir()
+    own = _mark(write_module, log=str(log), name="own")
+    own["permissions"] = {"write": [str(log), str(granted.parent)]}
+    async with open_family({"marker": {"tools": [own]}}) as family:
+        assert log.read_text() == ""
+        assert (await family.see("marker"))["tools"] == ["doomed", "own", "task"]
+        assert len(log.read_text().splitlines()) == 1
+        for path, success in ((granted, True), (other, False)):
+            order = json.dumps({"tool": "own", "input": {"write": str(path)}})
+            answer = json.loads((await family.spawn("marker", order))["output"])
+            assert answer["success"] is success
+    assert granted.exists() and not other.exists()
+
+
+async def test_an_agents_entry_of_a_module_that_the_plan_has_is_put_over_the_plans(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    plans = _mark(write_module, name="mark", deep={"a": 1, "b": 2})
+    over = {"module": "tool-mark", "config": {"deep": {"b": 3}}}
+    async with open_family({"marker": {"tools": [over]}}, tools=[plans]) as family:
+        order = json.dumps({"tool": "mark", "input": {}})
+        answer = json.loads((await family.spawn("marker", order))["output"])
+        assert answer["output"] == {"name": "mark", "deep": {"a": 1, "b": 3}}
+        assert (await family.call("mark"))["output"]["deep"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"exclude_tools": ["tool-mark"]}, {"inherit_tools": ["tool-task"]}, ["tool-task"]],
+    ids=["exclude", "inherit", "list"],
+)
+async def test_tools_are_inherited_as_wished(open_family: Act, write_module: WriteModule, wish: Any) -> None:
+    async with open_family(tools=[_mark(write_module)]) as family:
+        assert (await family.see())["tools"] == ["doomed", "mark", "task"]
+        assert (await family.see(tool_inheritance=wish))["tools"] == ["doomed", "task"]
+
+
+async def test_a_hook_is_left_out_as_wished_unless_its_failures_count_as_deny(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    hook = {"module": "hooks-guard", "source": write_module("hooks-guard", _GUARD), "config": {"guards": "mark"}}
+    order = json.dumps({"tool": "mark", "input": {}})
+    for on_failure, outcome in ((None, "success"), ("deny", "denied")):
+        entry = hook if on_failure is None else {**hook, "on_failure": on_failure}
+        async with open_family(tools=[_mark(write_module)], hooks=[entry]) as family:
+            assert "denied" in (await family.spawn("helper", order))["output"]
+            unwanted = await family.spawn("helper", order, hook_inheritance={"exclude_hooks": ["hooks-guard"]})
+            assert outcome in unwanted["output"]
+
+
+async def test_the_applications_own_hooks_hear_and_gate_sub_sessions_too(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    order = json.dumps({"tool": "mark", "input": {}})
+    async with open_family(tools=[_mark(write_module)]) as family:
+        assert json.loads((await family.spawn("helper", order))["output"])["success"]
+
+        async def deny(event: str, data: dict[str, Any]) -> dict[str, Any] | None:
+            return {"action": "deny", "reason": "the application"} if data["tool_name"] == "mark" else None
+
+        family.session.coordinator.hooks.register("tool:pre", deny)
+        assert json.loads((await family.spawn("helper", order))["output"]) == {"denied": "the application"}
+
+
+async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: Act) -> None:
+    async with open_family() as family:
+        inner = json.dumps({"tool": "task", "input": {"agent_name": "helper", "instruction": "see"}})
+        outer = await family.spawn("self", inner)
+        middle = json.loads(outer["output"])["output"]
+        seen = json.loads(middle["output"])
+        assert seen["parent"] == outer["session_id"] and outer["session_id"].startswith(family.session.session_id)
+        orders = "see"
+        for _ in range(9):
+            orders = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": orders}})
+        assert "nested 8 deep" in await family.session.execute(orders)
+
+
+async def test_history_comes_before_the_instruction_and_configurations_reach_their_modules(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    source = write_module("provider-named", _PROVIDER)
+    providers = [
+        {"module": "provider-named", "source": source, "instance_id": name, "config": {"priority": 5, "at": "here"}}
+        for name in ("one", "two")
+    ]
+    async with open_family(providers=providers) as family:
+        seen = await family.see(
+            parent_messages=[{"role": "user", "content": "earlier"}],
+            orchestrator_config={"depth": {"x": 1}},
+            provider_preferences=[
+                {"provider": "three", "model": "m"},
+                {"provider": "two", "model": "m-1", "config": {"temperature": 0, "at": "elsewhere"}},
+            ],
+        )
+    assert seen["messages"] == ["earlier", "be kind", "see"]
+    assert seen["loop"] == {"depth": {"x": 1}}
+    assert seen["providers"] == {
+        "one": {"priority": 5, "at": "here"},
+        "two": {"priority": 0, "at": "here", "default_model": "m-1", "temperature": 0},
+    }
+
+
+async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act) -> None:
+    async with open_family() as family:
+        heard: list[str] = []
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            heard.append(data["session_id"])
+
+        family.session.coordinator.hooks.register("session:resume", hear)
+        first = await family.spawn()
+        answer = await family.call(
+            "task", capability="session.resume", sub_session_id=first["session_id"], instruction="see"
+        )
+        second = answer["output"]
+        assert second["session_id"] == first["session_id"] and heard == [first["session_id"]]
+        assert json.loads(second["output"])["messages"] == ["be kind", "see", "see"]
+        for id in ("nobody", family.session.session_id):
+            refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
+            assert "could be gone on with" in refused["error"]["message"]
+
+
+# -- what a module cannot talk the host into -----------------------------------------------
+
+
+async def test_what_a_module_says_of_agents_adds_nothing(open_family: Act, write_module: WriteModule) -> None:
+    smuggled = {
+        "tools": [_mark(write_module) | {"permissions": {"write": ["/"]}}],
+        "session": {"orchestrator": {"module": "loop-mark", "source": write_module("loop-mark", _MARK)}},
+    }
+    async with open_family() as family:
+        known = await family.see(agent_configs={"helper": smuggled}, tools=smuggled["tools"], permissions={"run": "*"})
+        assert known["tools"] == ["doomed", "task"]
+        said = await family.refused("intruder", agent_configs={"intruder": smuggled})
+        assert "no agent `intruder`" in said and "helper, self" in said
+
+
+async def test_a_reference_to_a_secret_in_what_a_module_passes_stays_text(
+    open_family: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VERY_SECRET_KEY", "hunter2hunter2")
+    async with open_family() as family:
+        seen = await family.see(orchestrator_config={"key": "${VERY_SECRET_KEY}"})
+    assert seen["loop"] == {"key": "${VERY_SECRET_KEY}"}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"sub_session_id": "../../etc"}, "sub_session_id begins with"),
+        ({"sub_session_id": "x" * 600}, "sub_session_id begins with"),
+        ({"tool_inheritance": {"exclude": ["tool-task"]}}, "exclude_tools"),
+        ({"hook_inheritance": 7}, "hooks is a list"),
+        ({"parent_messages": "earlier"}, "parent_messages is a list"),
+        ({"orchestrator_config": [1]}, "orchestrator_config is a table"),
+        ({"self_delegation_depth": -1}, "self_delegation_depth"),
+        ({"own_parent": False, "parent_session": "another"}, "parent_session is the session that asks"),
+    ],
+)
+async def test_a_request_that_is_none_is_refused_before_anything_starts(
+    open_family: Act, wishes: dict[str, Any], said: str
+) -> None:
+    async with open_family() as family:
+        before = _workers()
+        assert said in await family.refused(**wishes)
+        assert _workers() == before
+
+
+async def test_no_two_sessions_have_one_id(open_family: Act) -> None:
+    async with open_family() as family:
+        assert (await family.spawn(sub_session_id="mine"))["session_id"] == "mine"
+        for id in ("mine", family.session.session_id):
+            assert "there is a session" in await family.refused(sub_session_id=id)
+
+
+# -- how it ends ---------------------------------------------------------------------------
+
+
+async def test_cancelling_the_session_reaches_its_sub_sessions(open_family: Act) -> None:
+    async with open_family() as family:
+
+        async def cancel(event: str, data: dict[str, Any]) -> None:
+            family.session.cancel()
+
+        family.session.coordinator.hooks.register("orders:waiting", cancel)
+        result = await family.spawn("helper", "wait")
+        assert (result["output"], result["status"]) == ("stopped", "cancelled")
+
+
+async def test_a_caller_that_waits_no_longer_ends_the_sub_session(open_family: Act) -> None:
+    async with open_family() as family:
+        await family.spawn()
+        before = _workers()
+        await family.refused("helper", "wait", seconds=1.0)
+        await _until(lambda: _workers() == before)
+        assert (await family.spawn())["status"] == "success"
+
+
+async def test_a_caller_that_dies_takes_its_sub_session_with_it(open_family: Act) -> None:
+    async with open_family() as family:
+        await family.spawn()
+        before = _workers()
+        answer = await family.call("doomed", seconds=1.0)
+        assert answer["error"]["type"] == "ModuleDiedError"
+        await _until(lambda: _workers() < before)  # those of the sub-session, and of the tool
+        assert (await family.spawn())["status"] == "success"
+
+
+async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> None:
+    outcome: list[str] = []
+    with anyio.fail_after(15):
+        async with open_family() as family, anyio.create_task_group() as turns:
+            waiting = anyio.Event()
+
+            async def hear(event: str, data: dict[str, Any]) -> None:
+                waiting.set()
+
+            async def turn() -> None:
+                try:
+                    outcome.append(await family.refused("helper", "wait"))
+                except (PaddockError, RuntimeError) as error:  # whoever heard of the end first tells it
+                    outcome.append(str(error))
+
+            family.session.coordinator.hooks.register("orders:waiting", hear)
+            turns.start_soon(turn)
+            await waiting.wait()
+            await family.session.cleanup()
+    assert len(outcome) == 1
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.parametrize(("instruction", "said"), [("die", "loop-orders"), ("fail", "no such thing")])
+async def test_a_sub_session_that_fails_is_an_error_of_the_call_and_can_be_resumed(
+    open_family: Act, instruction: str, said: str
+) -> None:
+    async with open_family() as family:
+        assert said in await family.refused("helper", instruction, sub_session_id="failing")
+        answer = await family.call("task", capability="session.resume", sub_session_id="failing", instruction="see")
+        assert json.loads(answer["output"]["output"])["messages"] == ["be kind", instruction, "see"]
+
+
+async def test_the_audit_log_says_in_which_sub_session_something_happened(
+    open_family: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with open_family() as family:
+        result = await family.spawn()
+        id = family.session.session_id
+    lines = map(json.loads, (tmp_path / "state" / "paddock" / "audit.jsonl").read_text().splitlines())
+    ours = [line for line in lines if line["session"] == id and line.get("sub_session") == result["session_id"]]
+    events = [line["event"] for line in ours]
+    assert events[0] == "sub_session.started" and events[-1] == "sub_session.ended"
+    assert {line["module"] for line in ours if line["event"] == "module.started"} == {
+        "loop-orders",
+        "context-simple",
+        "tool-task",
+    }
+    assert ours[0]["agent"] == "helper" and ours[0]["parent"] == id
