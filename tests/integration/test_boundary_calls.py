@@ -1,0 +1,419 @@
+"""Synchronous calls, live objects and threads across the boundary: what code does in one process works between many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amplifier_core import ApprovalRequest, ApprovalResponse
+
+from integration.conftest import OpenSession, WriteModule
+from integration.probe import probe, probed
+
+# -- a provider's plain functions --------------------------------------------------------------
+
+_PROVIDER = """
+    import threading
+    from dataclasses import dataclass
+
+    from amplifier_core import ChatResponse, ProviderInfo, TextBlock, TextContent, ToolCall
+
+    class Rich(ChatResponse):
+        content_blocks: list | None = None
+        raw: object = None
+
+        @property
+        def text(self):
+            return "".join(block.text for block in self.content)
+
+    class Provider:
+        name = "rich"
+        priority = 7
+        config = {"model": "m"}
+
+        def get_info(self):
+            return ProviderInfo(id="rich", display_name="Rich", defaults={"context_window": 1000})
+
+        async def list_models(self):
+            return []
+
+        async def complete(self, request, **kwargs):
+            return Rich(
+                content=[TextBlock(text="two calls")],
+                content_blocks=[TextContent(text="two calls", raw=threading.Lock())],
+                raw=threading.Lock(),
+                metadata={"vendor": {"calls": [["one", {"a": 1}], ["two", {}]]}},
+            )
+
+        def parse_tool_calls(self, response):
+            calls = response.metadata["vendor"]["calls"]
+            return [ToolCall(id=str(at), name=name, arguments=given) for at, (name, given) in enumerate(calls)]
+
+    async def mount(coordinator, config):
+        await coordinator.mount("providers", Provider(), name="rich")
+"""
+
+_ASKING_LOOP = """
+    import json
+
+    from amplifier_core import ChatRequest, Message
+
+    class Asking:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            provider = providers["rich"]
+            response = await provider.complete(ChatRequest(messages=[Message(role="user", content=prompt)]))
+            calls = provider.parse_tool_calls(response)
+            block = response.content_blocks[0]
+            return json.dumps({
+                "info": provider.get_info().defaults,
+                "calls": [[type(call).__name__, call.name, call.arguments] for call in calls],
+                "text": response.text,
+                "block": [block.type.value, block.to_dict()],
+                "kept": hasattr(response, "raw"),
+                "class": type(response).__name__,
+                "priority": [provider.priority, type(provider).priority],
+                "same": provider is coordinator.get("providers", "rich"),
+            })
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Asking())
+"""
+
+
+async def test_what_a_provider_answered_goes_back_to_its_plain_functions_as_it_came(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(
+        orchestrator={"module": "loop-asking", "source": write_module("loop-asking", _ASKING_LOOP)},
+        providers=[{"module": "provider-rich", "source": write_module("provider-rich", _PROVIDER)}],
+    ) as session:
+        answer = json.loads(await session.execute("go"))
+    assert answer == {
+        "info": {"context_window": 1000},
+        "calls": [["ToolCall", "one", {"a": 1}], ["ToolCall", "two", {}]],
+        "text": "two calls",
+        "block": ["text", {"type": "text", "text": "two calls"}],
+        "kept": False,
+        "class": "ChatResponse",
+        "priority": [7, 7],
+        "same": True,
+    }
+
+
+# -- objects of the application ----------------------------------------------------------------
+
+
+async def test_a_plain_function_of_the_application_answers_at_once_with_what_it_returns(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    @dataclass
+    class Place:
+        path: Path
+        line: int
+
+    class Resolver:
+        kinds = ("file", "folder")
+
+        def resolve(self, mention: str) -> Path | None:
+            return Path("/docs") / mention if mention != "nothing" else None
+
+        def locate(self, mention: str) -> Place:
+            return Place(Path("/docs"), 3)
+
+        async def later(self) -> Any:
+            return SimpleNamespace(model="m")
+
+    body = """
+resolver = coordinator.get_capability("mention_resolver")
+found = resolver.resolve("readme")
+place = resolver.locate("readme")
+return ToolResult(output={
+    "found": [type(found).__name__, str(found), found.is_dir()],
+    "nothing": resolver.resolve("nothing"),
+    "place": [str(place.path), place.line],
+    "later": (await resolver.later()).model,
+    "kinds": resolver.kinds == ("file", "folder"),
+    "flavours": [inspect.iscoroutinefunction(resolver.resolve), inspect.iscoroutinefunction(resolver.later)],
+})
+"""
+    async with open_session(tools=[probe(write_module, body)]) as session:
+        session.coordinator.register_capability("mention_resolver", Resolver())
+        assert await probed(session) == {
+            "found": ["PosixPath", "/docs/readme", False],
+            "nothing": None,
+            "place": ["/docs", 3],
+            "later": "m",
+            "kinds": True,
+            "flavours": [False, True],
+        }
+
+
+_GATE = """
+    from amplifier_core import ApprovalRequest, HookResult
+
+    class Gate:
+        def __init__(self):
+            self.provider = None
+            self.count = 0
+
+        def register_provider(self, provider):
+            self.provider = provider
+            self.count += 1
+
+        async def on_tool_pre(self, event, data):
+            request = ApprovalRequest(tool_name=data["tool_name"], action="run it", risk_level="high")
+            answer = await self.provider.request_approval(request)
+            return HookResult(action="continue" if answer.approved else "deny", reason=answer.reason)
+
+    async def mount(coordinator, config):
+        gate = Gate()
+        coordinator.register_capability("gate.register_provider", gate.register_provider)
+        coordinator.hooks.register("tool:pre", gate.on_tool_pre, name="gate")
+"""
+
+_EMITTING_LOOP = """
+    class Emitting:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            result = await hooks.emit("tool:pre", {"tool_name": prompt})
+            return f"{result.action}: {result.reason}"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Emitting())
+"""
+
+
+@pytest.mark.parametrize("from_thread", [False, True], ids=["on the loop", "from a thread"])
+async def test_an_object_the_application_hands_to_a_plain_function_is_called_back_by_the_module(
+    from_thread: bool, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    asked: list[Any] = []
+
+    class Provider:
+        async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+            asked.append(request)
+            return ApprovalResponse(approved=request.tool_name == "good", reason="as it is named")
+
+    async with open_session(
+        orchestrator={"module": "loop-emitting", "source": write_module("loop-emitting", _EMITTING_LOOP)},
+        hooks=[{"module": "hooks-gate", "source": write_module("hooks-gate", _GATE)}],
+    ) as session:
+        register = session.coordinator.get_capability("gate.register_provider")
+        if from_thread:
+            assert await asyncio.to_thread(register, Provider()) is None
+        else:
+            register(Provider())  # as code that knows nothing of processes calls it, and goes on
+        assert await session.execute("good") == "continue: None"
+        assert await session.execute("bad") == "deny: as it is named"
+    assert [type(request) for request in asked] == [ApprovalRequest, ApprovalRequest]
+
+
+_STEERED = """
+    import asyncio
+
+    class Steered:
+        def __init__(self):
+            self.told = []
+            self.waiting = asyncio.Event()
+
+        def steer(self, message):
+            self.told.append(message)
+            self.waiting.set()
+            return len(self.told)
+
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            await hooks.emit("turn:waits", {})
+            await self.waiting.wait()
+            return ", ".join(self.told)
+
+    async def mount(coordinator, config):
+        steered = Steered()
+        coordinator.register_capability("session.steer", steered.steer)
+        await coordinator.mount("orchestrator", steered)
+"""
+
+
+async def test_a_turn_is_steered_from_the_applications_input_thread(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    loop = {"module": "loop-steered", "source": write_module("loop-steered", _STEERED)}
+    counted: list[int] = []
+    async with open_session(orchestrator=loop) as session:
+
+        def type_in() -> None:
+            counted.append(session.coordinator.get_capability("session.steer")("go left"))
+
+        thread = threading.Thread(target=type_in)
+        session.coordinator.hooks.register("turn:waits", lambda event, data: thread.start())
+        assert await session.execute("x") == "go left"
+        await asyncio.to_thread(thread.join)
+    assert counted == [1]
+
+
+_FACTORY_CONTEXT = """
+    class Prompted:
+        def __init__(self):
+            self.factory = None
+            self.messages = []
+
+        async def set_system_prompt_factory(self, factory):
+            self.factory = factory
+
+        async def add_message(self, message):
+            self.messages.append(message)
+
+        async def get_messages_for_request(self, token_budget=None, provider=None):
+            return [{"role": "system", "content": await self.factory()}]
+
+        async def get_messages(self):
+            return self.messages
+
+        async def set_messages(self, messages):
+            self.messages = messages
+
+        async def clear(self):
+            self.messages = []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Prompted())
+"""
+
+_PROMPTING_LOOP = """
+    class Prompting:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            first = await context.get_messages_for_request()
+            return first[0]["content"]
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Prompting())
+"""
+
+
+async def test_a_function_of_the_application_is_called_in_the_middle_of_a_request_it_waits_for(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    times = iter(range(1, 10))
+
+    async def factory() -> str:
+        return f"prompt {next(times)} of {session.coordinator.session_id}"
+
+    async with open_session(
+        orchestrator={"module": "loop-prompting", "source": write_module("loop-prompting", _PROMPTING_LOOP)},
+        context={"module": "context-prompted", "source": write_module("context-prompted", _FACTORY_CONTEXT)},
+    ) as session:
+        await session.coordinator.get("context").set_system_prompt_factory(factory)
+        said = [await session.execute("x"), await session.execute("x")]
+        assert said == [f"prompt {number} of {session.session_id}" for number in (1, 2)]
+
+
+# -- the session -------------------------------------------------------------------------------
+
+
+async def test_the_session_a_module_passes_on_is_the_applications_own(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    passed: list[Any] = []
+
+    async def start(agent_name: str, *, parent_session: Any) -> dict[str, Any]:
+        passed.append(parent_session)
+        return {"output": agent_name, "session_id": f"{parent_session.session_id}-child"}
+
+    body = """
+session = coordinator.session
+started = await coordinator.get_capability("start")("helper", parent_session=session)
+return ToolResult(output={
+    "id": [type(session.session_id).__name__, session.session_id == coordinator.session_id, session.session_id[:4]],
+    "parent": [session.parent_id, coordinator.parent_id],
+    "config": [session.config is coordinator.config, sorted(session.config)],
+    "state": [session.is_resumed, session.initialized],
+    "coordinator": session.coordinator is coordinator,
+    "members": [hasattr(session, name) for name in ("execute", "cleanup", "initialize")],
+    "started": started["session_id"] == coordinator.session_id + "-child",
+    "stays": session is coordinator.session,
+})
+"""
+    async with open_session(
+        tools=[probe(write_module, body)], session_id="abcd-1234", parent_id="parent-1", is_resumed=True
+    ) as session:
+        session.coordinator.register_capability("start", start)
+        output = await probed(session)
+        assert [parent.coordinator for parent in passed] == [session.coordinator]
+    assert output == {
+        "id": ["str", True, "abcd"],
+        "parent": ["parent-1", "parent-1"],
+        "config": [True, ["hooks", "providers", "session", "tools"]],
+        "state": [True, True],
+        "coordinator": True,
+        "members": [False, False, False],
+        "started": True,
+        "stays": True,
+    }
+
+
+# -- threads -----------------------------------------------------------------------------------
+
+
+async def test_a_module_uses_its_session_from_threads_of_every_kind(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    body = """
+loop = asyncio.get_running_loop()
+heard = []
+
+def work():
+    resolver = coordinator.get_capability("shouter")
+    coordinator.hooks.register("thread:news", lambda event, data: heard.append(data["n"]), name="in thread")
+    coordinator.thread_note = {"from": threading.current_thread().name}
+    emitted = asyncio.run_coroutine_threadsafe(coordinator.hooks.emit("thread:news", {"n": 1}), loop)
+    emitted.result(10)
+    return resolver.shout("hello")
+
+said = await asyncio.to_thread(work)
+done = []
+thread = threading.Thread(target=lambda: done.append(coordinator.get_capability("shouter").shout("again")), name="own")
+thread.start()
+while thread.is_alive():
+    await asyncio.sleep(0.001)
+
+refused = []
+def offer():
+    try:
+        coordinator.register_capability("lock", threading.Lock())
+    except TypeError as error:
+        refused.append(error.path)
+    try:
+        coordinator.public_lock = threading.Lock()
+    except TypeError as error:
+        refused.append(error.path)
+
+await asyncio.to_thread(offer)
+return ToolResult(output={
+    "said": said, "done": done, "heard": heard, "refused": refused,
+    "note": list(coordinator.thread_note), "left": hasattr(coordinator, "public_lock"),
+})
+"""
+
+    class Shouter:
+        def shout(self, text: str) -> str:
+            return text.upper()
+
+    entry = probe(write_module, body)
+    entry["permissions"] = {"hooks": ["*"]}
+    async with open_session(tools=[entry]) as session:
+        session.coordinator.register_capability("shouter", Shouter())
+        output = await probed(session)
+        on_the_host: Any = session.coordinator
+        assert on_the_host.thread_note["from"]
+    assert output == {
+        "said": "HELLO",
+        "done": ["AGAIN"],
+        "heard": [1],
+        "refused": ['capability "lock"', 'attribute "public_lock"'],
+        "note": ["from"],
+        "left": False,
+    }
