@@ -112,6 +112,7 @@ class HostedModule:
         self._registrations = Registrations(router.values.codec)
         self._was_mounted = False
         self._ahead: asyncio.Future[Exception | None] | None = None
+        self._made_ready: ModuleProcess | None = None  # whose end of the connection nobody has taken over yet
         self._level = ""
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
@@ -163,7 +164,7 @@ class HostedModule:
     async def _launch(self, ahead: asyncio.Future[Exception | None]) -> None:
         problem: Exception | None = None
         try:
-            await self.supervisor.start()
+            self._made_ready = await self.supervisor.start()
         except Exception as exc:  # told to whoever starts the module
             problem = exc
         finally:
@@ -183,7 +184,11 @@ class HostedModule:
                 raise problem
         elif self.supervisor.process is not None:  # its connection is gone, and it not quite yet
             await self.supervisor.report(self.supervisor.process)
-        return await self.supervisor.start()
+        process = await self.supervisor.start()
+        made_ready, self._made_ready = self._made_ready, None
+        if made_ready is not None and made_ready is not process:  # it has died meanwhile
+            made_ready.rpc.close()
+        return process
 
     async def start(self) -> None:
         """Have the module running and mounted.
@@ -338,6 +343,8 @@ class HostedModule:
         if self._life is None:  # nothing of it has run in what was made ready, and nobody there hears a goodbye
             self.supervisor.end(ExitReason.KILLED_BY_HOST)
         await self.supervisor.stop(self._goodbye)
+        if self._made_ready is not None:
+            self._made_ready.rpc.close()
         if self._life is not None:
             self._life.peer.channel.close()
 
