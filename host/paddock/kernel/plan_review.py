@@ -69,7 +69,7 @@ def _module(asked: Asked, resolution: Resolution, situation: Situation, known: C
 def _name(entry: ModuleEntry) -> str:
     """Return what people call a module: of one that an agent has, with whose it is."""
     name = entry.instance_id or entry.module
-    return f"{name} of {entry.path.rpartition('.')[0]}" if entry.path.startswith("agents") else name
+    return name if entry.agent is None else f"{name} of agent {entry.agent}"
 
 
 def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -51,7 +51,7 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
         elif not isinstance(table, dict):
             reading.problems.append(must_be("a table", table, path, "write {description: …, instruction: …}"))
         else:
-            agents[name] = _read(name, table, path, own, reading)
+            agents[name] = _read(name, table, path, own, reading.of_agent(name))
     return agents
 
 

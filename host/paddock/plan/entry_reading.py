@@ -42,6 +42,13 @@ class EntryReading:
         self.problems: list[PlanProblem] = []
         self.notes: list[str] = []
         self._base = base
+        self._agent: str | None = None
+
+    def of_agent(self, name: str) -> EntryReading:
+        """Return the part of this reading that is about one agent."""
+        part = EntryReading(self._base)
+        part.problems, part.notes, part._agent = self.problems, self.notes, name
+        return part
 
     def check_keys(self, table: Mapping[str, Any], known: Sequence[str], path: str = "") -> Iterator[str]:
         """Report the keys of a plan or an agent that are none; yield those that others may understand."""
@@ -89,13 +96,13 @@ class EntryReading:
                 if unused:
                     told = unused if unused != key else path_text(path, key)
                     self.notes.append(f"`{told}` has no effect: `{place}` is a table and has its own")
-            read = self.entry(written, EntryPlace(key, place, self._base))
+            read = self.entry(written, EntryPlace(key, place, self._base, agent=self._agent))
             return read, written if isinstance(written, dict) else None
         renamed = {"module": place, "source": f"{place}_source", "config": path_text(path, key, "config")}
         entry = {"module": written, "config": self._string_form_config(key, around, path)}
         if session.get(f"{key}_source") is not None:
             entry["source"] = session[f"{key}_source"]
-        return self.entry(entry, EntryPlace(key, place, self._base, renamed)), entry
+        return self.entry(entry, EntryPlace(key, place, self._base, renamed, self._agent)), entry
 
     def _string_form_config(self, key: str, around: Mapping[str, Any], path: str) -> Any:
         """Return the configuration that a module written as a bare id has, in the table `key` beside `session`."""
@@ -129,7 +136,8 @@ class EntryReading:
             self._check_instances(written, path_text(path, section))
         entries: list[ModuleEntry] = []
         for index, item in enumerate(written):
-            entry = self.entry(item, EntryPlace(SECTIONS[section], path_text(path, section, index), self._base))
+            place = EntryPlace(SECTIONS[section], path_text(path, section, index), self._base, agent=self._agent)
+            entry = self.entry(item, place)
             if entry is not None:
                 entries.append(entry)
         return tuple(entries)

@@ -43,13 +43,15 @@ Isolation = Literal["ns", "bwrap", "landlock", "none"]
 class EntryPlace:
     """Where an entry stands in its plan, and the folder that its relative source starts from.
 
-    `renamed` holds the places of keys that stand elsewhere, as for an orchestrator written as a bare id.
+    `renamed` holds the places of keys that stand elsewhere, as for an orchestrator written as a bare id; `agent` is the
+    name of the agent whose entry it is.
     """
 
     kind: Kind
     path: str
     base: Path
     renamed: Mapping[str, str] = field(default_factory=dict)
+    agent: str | None = None
 
     @property
     def config_path(self) -> str:
@@ -144,6 +146,11 @@ class ModuleEntry(BaseModel):
     def path(self) -> str:
         """The place in the plan, as in `tools[0]`."""
         return self._place.path
+
+    @property
+    def agent(self) -> str | None:
+        """The agent of the plan whose entry it is, None for one of the plan's own."""
+        return self._place.agent
 
     def over(self, base: ModuleEntry) -> ModuleEntry:
         """Return the entry with what `base`, another of the same module, says where this one says nothing.
