@@ -388,9 +388,9 @@ def _rebuild_error(
         error = RuntimeError(f"{original}: {message}")
     else:
         error = _made(known, args, message, is_itself=known.__name__ == original)
-        for key, item in attributes.items():
-            if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
-                error.__dict__[key] = item
+    for key, item in attributes.items():
+        if isinstance(key, str) and not hasattr(BaseException, key) and not key.startswith("__"):
+            error.__dict__[key] = item
     notes = attributes.get("__notes__")
     for note in notes if isinstance(notes, list) else ():
         if isinstance(note, str):
