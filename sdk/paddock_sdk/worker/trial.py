@@ -75,13 +75,7 @@ def _validate(asked: dict[str, Any]) -> dict[str, Any]:
 def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     # The contract's fixtures go by the name of the folder, and tests may write beside themselves.
     place = os.path.join(os.environ["TMPDIR"], asked["folder"])
-    shutil.copytree(asked["root"], os.path.join(place, asked["into"]), symlinks=True)
-    for folder, _, files in os.walk(place):  # what is kept for the host is read-only
-        os.chmod(folder, 0o700)
-        for file in files:
-            path = os.path.join(folder, file)
-            if not os.path.islink(path):
-                os.chmod(path, os.stat(path).st_mode | 0o200)
+    _copy(asked["root"], os.path.join(place, asked["into"]))
     os.chdir(place)
     sys.path[:0] = [os.path.normpath(os.path.join(place, asked["import_root"]))]
     sys.path.extend(asked["libraries"])
@@ -94,6 +88,24 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     import pytest
 
     return {"code": int(pytest.main(args))}
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a folder whose files are read-only as one whose files are not; where modes may not be changed, too."""
+    for folder, folders, files in os.walk(source):
+        place = os.path.join(target, os.path.relpath(folder, source))
+        os.makedirs(place, exist_ok=True)
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                os.symlink(os.readlink(path), os.path.join(place, name))
+        for name in files:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                mode = 0o700 if os.access(path, os.X_OK) else 0o600
+                fd = os.open(os.path.join(place, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+                with open(path, "rb") as file, open(fd, "wb") as copy:
+                    shutil.copyfileobj(file, copy)
 
 
 def _behaviour(base: str, package: str) -> list[str]:
