@@ -34,7 +34,7 @@ class HostedCoordinator(ModuleCoordinator):
     _module_attributes: dict[str, Encoded]
     _shared_state: SharedState
     _origin: Peer | None
-    _told_session: tuple[Buffer, bool]
+    _told_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
     def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
@@ -187,8 +187,12 @@ class HostedCoordinator(ModuleCoordinator):
         super().bind_session(session)
         self._tell_session()
 
-    def _session_facts(self) -> tuple[Buffer, bool]:
-        return self._values.encode(self.config).body, bool(getattr(self.session, "initialized", False))
+    def _session_facts(self) -> tuple[Buffer, dict[str, bool]]:
+        return self._values.encode(self.config).body, {
+            "initialized": bool(getattr(self.session, "initialized", False)),
+            "has_approval": self.approval_system is not None,
+            "has_display": self.display_system is not None,
+        }
 
     def _tell_session(self) -> None:
         self._told_session = self._session_facts()
@@ -199,8 +203,8 @@ class HostedCoordinator(ModuleCoordinator):
             "parent_id": self.parent_id,
             "config": self.config,
             "is_resumed": bool(getattr(self.session, "is_resumed", False)),
-            "initialized": self._told_session[1],
             "session": self.session,
+            **self._told_session[1],
         }
         self.put(("session",), MirrorSection.SESSION, told)
 

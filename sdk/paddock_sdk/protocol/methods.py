@@ -53,7 +53,7 @@ class WorkerMethod(IntEnum):
 class MirrorSection(IntEnum):
     """The parts of shared state that a host keeps current in every worker."""
 
-    SESSION = 1  # {session_id, parent_id, config, is_resumed, initialized, session}
+    SESSION = 1  # {session_id, parent_id, config, is_resumed, initialized, has_approval, has_display, session}
     HEARD = 2  # [event, has handlers]
     MOUNTED = 3  # [point, name | None, object]
     UNMOUNTED = 4  # [point, name | None]

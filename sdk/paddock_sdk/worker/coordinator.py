@@ -32,13 +32,17 @@ class RemoteCoordinator(ModuleCoordinator):
     """One session, from inside a module's process."""
 
     _driver: Driver
+    _approval: _RemoteApproval
+    _display: _RemoteDisplay
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._approval = _RemoteApproval(driver)
+        self._display = _RemoteDisplay(driver)
         super().__init__(
             SimpleNamespace(session_id="", parent_id=None, config={}),
-            approval_system=_RemoteApproval(driver),
-            display_system=_RemoteDisplay(driver),
+            approval_system=self._approval,
+            display_system=self._display,
         )
 
     def _make_hooks(self) -> HookRegistry:
@@ -58,6 +62,13 @@ class RemoteCoordinator(ModuleCoordinator):
             else:
                 vars(self)[name] = before
             raise
+
+    def show_systems(self, *, approval: bool, display: bool) -> None:
+        """Show those of the application's systems that there are; what a module has put in their place stays."""
+        if self.approval_system is None or self.approval_system is self._approval:
+            self.approval_system = self._approval if approval else None
+        if self.display_system is None or self.display_system is self._display:
+            self.display_system = self._display if display else None
 
     def register_capability(self, name: str, value: Any) -> None:
         """Offer an object under a name; one that the host refuses leaves what was offered before."""

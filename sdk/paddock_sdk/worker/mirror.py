@@ -101,6 +101,7 @@ class Mirror:
         known = coordinator.config
         known.clear()
         known.update(said["config"])
+        coordinator.show_systems(approval=said.pop("has_approval", True), display=said.pop("has_display", True))
         session = said.pop("session", None) or SimpleNamespace()  # what stands for the application's own
         vars(session).update(said, config=known, coordinator=coordinator)
         coordinator.bind_session(session)

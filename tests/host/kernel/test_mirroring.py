@@ -43,6 +43,8 @@ async def test_a_new_worker_is_brought_up_to_date_before_it_is_mounted(hosted: H
             "config": {"session": {}},
             "is_resumed": False,
             "initialized": False,
+            "has_approval": False,
+            "has_display": False,
         }
         assert changes(worker, MirrorSection.STATE) == [[[["goal"], [["one"]]]]]
         assert changes(worker, MirrorSection.HEARD) == [["tool:pre", True]]

@@ -97,3 +97,19 @@ async def test_contributions_come_in_the_order_of_registration(place: Place) -> 
 
 async def test_what_cannot_be_called_is_no_cleanup_function(place: Place) -> None:
     assert await place.run("members.cleanups_that_are_none") == "no complaint"
+
+
+async def test_a_coordinator_tells_names_and_presence(place: Place) -> None:
+    assert await place.run("members.overview") == {
+        "tools": [],
+        "providers": [],
+        "has_orchestrator": True,
+        "has_context": True,
+        "capabilities": ["companion"],
+        "has_approval_provider": False,
+        "has_display_service": False,
+    }
+
+
+async def test_a_module_sees_what_kind_of_session_it_is_in(place: Place) -> None:
+    assert await place.run("members.session") == [True, False]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from integration.semantics.places import PLAIN, Place
+from integration.semantics.places import PLAIN, OpenPlace, Place, plan_of
 
 
 class Difference(NamedTuple):
@@ -37,9 +38,39 @@ DIFFERENCES = {
     ),
 }
 
+A_TOOLS_PLACE = {
+    # What a tool's module does in a plain process, and what a host makes of it without a grant.
+    "set default fields": ("done", "RefusedError", "every module's events would carry them"),
+    "reset the token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
+    "register a handler": ("done", "RefusedError", "a tool would read what others say; a `hooks` grant allows it"),
+    "act on a hook's result": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
+    "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if nobody minded"),
+    "take another's tool name": ("done", "ValueError", "names are owned; `replaces` allows it"),
+    "mount a resolver": ("done", "ValueError", "a resolver decides which code is trusted"),
+    "mount plain data": ("done", "TypeError", "only a module's own objects can be called where they are"),
+    "offer a capability of the session": ("done", "RefusedError", "names that begin with `session.` are the host's"),
+    "read the context": ("done", "RefusedError", "a conversation is nobody's tool's; a `call` grant allows it"),
+    "clean the session up": ("done", "done", "the host runs every cleanup once, when the session ends"),
+}
+
 
 @pytest.mark.parametrize("case", DIFFERENCES)
 async def test_the_boundary_makes_this_difference(place: Place, case: str) -> None:
     difference = DIFFERENCES[case]
     outcome = await place.run(difference.scenario, **difference.given)
     assert outcome == (difference.plain if place.name == PLAIN else difference.across), difference.reason
+
+
+@pytest.fixture(scope="module")
+async def place_with_a_tool(open_place: OpenPlace, anyio_backend: str) -> AsyncIterator[Place]:
+    plan = plan_of(tools=[{"module": "tool-companion"}])
+    async with open_place(plan) as place:
+        await place.coordinator.get_capability("companion").mount_tool("shell", "another's")
+        yield place
+
+
+@pytest.mark.parametrize("act", A_TOOLS_PLACE)
+async def test_a_tool_keeps_to_its_place_where_a_host_can_see_to_it(place_with_a_tool: Place, act: str) -> None:
+    plain, across, reason = A_TOOLS_PLACE[act]
+    outcome = await place_with_a_tool.run("authority.as_a_tool", act=act)
+    assert outcome == (plain if place_with_a_tool.name == PLAIN else across), reason

@@ -307,3 +307,8 @@ async def test_without_an_approval_system_the_answer_is_no(place: Place) -> None
 async def test_without_a_display_system_a_message_is_no_error(place: Place) -> None:
     outcome = await place.run("hook_results.processed", result={"user_message": "told"}, hook_name="guard")
     assert outcome["left"] == {"action": "continue", "user_message": "told"}
+
+
+async def test_modules_find_the_systems_that_the_application_has(judged: Judged) -> None:
+    overview = await judged.place.run("members.overview")
+    assert (overview["has_approval_provider"], overview["has_display_service"]) == (True, True)

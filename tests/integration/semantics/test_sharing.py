@@ -36,6 +36,23 @@ async def test_an_approval_provider_of_the_application_is_asked_by_the_hook_it_w
     assert (request.tool_name, request.risk_level, request.timeout) == ("shell", "high", None)
 
 
+async def test_a_session_that_is_handed_back_to_the_application_is_the_session(open_place: OpenPlace) -> None:
+    spawned: list[dict[str, Any]] = []
+
+    async def spawn(**given: Any) -> dict[str, Any]:
+        spawned.append(given)
+        return {"output": f"helped {given['parent_session'].session_id}", "session_id": given["sub_session_id"]}
+
+    async with open_place() as place:
+        place.coordinator.register_capability("session.spawn", spawn)
+        assert await place.run("sharing.delegated") == {
+            "output": "helped semantics",
+            "session_id": "semantics-0123456789abcdef_helper",
+        }
+        assert spawned[0]["parent_session"] is place.coordinator.session
+        assert spawned[0]["agent_configs"] == {"helper": {"tools": []}}
+
+
 async def test_a_context_asks_the_applications_factory_for_each_request(open_place: OpenPlace) -> None:
     asked: list[int] = []
 
