@@ -127,6 +127,15 @@ def test_a_module_that_hangs_is_ended_and_reported(tmp_path: Path) -> None:
     assert "was ended for not answering in time (runtime_max 1 s)" in done.stderr
 
 
+def test_ctrl_c_ends_a_trial_and_all_of_it(tmp_path: Path) -> None:
+    root = _broken(tmp_path, "print('it runs', flush=True)\nwhile True: pass\n")
+    level = [] if diagnosis()["ok"] else ["--isolation", reachable_level()]
+    with command_line.Terminal("module", "validate", "-v", *level, str(root)) as terminal:
+        terminal.until("it runs")
+        terminal.type("\x03")
+        assert terminal.exit_code() == 130
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
