@@ -320,3 +320,45 @@ async def test_a_provider_that_the_application_hands_over_itself_has_the_last_wo
     async with Session(plan, approval=Person("Allow once")) as session:
         await session.coordinator.get_capability("approval.register_provider")(Provider())
         assert await session.execute("") == "deny: look is out of the question"
+
+
+_DELEGATE = """
+    from amplifier_core.models import ToolResult
+
+    class Look:
+        name = "look"
+        description = "has another session look"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            spawn = self.coordinator.get_capability("session.spawn")
+            return ToolResult(output=await spawn("helper", "look", parent_session=self.coordinator.session))
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Look(coordinator))
+"""
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_an_application_that_starts_sub_sessions_itself_is_asked_for_them_and_gets_the_real_session(
+    plan: dict[str, Any], write_module: WriteModule, is_before: bool
+) -> None:
+    asked: list[tuple[str, bool]] = []
+    source = write_module("tool-delegate", _DELEGATE)
+    plan["tools"] = [{"module": "tool-delegate", "source": source, "permissions": {"call": ["spawn"]}}]
+    plan["agents"] = {"helper": {"description": "helps"}}
+    session = Session(plan, trust_plan=True)
+
+    async def spawn(agent_name: str, instruction: str, parent_session: Any = None, **wishes: Any) -> dict[str, Any]:
+        asked.append((agent_name, parent_session.coordinator is session.coordinator))
+        return {"output": "looked", "session_id": "mine"}
+
+    if is_before:
+        session.coordinator.register_capability("session.spawn", spawn)
+    async with session:
+        if not is_before:
+            session.coordinator.register_capability("session.spawn", spawn)
+        assert json.loads(await session.execute("{}")) == {"output": "looked", "session_id": "mine"}
+    assert asked == [("helper", True)]

@@ -32,7 +32,6 @@ from paddock_sdk.protocol import LocalProtocolError
 SPAWN: Final = "session.spawn"
 RESUME: Final = "session.resume"
 _DEPTH: Final = "self_delegation_depth"
-_OWN: Final = frozenset({SPAWN, RESUME, _DEPTH})  # capabilities that each session has for itself
 
 _CLEANUP_SECONDS: Final = 15.0  # for session:end handlers and every module's cleanup function together
 _LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
@@ -55,9 +54,14 @@ class SubSessions:
         self._is_over = False
 
     def offer(self) -> None:
-        """Let the session's modules start sub-sessions, those of them that are granted to."""
-        self._parent.coordinator.register_capability(SPAWN, self.spawn)
-        self._parent.coordinator.register_capability(RESUME, self.resume)
+        """Let the session's modules start sub-sessions, those of them that are granted to.
+
+        An application that has a way of its own to start them keeps it.
+        """
+        coordinator = self._parent.coordinator
+        for name, start in ((SPAWN, self.spawn), (RESUME, self.resume)):
+            if coordinator.get_capability(name) is None:
+                coordinator.register_capability(name, start)
 
     async def spawn(
         self,
@@ -224,7 +228,7 @@ class SubSessions:
             is_resumed=conversation.transcript is not None,
         )
         for name, value in parent.application_capabilities().items():
-            if name not in _OWN:
+            if not isinstance(getattr(value, "__self__", None), SubSessions):  # which each session has for itself
                 session.coordinator.register_capability(name, value)
         session.coordinator.register_capability(_DEPTH, conversation.self_delegation_depth)
         for event, handler, priority, name in parent.hooks.registrations():

@@ -83,8 +83,8 @@ class FixedPaths:
         if inside and not by_mounts:
             raise NotAcceptedError(
                 f"`{granted.written}` holds `{inside[0]}`, and without mounts nothing keeps that from being changed",
-                "keep it elsewhere, as in `paddock run ~/plans/plan.yaml -C .`, or grant a folder that it is not in, or use "
-                "an isolation level with namespaces (`ns`, `bwrap`)",
+                "keep it elsewhere, as in `paddock run ~/plans/plan.yaml -C .`, grant a folder that it is not in, or "
+                "use an isolation level with namespaces (`ns`, `bwrap`)",
             )
 
     def inside(self, folders: Iterable[Path]) -> list[Path]:
