@@ -232,6 +232,11 @@ def _workers() -> int:
     return len(psutil.Process().children(recursive=True))
 
 
+def _audited(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of the audit log of a user whose state is in a folder below this one."""
+    return [json.loads(line) for line in (folder / "state/paddock/audit.jsonl").read_text().splitlines()]
+
+
 async def _until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not condition():
@@ -456,12 +461,13 @@ async def test_a_reference_to_a_secret_in_what_a_module_passes_stays_text(
     ],
 )
 async def test_a_request_that_is_none_is_refused_before_anything_starts(
-    open_family: Act, wishes: dict[str, Any], said: str
+    open_family: Act, wishes: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     async with open_family() as family:
-        before = _workers()
         assert said in await family.refused(**wishes)
-        assert _workers() == before
+    events = [line["event"] for line in _audited(tmp_path)]
+    assert events.count("module.started") == 3 and "sub_session.started" not in events
 
 
 async def test_no_two_sessions_have_one_id(open_family: Act) -> None:
@@ -544,8 +550,9 @@ async def test_the_audit_log_says_in_which_sub_session_something_happened(
     async with open_family() as family:
         result = await family.spawn()
         id = family.session.session_id
-    lines = map(json.loads, (tmp_path / "state" / "paddock" / "audit.jsonl").read_text().splitlines())
-    ours = [line for line in lines if line["session"] == id and line.get("sub_session") == result["session_id"]]
+    ours = [
+        line for line in _audited(tmp_path) if line["session"] == id and line.get("sub_session") == result["session_id"]
+    ]
     events = [line["event"] for line in ours]
     assert events[0] == "sub_session.started" and events[-1] == "sub_session.ended"
     assert {line["module"] for line in ours if line["event"] == "module.started"} == {
