@@ -202,9 +202,6 @@ class _SubSessionLog(AuditLog):
         super().__init__(id)
         self._whole = whole
 
-    def of_sub_session(self, id: str) -> AuditLog:
-        return _SubSessionLog(self._whole, id)
-
     def record(self, event: str, /, **facts: object) -> None:
         self._whole.record(event, **{**facts, "sub_session": self._session})
 

@@ -60,7 +60,11 @@ class Chronicle:
             digest=digest,
             accepted=None if rule is None or not clearance.trust.accepted else rule.describe(),
             modules={
-                one.name: {**_code(module.resolution), "level": one.level, "grants": _grants(one)}
+                one.name if module.entry.agent is None else module.entry.path: {
+                    **_code(module.resolution),
+                    "level": one.level,
+                    "grants": _grants(one),
+                }
                 for one, module in zip(modules, clearance.modules, strict=True)
             },
         )

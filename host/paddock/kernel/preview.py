@@ -111,7 +111,11 @@ class Preview:
             PlanError: they cannot be granted what the plan says.
             ModuleMissingError: their code is not to be found.
         """
-        modules = [self._module(entry) for entry in self.plan.entries() if name in (entry.instance_id, entry.module)]
+        modules = [
+            self._module(entry)
+            for entry in self.plan.entries()
+            if name in (entry.path, entry.instance_id, entry.module)
+        ]
         return SessionRecord.begin(
             "",
             modules,

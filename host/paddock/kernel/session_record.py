@@ -208,8 +208,8 @@ class SessionRecord(_Record):
         return self.model_copy(update={"ended": _now()})
 
     def module(self, name: str) -> ModuleRecord | None:
-        """Return the record of the module that goes by `name`: its instance, or else its id."""
-        by_name = (one for one in self.modules if one.name == name)
+        """Return the record of the module that goes by `name`: its place in the plan, its instance, or else its id."""
+        by_name = (one for one in self.modules if name in (one.place, one.name))
         return next(by_name, None) or next((one for one in self.modules if one.module == name), None)
 
     def subject(self, module: ModuleRecord, installation: Iterable[Path]) -> Subject:
