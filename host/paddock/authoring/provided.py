@@ -1,6 +1,7 @@
 """What a trial of a module is run with: a copy of its folder as it is now, and all that it depends on.
 
-Chosen anew for each trial and locked nowhere: the author's folder stays as it is. Nothing of the module is executed.
+Chosen anew for each trial, but for one without a network, which has what was chosen the last time. The author's folder
+stays as it is. Nothing of the module is executed.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import anyio.to_thread
 
 from paddock.audit import AuditLog
+from paddock.authoring.last_choice import LastChoice
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import SourcesError
 from paddock.kernel.command_worker import check_cancelled
@@ -21,6 +22,7 @@ from paddock.policy import Policy, refuse_sources
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.provisioner import Provisioner
 from paddock_sources.uri import FolderUri
 
 
@@ -80,6 +82,14 @@ async def _resolution(
     async with provisioning(
         means.environ, cache, offline=means.offline, policy=policy, progress=means.progress, audit=means.audit
     ) as provisioner:
-        lock = partial(provisioner.lock, uri, extras=needs.extras, more=needs.more)
-        locked = await anyio.to_thread.run_sync(lock)
-        return await anyio.to_thread.run_sync(provisioner.provide, uri, folder.module_id, locked)
+        return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, means, needs)
+
+
+def _provide(folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, means: Means, needs: Needs) -> Resolution:
+    last = LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), means.environ)
+    previous = last.read(uri.text) if means.offline else None
+    locked = provisioner.lock(uri, previous=previous, extras=needs.extras, more=needs.more)
+    resolution = provisioner.provide(uri, folder.module_id, locked)
+    if locked.dependencies and not means.offline:
+        last.write(locked)
+    return resolution

@@ -26,6 +26,7 @@ from paddock_sources import Resolution, SourceError
 _ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
 _LIMITS: Final[Mapping[str, object]] = {"runtime_max": "10min"}
 _PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start programs, as what they test does
+_AS: Final[Kind] = "tool"  # whatever it is: there is no session in which that would make a difference
 _NOTHING_COLLECTED: Final = 5
 
 # The contract's base class of the tests of each kind.
@@ -70,7 +71,7 @@ class SuiteRunner:
     conditions: Conditions
     limits: Mapping[str, object]
 
-    async def run_own(self, folder: ModuleFolder, kind: Kind, args: Sequence[str]) -> SuiteOutcome:
+    async def run_own(self, folder: ModuleFolder, args: Sequence[str]) -> SuiteOutcome:
         """Run the module's own tests, with further arguments for pytest.
 
         Raises:
@@ -81,19 +82,17 @@ class SuiteRunner:
             needs = dev_requirements(folder.root)
         except SourceError as error:
             raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
-        return await self._run(folder, kind, needs, args, "")
+        return await self._run(folder, needs, args, "")
 
     async def run_behavior(self, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
         """Run the tests that every module of that kind has to pass; raises as `run_own` does."""
-        return await self._run(folder, kind, Needs(more=RUNNERS), (), _BASES[kind])
+        return await self._run(folder, Needs(more=RUNNERS), (), _BASES[kind])
 
-    async def _run(
-        self, folder: ModuleFolder, kind: Kind, needs: Needs, args: Sequence[str], base: str
-    ) -> SuiteOutcome:
+    async def _run(self, folder: ModuleFolder, needs: Needs, args: Sequence[str], base: str) -> SuiteOutcome:
         async with provided(folder, self.clerk.policy, self.means, needs) as resolution:
             told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
             job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **self.limits})
-            ended = await run_trial(self.clerk, kind, resolution, job, _Ended.model_validate, self.conditions)
+            ended = await run_trial(self.clerk, _AS, resolution, job, _Ended.model_validate, self.conditions)
         return SuiteOutcome(ended.code)
 
 

@@ -28,7 +28,7 @@ _LEVEL: Final = click.option(
     help="The isolation level, accepted however weak it is; by default the strongest there is.",
 )
 _OFFLINE: Final = click.option(
-    "--offline", is_flag=True, help="Fetch nothing: use what the cache has, or say what it lacks."
+    "--offline", is_flag=True, help="Fetch nothing: use what was chosen the last time, or say what is lacking."
 )
 
 
@@ -36,7 +36,7 @@ _OFFLINE: Final = click.option(
 def module() -> None:
     """Write modules: start one, see whether it is what hosts expect, run its tests.
 
-    Whatever is run of a module runs in a sandbox, and is granted nothing.
+    Whatever is run of a module runs in a sandbox, which is gone afterwards.
     """
 
 
@@ -112,14 +112,12 @@ def validate(
 @module.command("test")
 @_PATH
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
-@_TYPE
 @_LIMITS
 @_LEVEL
 @_OFFLINE
 def test(
     path: Path,
     pytest_args: tuple[str, ...],
-    kind: Kind | None,
     limits: tuple[str, ...],
     isolation: IsolationLevel | None,
     offline: bool,
@@ -133,4 +131,4 @@ def test(
     from .module_test_command import run_test
     from .module_trial import TrialOptions
 
-    return run_test(path, kind, pytest_args, TrialOptions(limits, isolation, offline=offline))
+    return run_test(path, pytest_args, TrialOptions(limits, isolation, offline=offline))

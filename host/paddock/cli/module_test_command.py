@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.module_name import Kind
 from paddock.authoring.suite import SuiteOutcome, SuiteRunner
 from paddock.errors import PaddockError
 from paddock.process.output import OutputLine
@@ -23,14 +22,13 @@ from .module_trial import Booth, Interrupted, TrialOptions, run_trials, tell_fai
 from .render import Screen
 
 
-def run_test(path: Path, kind: Kind | None, args: Sequence[str], options: TrialOptions) -> int:
+def run_test(path: Path, args: Sequence[str], options: TrialOptions) -> int:
     """Run the tests of the module at a path and return the exit code."""
     screen = Screen(sys.stderr)
 
     async def work(booth: Booth) -> SuiteOutcome:
-        folder = ModuleFolder.at(path)
         runner = SuiteRunner(booth.clerk, booth.means, booth.conditions, booth.limits)
-        return await runner.run_own(folder, folder.kind(kind), args)
+        return await runner.run_own(ModuleFolder.at(path), args)
 
     def on_line(line: OutputLine) -> None:
         screen.hide_status()

@@ -35,6 +35,7 @@ class Trials:
 
     folder: Path
     printed: list[str] = field(default_factory=list)
+    offline: bool = False
 
     def write(self, module_id: str, code: str, files: dict[str, str] | None = None, project: str = "") -> Path:
         """Write a module of one file, laid out as the community does, and return its repository."""
@@ -59,9 +60,8 @@ class Trials:
 
     async def test(self, path: Path, *args: str, **limits: str) -> SuiteOutcome:
         """Run a module's own tests."""
-        folder = ModuleFolder.at(path)
         runner = await self._made(SuiteRunner, limits)
-        return await _bounded(runner.run_own(folder, folder.kind(), args))
+        return await _bounded(runner.run_own(ModuleFolder.at(path), args))
 
     async def behave(self, path: Path) -> SuiteOutcome:
         """Run the tests of a module's kind."""
@@ -73,7 +73,7 @@ class Trials:
         environ = dict(os.environ)
         self.printed.clear()
         conditions = Conditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
-        return what(await Clerk.at_work(self.folder, environ, None), Means(environ), conditions, limits)
+        return what(await Clerk.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits)
 
 
 async def _bounded(work: Coroutine[Any, Any, _T]) -> _T:

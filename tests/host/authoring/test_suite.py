@@ -116,6 +116,23 @@ async def test_what_cannot_be_had_is_named(trials: Trials, monkeypatch: pytest.M
     assert "needed besides what the module itself depends on: pytest, pytest-asyncio" in str(unreachable.value)
 
 
+async def test_without_a_network_tests_have_what_they_had_the_last_time(index: IndexServer, trials: Trials) -> None:
+    index.add_wheel("leaf", "1.0")
+    test = "import leaf\n\ndef test_it():\n    assert leaf.__version__ == '1.0'\n"
+    root = trials.write("tool-x", _CODE, {"test_x.py": test}, '[dependency-groups]\ndev = ["leaf"]\n')
+    trials.offline = True
+    with pytest.raises(NoTestEnvironmentError, match="leaf, pytest, pytest-asyncio"):
+        await trials.test(root)
+    trials.offline = False
+    assert (await trials.test(root)).passed
+    index.add_wheel("leaf", "2.0")
+    index.requests.clear()
+    trials.offline = True
+    assert (await trials.test(root)).passed and not index.requests
+    trials.offline = False
+    assert not (await trials.test(root)).passed  # there is a newer one by now
+
+
 async def test_tests_that_attack_get_nowhere(trials: Trials, tmp_path: Path) -> None:
     with Target(tmp_path / "outside") as target:
         assert not any("refused" in outcome for outcome in outcomes_outside(target).values()) and target.was_hit
