@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
