@@ -489,11 +489,12 @@ class HostedModule:
             return proxy
         return values.object_of(handle)
 
-    def unmount(self, point: str, name: str | None) -> None:
-        """Unmount an object of this module; what is another's stays."""
+    def unmount(self, point: str, name: str | None) -> bool:
+        """Unmount an object of this module; return whether there was one: what is another's stays."""
         act = self._registrations.of("mount", point, name)
         if act is not None:
             self._registrations.take_back(act)
+        return act is not None
 
     def mounted_at(self, handle: Handle) -> str | None:
         """Return the point at which `handle` is mounted, if it is."""

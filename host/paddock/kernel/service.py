@@ -287,11 +287,10 @@ class HostService:
                 return
         raise _malformed("a mount")
 
-    def _unmount(self, module: HostedModule, args: Any) -> None:
+    def _unmount(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as point, (None | str()) as name]:
-                module.unmount(point, name)
-                return
+                return module.unmount(point, name)
         raise _malformed("an unmount")
 
     def _describe(self, module: HostedModule, args: Any) -> None:

@@ -20,7 +20,7 @@ class HostMethod(IntEnum):
     EMIT_AND_COLLECT = 6  # [event, data, timeout] -> [data]
     SET_DEFAULT_FIELDS = 7  # [fields] -> None
     MOUNT = 8  # [point, name | None, object] -> None
-    UNMOUNT = 9  # [point, name | None] -> None
+    UNMOUNT = 9  # [point, name | None] -> bool
     REGISTER_CAPABILITY = 10  # name, then the value, opaque -> None
     SET_ATTRIBUTE = 11  # name, then the value, opaque -> None
     DELETE_ATTRIBUTE = 12  # [name] -> None

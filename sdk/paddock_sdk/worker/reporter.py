@@ -41,16 +41,18 @@ class Reporter:
         self._objects.mark_mounted(obj, point)
 
     def unmounted(self, point: str, name: str | None) -> None:
-        """Unmount at the host as well; a refusal restores what is mounted there."""
+        """Unmount at the host as well; what is another module's stays, here as there."""
         self._decide(HostMethod.UNMOUNT, point, name, None)
 
     def _decide(self, method: HostMethod, point: str, name: str | None, obj: Any) -> None:
         asked = [point, name] if method == HostMethod.UNMOUNT else [point, name, obj]
         try:
-            self._driver.call_sync(0, method, asked)
+            stays = self._driver.call_sync(0, method, asked) is False
         except BaseException:
             self.stand(point, name, self._standing.get((point, name)))
             raise
+        if stays:
+            obj = self._standing.get((point, name))
         self.stand(point, name, obj)  # others' mounts may have come in while the host was being asked
 
     def stand(self, point: str, name: str | None, obj: Any) -> None:

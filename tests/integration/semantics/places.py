@@ -124,8 +124,8 @@ def opener(name: str, working_dir: Path) -> OpenPlace:
 def _sourced(plan: dict[str, Any]) -> dict[str, Any]:
     """Return the plan with the scenarios' folder as the source of every module that has none."""
 
-    def sourced(entry: dict[str, Any]) -> dict[str, Any]:
-        return {"source": str(FOLDER), **entry}
+    def sourced(entry: Any) -> Any:
+        return {"source": str(FOLDER), **entry} if isinstance(entry, dict) else entry
 
     session = {
         key: sourced(value) if key in ("orchestrator", "context") else value for key, value in plan["session"].items()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from integration.semantics.places import PLAIN, OpenPlace, Place, plan_of
+from integration.semantics.places import PLAIN, SESSION_ID, OpenPlace, Place, plan_of
 
 
 class Difference(NamedTuple):
@@ -35,6 +35,36 @@ DIFFERENCES = {
         [["1"], ["bash"]],
         [[], []],
         "who runs tools knows them, and so does the application; telling everybody would wake each module at each call",
+    ),
+    "another's handler is unregistered by its name": Difference(
+        "ownership.unregistered", {}, [], ["guard"], "no module takes away another's guard"
+    ),
+    "another's tool is unmounted": Difference(
+        "ownership.unmounted",
+        {},
+        [False, []],
+        [True, ["shell"]],
+        "names are owned, and what is there is shown as being there",
+    ),
+    "another's context is replaced": Difference(
+        "ownership.replaced", {}, "replaced", ["ValueError", True], "a conversation is its context module's"
+    ),
+    "an event that is none of the contract's": Difference(
+        "ownership.stamped",
+        {"event": "semantics:free"},
+        {"own": 1, "session_id": SESSION_ID, "parent_id": None},
+        {"own": 1, "session_id": SESSION_ID, "parent_id": None, "emitter": "loop-scenarios"},
+        "anybody may emit it, so whose it is has to be said",
+    ),
+    "a capability that is changed in place": Difference(
+        "ownership.changed_in_place",
+        {},
+        ["offered", "added in place"],
+        ["offered"],
+        "what is offered is what was registered; those that share a list register it again, as all known modules do",
+    ),
+    "the count of a turn's injections": Difference(
+        "ownership.counter", {}, 100, 0, "the host counts for all modules, and it alone acts on the count"
     ),
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
-from integration.semantics.places import COMPANION, PLAIN, OpenPlace, plan_of
+from integration.semantics.places import COMPANION, FOLDER, PLAIN, OpenPlace, plan_of
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 
@@ -99,6 +100,35 @@ async def test_a_module_that_fails_is_announced_and_left_out(open_place: OpenPla
         ["error", "event", "module_id", "module_type", "reason_code"]
     ] * 3 + [["error", "event", "module_id"]]
     assert {failure.get("reason_code") for failure in witness.failures} == {"unknown", None}
+
+
+REMEMBERED = [{"role": "user", "content": "hello"}]
+SPELLINGS = {
+    "by name, configured beside": {
+        "session": {
+            "orchestrator": "loop-scenarios",
+            "orchestrator_source": str(FOLDER),
+            "context": "context-memory",
+            "context_source": str(FOLDER),
+        },
+        "orchestrator": {"config": {"steps": [1, {"a": None}]}},
+        "context": {"config": {"remembers": REMEMBERED}},
+    },
+    "as entries": {
+        "session": {
+            "orchestrator": {"module": "loop-scenarios", "config": {"steps": [1, {"a": None}]}},
+            "context": {"module": "context-memory", "config": {"remembers": REMEMBERED}},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_orchestrator_and_context_are_configured_as_either_spelling_says(
+    open_place: OpenPlace, spelling: str
+) -> None:
+    async with open_place(copy.deepcopy(SPELLINGS[spelling])) as place:
+        assert await place.run("initialization.configured") == [{"steps": [1, {"a": None}]}, REMEMBERED]
 
 
 async def test_instances_of_a_provider_are_mounted_under_their_names(open_place: OpenPlace) -> None:
