@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
-from paddock_sdk.protocol.describing import describe, flavour_of
+from paddock_sdk.protocol.describing import describe, flavour_of, member_of
 from paddock_sdk.protocol.description import (
     MAX_MEMBERS,
     Description,
@@ -232,6 +235,126 @@ def test_data_that_holds_itself_or_nests_deep_is_left_out() -> None:
     odd.keys = {1: "a key that is no text"}
     odd.subclass = type("Text", (str,), {})("a subclass")
     assert data_of(odd) == {"fine": 1}
+
+
+# -- classes, properties, and what Python calls by itself ---------------------------------------
+
+
+def test_what_a_class_says_is_apart_from_what_its_object_says() -> None:
+    class Native(Base):
+        spec = {"sizes": (1, 2)}
+        priority = 100
+        default = None
+
+        def __init__(self) -> None:
+            self.priority = 5
+            self.own = "own"
+
+        @property
+        def computed(self) -> str:
+            return "computed"
+
+        @functools.cached_property
+        def kept(self) -> int:
+            return 1
+
+        @property
+        def failing(self) -> str:
+            raise OSError("not today")
+
+    description = describe(Native())
+    assert description.class_attributes == {
+        "inherited": "from the base",
+        "spec": {"sizes": (1, 2)},
+        "priority": 100,
+        "default": None,
+    }
+    assert description.attributes["priority"] == 5 and description.attributes["spec"] == {"sizes": (1, 2)}
+    assert description.properties == {"computed", "kept"}
+
+
+def test_what_is_called_on_the_class_is_marked_as_that() -> None:
+    assert {member.name for member in describe(Thing()).members if member.is_of_class} == {"static", "of_class"}
+
+
+class Scope:
+    async def __aenter__(self) -> Scope:
+        return self
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    def __len__(self) -> int:
+        return 0
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+
+class Iterable:
+    def __aiter__(self) -> AsyncIterator[int]:
+        return generator_function()
+
+
+class Iterator(Iterable):
+    async def __anext__(self) -> int:
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("value", "members"),
+    [
+        (Scope(), {"__aenter__": ASYNC, "__aexit__": ASYNC}),
+        (Iterable(), {"__aiter__": STREAM}),
+        (Iterator(), {"__anext__": STREAM, "aclose": ASYNC}),
+        (generator_function(), {"__anext__": STREAM, "aclose": ASYNC}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_of_what_python_calls_by_itself_only_what_can_be_awaited_is_there(
+    value: object, members: dict[str, Flavour]
+) -> None:
+    assert members_of(value) == members
+    assert decode_description(encode_description(describe(value), CODEC), CODEC) == describe(value)
+
+
+async def test_the_members_that_python_calls_are_called_as_it_would() -> None:
+    source = Iterator()
+    assert member_of(source, "__anext__")() is source
+    assert [number async for number in member_of(Iterable(), "__aiter__")()] == [1]
+    left: list[tuple[object, ...]] = []
+
+    class Leaving:
+        async def __aexit__(self, *error: object) -> None:
+            left.append(error)
+
+    problem = LookupError("inside")
+    await member_of(Leaving(), "__aexit__")(problem)
+    await member_of(Leaving(), "__aexit__")(None)
+    assert left == [(LookupError, problem, None), (None, None, None)]
+    assert member_of(source, "aclose") == source.aclose
+
+
+def test_data_is_all_that_crosses_as_what_it_is() -> None:
+    odd: Any = type("Odd", (), {})()
+    kept = {
+        "path": Path("/a"),
+        "cost": Decimal("1.10"),
+        "when": datetime(2024, 2, 29),
+        "pair": (1, {"a": 2}),
+        "names": {"a", "b"},
+        "raw": b"x",
+    }
+    vars(odd).update(kept, live={"a": object()}, lock=[Base()])
+    assert data_of(odd) == kept
+    assert decode_description(encode_description(describe(odd), CODEC), CODEC).attributes == kept
+
+
+def test_a_class_that_says_too_much_leaves_what_fits_with_the_object() -> None:
+    large: Any = type("Large", (), {"text": "x" * MAX_DESCRIPTION_BYTES, "small": 1})()
+    back = decode_description(encode_description(describe(large), CODEC), CODEC)
+    assert (dict(back.attributes), dict(back.class_attributes)) == ({"small": 1}, {})
 
 
 # -- secrets -----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, int, Any]] = []
+        self.told: list[Any] = []
 
     async def call(self, target: int, method: int, value: object, *, in_place: bool = False) -> Any:
         self.calls.append(("call", target, method, value))
@@ -37,7 +38,7 @@ class Recorder:
             yield number
 
     def circumstances(self) -> list[Any]:
-        return []
+        return self.told
 
 
 def thing(caller: Recorder, id: int = 7, _type_name: str = "Thing", **attributes: Any) -> Any:
@@ -119,6 +120,98 @@ def test_new_data_shows_and_what_module_code_set_itself_stays() -> None:
     refresh(stands, Description("Thing", (), {"description": "new"}))
     assert (stands.description, stands.name, stands.note) == ("new", "thing", "of the reader's own")
     refresh(function(Recorder(), SYNC), Description("named", (), {"description": "new"}))
+
+
+def test_what_was_set_on_a_stand_in_stays_until_the_owner_says_something_else_of_it() -> None:
+    before = Description("Thing", (), {"priority": 100, "description": "old", "gone": 1})
+    stands = stand_in(before, 7, Recorder())
+    stands.priority = 5
+    after = Description("Thing", (), {"priority": 100, "description": "new"})
+    refresh(stands, after, before)
+    assert (stands.priority, stands.description, hasattr(stands, "gone")) == (5, "new", False)
+    refresh(stands, Description("Thing", (), {"priority": 50, "description": "new"}), after)
+    assert stands.priority == 50
+
+
+async def test_a_class_shows_what_the_real_ones_class_does() -> None:
+    recorder = Recorder()
+    members = (
+        Member("work", ASYNC),
+        Member("made_of", SYNC, is_of_class=True),
+        Member("check", ASYNC, is_of_class=True),
+    )
+    attributes = {"spec": {"a": 1}, "priority": 5, "said": "now", "own": 1}
+    description = Description(
+        "Thing",
+        members,
+        attributes,
+        class_attributes={"spec": {"a": 1}, "priority": 100},
+        properties=frozenset({"said"}),
+    )
+    stands = stand_in(description, 7, recorder)
+    kind: Any = type(stands)
+    assert (kind.spec, kind.priority, stands.priority, stands.said) == ({"a": 1}, 100, 5, "now")
+    assert kind.said is not None and not isinstance(kind.said, str)
+    assert not hasattr(kind, "own")
+    assert kind.made_of("x") == 1 and stands.made_of("y") == 2
+    assert inspect.iscoroutinefunction(kind.check) and await kind.check() == 3
+    assert [call[1:] for call in recorder.calls] == [(7, 1, [["x"], {}]), (7, 1, [["y"], {}]), (7, 2, [[], {}])]
+    refresh(stands, Description("Thing", members, {}), description)
+    with pytest.raises(AttributeError, match="'Thing' object has no attribute 'said'"):
+        _ = stands.said
+
+
+def test_what_is_written_into_the_data_of_one_stand_in_shows_in_no_other() -> None:
+    def made() -> Any:
+        spec = {"properties": {}}  # as each description brings its own
+        return stand_in(Description("Thing", (), {"spec": spec}, class_attributes={"spec": spec}), 7, Recorder())
+
+    first, second = made(), made()
+    assert type(first) is type(second)
+    first.spec["properties"]["added"] = 1
+    assert second.spec == type(first).spec == made().spec == {"properties": {}}
+
+
+async def test_what_is_told_besides_goes_with_the_call_of_execute_alone() -> None:
+    recorder = Recorder()
+    recorder.told = [{"dispatch_context": {"id": 1}}]
+    stands = stand_in(Description("Tool", (Member("execute", ASYNC), Member("work", ASYNC)), {}), 7, recorder)
+    await stands.execute({"a": 1})
+    await stands.work()
+    assert [value for *_, value in recorder.calls] == [[[{"a": 1}], {}, recorder.told[0]], [[], {}]]
+
+
+async def test_a_scope_is_left_with_the_exception_alone() -> None:
+    recorder = Recorder()
+    stands = stand_in(Description("Scope", (Member("__aenter__", ASYNC), Member("__aexit__", ASYNC)), {}), 7, recorder)
+    async with stands:
+        pass
+    problem = LookupError("inside")
+    async with stands:  # what the owner answers is true, which swallows it
+        raise problem
+    assert [value for *_, value in recorder.calls] == [[[], {}], [[None], {}], [[], {}], [[problem], {}]]
+
+
+async def test_an_iterator_is_one_stream_however_it_is_read() -> None:
+    recorder = Recorder()
+    description = Description("Iterator", (Member("__anext__", STREAM), Member("aclose", ASYNC)), {})
+    iterator = stand_in(description, 7, recorder)
+    assert aiter(iterator) is iterator and await anext(iterator) == 0
+    assert [item async for item in iterator] == [1, 2]
+    assert [item async for item in iterator] == []
+    await iterator.aclose()
+    assert [how for how, *_ in recorder.calls] == ["stream"]
+    unread = stand_in(description, 8, recorder)
+    await unread.aclose()
+    assert recorder.calls[1:] == [("call", 8, 1, [[], {}])]
+
+
+async def test_what_can_be_iterated_is_iterated_anew_each_time() -> None:
+    recorder = Recorder()
+    source = stand_in(Description("Iterable", (Member("__aiter__", STREAM),), {}), 7, recorder)
+    assert [item async for item in source] == [item async for item in source] == [0, 1, 2]
+    assert not hasattr(source, "aclose") and not hasattr(source, "__anext__")
+    assert len(recorder.calls) == 2
 
 
 def test_looking_at_a_stand_in_calls_nothing() -> None:

@@ -188,3 +188,15 @@ class TwoProcesses(RuleBasedStateMachine):
 
 
 TestTwoProcesses = TwoProcesses.TestCase
+
+
+def test_what_cannot_be_sent_is_said_once_of_each_key() -> None:
+    kept: list[tuple[object, object]] = []
+    state = SharedState(Codec(), on_kept=lambda key, value: kept.append((key, value)))
+    own = object()
+    state.live = {"own": own, "told": 1}
+    assert state.changes() == [[["told"], [1]]]
+    state.live["own again"] = own
+    for _ in range(3):
+        assert state.changes() == []
+    assert kept == [("own", own), ("own again", own)]

@@ -34,6 +34,8 @@ _MESSAGE_CHARACTERS: Final = 8000  # of what went wrong, which a model may get t
 
 _TELLING_SECONDS: Final = 0.2  # from the end of a call to what is told of it, so that many calls are told of at once
 
+_NOTHING_TOLD: Final = contextlib.nullcontext()  # beside the arguments of a call
+
 _log = logging.getLogger(__name__)
 
 Runtime = Callable[[int, Any], Awaitable[Any]]
@@ -140,7 +142,7 @@ class Dispatcher:
         mark, began = self._attempts.mark(), time.monotonic()
         try:
             try:
-                with self._contexts.arrived(told):
+                with self._contexts.arrived(told) if told else _NOTHING_TOLD:
                     result = await _outcome(function(*args, **kwargs))
             except asyncio.CancelledError:
                 raise

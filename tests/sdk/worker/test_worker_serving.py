@@ -443,6 +443,76 @@ async def test_a_tools_new_description_is_told_before_the_answer_of_the_call_tha
     assert all("api_key" not in attributes for attributes in told)
 
 
+async def test_what_another_objects_property_says_after_a_call_is_told_with_that_call(rig: Rig) -> None:
+    changing = _Changing()
+    tool = await _mounted(rig, "tools", changing, "changing")
+    plain = await known(rig, SimpleNamespace(touch=lambda: changing.touch()))
+
+    def script(host: ScriptedHost) -> Any:
+        id = host.request(plain.id, plain.numbers["touch"], flags=Flag.IN_PLACE)
+        notice = host.next()
+        assert host.next().id == id
+        number, description = host.value(notice)
+        assert number == tool.id
+        return host.description(HandleEntry(HandleSide.SENDER, number, description)).attributes["description"]
+
+    assert await rig.play(script) == "called 1 times"
+
+
+async def test_a_host_that_asks_anew_is_told_of_every_change_before_the_answer(rig: Rig) -> None:
+    changing, still = _Changing(), _Tool(ToolResult())
+    await _mounted(rig, "tools", changing, "changing")
+    await _mounted(rig, "tools", still, "still")
+    changing.calls = 7  # by work of the module's own, in nobody's service
+    still.description = "said by itself"
+
+    def script(host: ScriptedHost) -> list[list[str]]:
+        told = []
+        for _ in range(2):
+            assert host.answer(host.request(0, WorkerMethod.DESCRIBE_ANEW, raw=[])) is None
+            notices, host.frames = host.frames, []
+            assert all((notice.kind, notice.method) == (Kind.NOTIFY, HostMethod.DESCRIBE) for notice in notices)
+            said = [HandleEntry(HandleSide.SENDER, *host.value(notice)) for notice in notices]
+            told.append([host.description(entry).attributes["description"] for entry in said])
+        return told
+
+    assert await rig.play(script) == [["called 7 times", "said by itself"], []]
+
+
+async def test_what_is_told_besides_is_at_hand_under_the_task_of_the_call_and_gone_with_it(rig: Rig) -> None:
+    coordinator = rig.coordinator
+    found: list[Any] = []
+
+    class Looking:
+        name = "looking"
+
+        async def execute(self, input: dict[str, Any]) -> ToolResult:
+            contexts = getattr(coordinator, "_tool_dispatch_contexts", {})
+            found.append(contexts.get(asyncio.current_task()))
+            if input.get("fail"):
+                raise LookupError("not found")
+            return ToolResult()
+
+    tool = await _mounted(rig, "tools", Looking(), "looking")
+
+    def script(host: ScriptedHost) -> None:
+        context = {"tool_call_id": "c1"}
+        for input, *told in (
+            ({}, {"dispatch_context": context}),
+            ({}, {"of a later version": 1}),
+            ({},),
+            ({"fail": True}, {"dispatch_context": context}),
+        ):
+            id = host.request(tool.id, tool.numbers["execute"], raw=[[input], {}, *told])
+            if input:
+                host.grant(HostMethod.EXPLAIN, [])
+            host.answer(id)
+
+    await rig.play(script)
+    assert found == [{"tool_call_id": "c1"}, None, None, {"tool_call_id": "c1"}]
+    assert vars(coordinator)["_tool_dispatch_contexts"] == {}
+
+
 async def test_nothing_is_told_of_a_description_that_stays_the_same(rig: Rig) -> None:
     tool = await _mounted(rig, "tools", _Changing(), "changing")
 
