@@ -13,8 +13,10 @@ import anyio
 import psutil
 import pytest
 
+from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
+from vendor.openai_server import OpenAIServer
 
 _LOOP = """
     import asyncio
@@ -158,6 +160,25 @@ _GUARD = """
                 return {"action": "deny", "reason": "guarded"}
 
         coordinator.hooks.register("tool:pre", deny)
+"""
+_FETCH = """
+    import os
+    import urllib.request
+
+    from amplifier_core import ToolResult
+
+    class Fetch:
+        name = "fetch"
+        description = "fetches, and counts in its home how often it did"
+
+        async def execute(self, input):
+            mark = os.path.expanduser("~/mark")
+            open(mark, "a").write("x")
+            with urllib.request.urlopen(input["url"]) as answer:
+                return ToolResult(output=[answer.status, len(open(mark).read())])
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Fetch())
 """
 _PROVIDER = """
     class Named:
@@ -421,6 +442,33 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
         for id in ("nobody", family.session.session_id):
             refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
             assert "could be gone on with" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize("level", ["ns", "landlock"])
+async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
+    open_family: Act, write_module: WriteModule, level: str
+) -> None:
+    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
+    if not found["reachable"]:
+        pytest.skip(f"{level} cannot be had here: {found}")
+    with OpenAIServer() as server:
+        fetch = {
+            "module": "tool-fetch",
+            "source": write_module("tool-fetch", _FETCH),
+            "permissions": {"net": [f"127.0.0.1:{server.port}"]},
+        }
+        order = json.dumps({"tool": "fetch", "input": {"url": f"{server.url}/models"}})
+        async with open_family(tools=[fetch], isolation=level) as family:
+            for answer in (
+                await family.session.execute(order),
+                (await family.spawn("helper", order))["output"],
+                (await family.spawn("helper", order))["output"],
+            ):
+                result = json.loads(answer)
+                assert result["success"], result
+                assert result["output"] == [200, 1]  # the first time in this home
+            again = json.loads(await family.session.execute(order))
+    assert again["output"] == [200, 2]
 
 
 # -- what a module cannot talk the host into -----------------------------------------------
