@@ -90,10 +90,14 @@ class EncodeError(LocalProtocolError):
     """Raised when a value cannot cross: it says which, and what may."""
 
 
+class NoFormError(EncodeError):
+    """Raised when a value is of a class that has no form on the wire, however much of it there is."""
+
+
 MayGoLive = Callable[[object], bool]
 """Tells of an object that has no form of its own whether it may cross as a live one rather than as data, if it has any.
 
-Raises EncodeError for one that may not cross at all.
+Raises NoFormError for one that may not cross at all.
 """
 
 
@@ -204,7 +208,7 @@ class Codec:
             if data is not None:
                 return msgpack.ExtType(data[0], self._pack(data[1]))
         if self._exported is None:
-            raise EncodeError(
+            raise NoFormError(
                 f"a {kind.__module__}.{kind.__qualname__} cannot be sent here; "
                 "send plain data (text, numbers, lists, mappings) or one of the contract's models"
             )

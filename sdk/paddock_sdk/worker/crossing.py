@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.live_values import LiveKind, live_kind
-from paddock_sdk.protocol.body import EncodeError
+from paddock_sdk.protocol.body import EncodeError, NoFormError
 from paddock_sdk.protocol.describing import is_function
 
 _ITERATOR: Final = LiveKind("an iterator", "hand over a list of what it yields")
 _FILE: Final = LiveKind("an open file", "hand over its path, or what it holds")
 _INSTEAD: Final = "hand over plain data, or one of the contract's models"
-_DATA: Final = (str, int, float, bytes, bytearray, dict, list, tuple, set, frozenset, type(None))
 _MAX_STEPS: Final = 64  # levels; a body has no more
 
 _barred: dict[type, LiveKind | None] = {}
@@ -55,7 +54,7 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
     `encode` raises for what fails; `root` is what the value is in the module's eyes, empty for a call's arguments.
     """
     steps, culprit = _culprit(value, encode)
-    if isinstance(culprit, _DATA):
+    if not isinstance(_failure(culprit, encode), NoFormError):
         return error
     kind = live_kind(culprit) or barred(culprit)
     if kind is None:
@@ -69,7 +68,7 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
 def _culprit(value: object, encode: Encode) -> tuple[list[str], object]:
     steps: list[str] = []
     for _ in range(_MAX_STEPS):
-        failing = next(((step, item) for step, item in _contents(value) if _fails(item, encode)), None)
+        failing = next(((step, item) for step, item in _contents(value) if _failure(item, encode)), None)
         if failing is None:
             break
         steps.append(failing[0])
@@ -90,12 +89,12 @@ def _contents(value: Any) -> Iterator[tuple[str, object]]:
         yield from ((f".{name}", item) for name, item in vars(value).items())
 
 
-def _fails(value: object, encode: Encode) -> bool:
+def _failure(value: object, encode: Encode) -> EncodeError | None:
     try:
         encode(value)
-    except EncodeError:
-        return True
-    return False
+    except EncodeError as exc:
+        return exc
+    return None
 
 
 def _path(root: str, steps: list[str]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.body import Codec, NoFormError
 from paddock_sdk.protocol.describing import describe, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
@@ -106,11 +106,11 @@ class ObjectTable:
         """Whether others may have a stand-in for `value`.
 
         Raises:
-            EncodeError: it only means something in this process.
+            NoFormError: it only means something in this process.
         """
         kind = barred(value)
         if kind is not None:
-            raise EncodeError(f"{kind.name} cannot be sent; {kind.hint}")
+            raise NoFormError(f"{kind.name} cannot be sent; {kind.hint}")
         return True
 
     def take_back(self, entries: Iterable[HandleEntry]) -> None:
