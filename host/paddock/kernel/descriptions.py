@@ -21,8 +21,7 @@ _SECONDS: Final = 1.0  # what one module can hold up a turn by
 
 async def describe_anew(router: Router, mirrors: Mirrors) -> None:
     """Return when what is shown of mounted objects is as current as it can be had in a moment."""
-    stale = mirrors.take_stale()
-    asked = [peer for peer in stale if peer.takes_calls and not peer.blocked]
+    asked = [peer for peer in mirrors.take_stale() if peer.takes_calls]
     if not asked:
         return
     nothing = router.values.encode([])

@@ -74,8 +74,13 @@ class Mirrors:
         self._stale.pop(peer, None)
 
     def take_stale(self) -> list[Peer]:
-        """Return the workers that compute what they show and were told of changes since the last call."""
-        stale, self._stale = list(self._stale), {}
+        """Return the workers that compute what they show and were told of changes since they were last returned here.
+
+        One that stands still waiting could not answer; its turn comes later.
+        """
+        stale = [peer for peer in self._stale if not peer.blocked]
+        for peer in stale:
+            del self._stale[peer]
         return stale
 
     def put(

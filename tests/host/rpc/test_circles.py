@@ -44,8 +44,9 @@ async def test_an_asynchronous_call_back_into_a_worker_that_stands_still_for_it_
     two = await _Two.of(network)
     blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)
     request = await two.second.request_from_host()
-    with pytest.raises(DeadlockError, match="`wait` of module `first`"):
+    with pytest.raises(DeadlockError, match=r"`wait` of module `first`.*: first → second → first; make what") as caught:
         await two.second.answer(two.second.call_object(two.to_first, 0, parent=request.id))
+    assert caught.value.chain == ("first", "second", "first")
     assert not two.first.heard(Kind.REQUEST)
     two.second.respond(request.id, "without asking back")
     assert await two.first.answer(blocked) == "without asking back"
@@ -94,7 +95,7 @@ async def test_a_circle_through_a_third_and_through_the_host_is_seen(network: Ne
     request = await two.second.request_from_host()
     emitted = two.second.request(0, 7, None, parent=request.id)
     handled = await thirds.request_from_host()
-    with pytest.raises(DeadlockError):
+    with pytest.raises(DeadlockError, match="first → second → third → first"):
         await thirds.answer(thirds.call_object(into_first, parent=handled.id))
     thirds.respond(handled.id, "coped")
     assert await two.second.answer(emitted) == "coped"
@@ -104,7 +105,7 @@ async def test_a_call_of_the_hosts_own_method_that_leads_back_is_refused_where_i
     _, only = await network.connect("only")
     handler = await network.handle_of(only, only.own(5, {"__call__": ASYNC}))
     _ask_when_called(network, handler)
-    with pytest.raises(DeadlockError):
+    with pytest.raises(DeadlockError, match="only → only"):
         await only.ask(0, 7, None, flags=Flag.BLOCKED)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
+from paddock.rpc.peer import Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.frames import encode_frame
@@ -113,6 +115,75 @@ async def test_a_stream_whose_source_dies_ends_with_what_that_amounts_to(network
     source.close()
     with pytest.raises(ConnectionError):
         await reading.answer(id)
+
+
+class _Source:
+    """An object of the application's."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.closed = asyncio.Event()
+
+    async def count(self, fail_at: int | None = None) -> AsyncIterator[int]:
+        try:
+            while self.made != fail_at:
+                self.made += 1
+                yield self.made
+            raise LookupError("that was all")
+        finally:
+            self.closed.set()
+
+    def counted(self) -> AsyncIterator[int]:
+        return self.count()
+
+
+async def _held(network: Network, value: object) -> tuple[Peer, ScriptedWorker, HandleEntry, dict[str, int]]:
+    """Hand an object of the application's to a worker."""
+    peer, worker = await network.connect("reader")
+    peer.mirror(99, network.values.encode(value, share=True), may_call=True)
+    entry = (await worker.take(Kind.MIRROR)).handles[0]
+    members = worker.description(entry).members
+    return peer, worker, entry, {member.name: number for number, member in enumerate(members)}
+
+
+async def test_a_generator_of_the_application_makes_no_more_than_its_reader_allows(network: Network) -> None:
+    source = _Source()
+    _, worker, entry, numbers = await _held(network, source)
+    id = worker.call_object(entry.id, numbers["count"], flags=Flag.STREAM)
+    for allowed in (2, 3):
+        _allow(worker, id, allowed)
+        items = [worker.value(await worker.take(Kind.ITEM)) for _ in range(allowed)]
+        await worker.round_trip()
+        assert source.made <= items[-1] + 1
+        assert not worker.heard(Kind.ITEM)
+    worker.write(worker.connection.send_cancel(id))
+    await source.closed.wait()
+    assert network.afterlife.violations == []
+
+
+async def test_a_generator_of_the_application_ends_its_readers_call_with_what_it_raises(network: Network) -> None:
+    source = _Source()
+    _, worker, entry, numbers = await _held(network, source)
+    id = worker.call_object(entry.id, numbers["count"], 2, flags=Flag.STREAM)
+    _allow(worker, id, 5)
+    assert [worker.value(await worker.take(Kind.ITEM)) for _ in range(2)] == [1, 2]
+    with pytest.raises(LookupError, match="that was all"):
+        await worker.answer(id)
+    assert source.closed.is_set()
+
+
+async def test_what_a_function_of_the_application_returns_to_be_iterated_is_read_as_a_stream(network: Network) -> None:
+    source = _Source()
+    _, worker, entry, numbers = await _held(network, source)
+    answer = worker.call_object(entry.id, numbers["counted"])
+    returned = (await worker.take(Kind.RESPONSE)).handles[0]
+    assert [member.name for member in worker.description(returned).members] == ["__anext__", "aclose"]
+    id = worker.call_object(returned.id, 0, flags=Flag.STREAM)
+    assert id != answer
+    _allow(worker, id, 1)
+    assert worker.value(await worker.take(Kind.ITEM)) == 1
+    worker.write(worker.connection.send_cancel(id))
+    await source.closed.wait()
 
 
 async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network: Network) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import io
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -142,3 +147,70 @@ async def test_an_object_of_the_host_goes_along_only_when_it_is_meant_to(network
         network.values.encode([thing])
     shared = network.values.encode([thing], share=True)
     assert network.values.encode([thing]).handles == shared.handles
+
+
+async def test_data_of_the_application_crosses_as_data_unless_it_was_shared(network: Network) -> None:
+    @dataclass
+    class Place:
+        path: str
+
+    place = Place("/docs")
+    assert network.values.decode(network.values.encode([place, SimpleNamespace(line=3)])) == [
+        {"path": "/docs"},
+        {"line": 3},
+    ]
+    shared = network.values.encode([place], share=True)
+    assert network.values.decode(network.values.encode([place])) == [place]
+    assert len(shared.handles) == 1
+
+
+async def test_an_object_that_is_only_shown_goes_out_and_comes_back_with_nothing_on_it(network: Network) -> None:
+    class Session:
+        secret = "hunter2"
+
+        def cleanup(self) -> None: ...
+
+    session = Session()
+    network.values.never_shared = (Session,)
+    with pytest.raises(EncodeError, match="not shared"):
+        network.values.encode(session, share=True)
+    held = network.values.show(session, "Session")
+    message = network.values.encode({"parent_session": session})
+    assert message.handles == (held,)
+    assert (held.description.type_name, held.description.members, held.description.attributes) == ("Session", (), {})
+    assert network.values.decode(message) == {"parent_session": session}
+
+
+@pytest.mark.parametrize("value", [io.StringIO(), threading.Lock(), threading.Thread()], ids=["file", "lock", "thread"])
+async def test_what_belongs_to_the_hosts_process_is_not_shared_either(value: object, network: Network) -> None:
+    with pytest.raises(EncodeError, match="not shared"):
+        network.values.encode({"log": value}, share=True)
+
+
+async def test_a_plain_function_of_a_worker_is_called_before_anything_that_is_asked_for_later(network: Network) -> None:
+    _, worker = await network.connect("owner")
+    handle = await network.handle_of(worker, worker.own(5, {"tell": SYNC, "work": ASYNC}))
+    stand_in: Any = network.values.object_of(handle)
+    told = stand_in.tell("first")
+    later = asyncio.ensure_future(stand_in.work("second"))
+    requests = [await worker.request_from_host() for _ in range(2)]
+    assert [worker.value(request)[0] for request in requests] == [["first"], ["second"]]
+    for request in requests:
+        worker.respond(request.id, "answer")
+    assert [await told, await later] == ["answer", "answer"]
+
+
+async def test_a_thread_of_the_application_gets_the_answer_itself(network: Network) -> None:
+    _, worker = await network.connect("owner")
+    handle = await network.handle_of(worker, worker.own(5, {"tell": SYNC, "work": ASYNC}))
+    stand_in: Any = network.values.object_of(handle)
+
+    def work() -> tuple[Any, Any]:
+        return stand_in.tell("plainly"), asyncio.run(stand_in.work("on another loop"))
+
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    for said in ("plainly", "on another loop"):
+        request = await worker.request_from_host()
+        assert worker.value(request)[0] == [said]
+        worker.respond(request.id, said.upper())
+    assert await working == ("PLAINLY", "ON ANOTHER LOOP")
