@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
 from paddock_sdk.kernel.initialization import initialize_session, session_extras
 from paddock_sdk.kernel.loading import load_entry, safe_exception_str
-from paddock_sdk.kernel.redaction import redact_secrets
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.approval import ApprovalSystem
@@ -214,10 +214,7 @@ class AmplifierSession:
 
     async def _announce_turn(self) -> None:
         await self._announce_start(session_extras(self._config, raw=False))
-        if self._config["session"].get("raw"):
-            await self._coordinator.hooks.emit(
-                "session:config", {"session_id": self._session_id, "raw": redact_secrets(self._config)}
-            )
+        await emit_raw_field_if_configured(self._coordinator, self._config, self._session_id, events.SESSION_START)
 
     async def _announce_start(self, extras: dict[str, Any]) -> None:
         if self._started:
@@ -230,21 +227,7 @@ class AmplifierSession:
         )
 
     async def _run_orchestrator(self, prompt: str) -> Any:
-        coordinator = self._coordinator
-        orchestrator = coordinator.get("orchestrator")
-        if orchestrator is None:
-            raise RuntimeError("No orchestrator mounted")
-        context = coordinator.get("context")
-        if context is None:
-            raise RuntimeError("No context manager mounted")
-        return await orchestrator.execute(
-            prompt=prompt,
-            context=context,
-            providers=coordinator.get("providers"),
-            tools=coordinator.get("tools"),
-            hooks=coordinator.hooks,
-            coordinator=coordinator,
-        )
+        return await run_orchestrator(self._coordinator, prompt)
 
     async def _announce_cancelled(self, error: BaseException | None) -> None:
         data: dict[str, Any] = {"was_immediate": self._coordinator.cancellation.is_immediate}

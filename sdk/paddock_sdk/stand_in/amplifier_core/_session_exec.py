@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paddock_sdk.in_process.execution import emit_raw_field_if_configured, run_orchestrator
+from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
 
 __all__ = ["emit_raw_field_if_configured", "run_orchestrator"]

@@ -1,4 +1,4 @@
-"""The two steps of a turn that code outside a session calls by itself.
+"""The two steps of a turn that a session takes, and that code outside of one calls by itself.
 
 They do what the session classes do, given a coordinator instead of a session.
 """
