@@ -103,11 +103,11 @@ class Scene:
 
 
 def _record_of(session: Session, scene: Scene) -> SessionRecord:
-    hosting = session._hosting
+    machinery = session._machinery
     assert session._kernel is not None
     modules = []
     for cleared in session._kernel._cleared.values():
-        shelter = hosting.confinements.of(cleared.entry)
+        shelter = machinery.confinements.of(cleared.entry)
         modules.append(ModuleRecord.of(cleared.entry, cleared.resolution, shelter.confinement, shelter.limits))
     return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
 
