@@ -875,7 +875,7 @@ def test_everything_that_cannot_be_given_is_told_at_once_and_nothing_is_started(
         tmp_path,
         tools=[
             {"module": "tool-filesystem", "permissions": {"read": ["./nowhere"], "run": ["gti"]}},
-            {"module": "tool-tricky", "source": tricky, "state": "keep"},
+            {"module": "tool-tricky", "source": tricky, "isolation": "none", "limits": {"open_files_max": 10}},
         ],
         hooks=[{"module": "hooks-logging", "permissions": {"write": ["/etc"]}}],
     )
@@ -885,7 +885,7 @@ def test_everything_that_cannot_be_given_is_told_at_once_and_nothing_is_started(
     assert {problem["path"] for problem in told["error"]["problems"]} == {
         "tools[0].permissions.read[0]",
         "tools[0].permissions.run[0]",
-        "tools[1].state",
+        "tools[1].limits.open_files_max",
         "hooks[0].permissions.write[0]",
     }
     for problem in told["error"]["problems"]:
