@@ -40,18 +40,19 @@ class Exported:
         ]
 
     def changed(self) -> bool:
-        """Re-read the known data of a mounted object; return whether it is different now."""
+        """Re-read the known data of the object; return whether it is different now."""
         return self._differs(self.description.attributes)
 
     def computes_anew(self) -> bool:
-        """Re-read what properties of a mounted object say; return whether its data is different now."""
+        """Re-read what the object's properties say; return whether its data is different now."""
         return self._differs(self.description.properties)
 
     def _differs(self, names: Iterable[str]) -> bool:
-        if self.mount_point is None:
-            return False
-        known = self.description.attributes
-        return any(_differs(self.value, name, known.get(name)) for name in names) and self.described_anew()
+        value, known = self.value, self.description.attributes
+        for name in names:
+            if _differs(value, name, known.get(name)):
+                return self.described_anew()
+        return False
 
     def described_anew(self) -> bool:
         """Look at the object once more; return whether its data is different now."""
@@ -72,6 +73,7 @@ class ObjectTable:
         self._exports: dict[int, Exported] = {}
         self._export_ids: dict[object, int] = {}
         self._mounted: dict[int, Exported] = {}
+        self._computing: list[Exported] = []  # those of them that have properties
         self._next_id = 1
         self._stand_ins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._stand_in_ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -135,6 +137,8 @@ class ObjectTable:
         object_id = self._export_ids.get(_identity(value))
         if object_id is not None:
             exported = self._mounted[object_id] = self._exports[object_id]
+            if exported.description.properties and exported.mount_point is None:
+                self._computing.append(exported)
             exported.mount_point = point
         return object_id
 
@@ -143,8 +147,10 @@ class ObjectTable:
 
         Of the others only their properties are looked at: those may depend on anything, and data on what wrote it.
         """
-        changed = [called] if called.changed() else []
-        changed.extend(other for other in self._mounted.values() if other is not called and other.computes_anew())
+        changed = [called] if called.mount_point is not None and called.changed() else []
+        for other in self._computing:
+            if other is not called and other.computes_anew():
+                changed.append(other)  # noqa: PERF401 - most often there is none to look at
         return changed
 
     def changed_since(self) -> list[Exported]:
@@ -168,7 +174,8 @@ class ObjectTable:
             return False
         del self._exports[object_id]
         del self._export_ids[exported.key]
-        self._mounted.pop(object_id, None)
+        if self._mounted.pop(object_id, None) in self._computing:
+            self._computing.remove(exported)
         return True
 
     # -- other processes' objects ----------------------------------------------------------
