@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -362,3 +363,25 @@ async def test_an_application_that_starts_sub_sessions_itself_is_asked_for_them_
             session.coordinator.register_capability("session.spawn", spawn)
         assert json.loads(await session.execute("{}")) == {"output": "looked", "session_id": "mine"}
     assert asked == [("helper", True)]
+
+
+_FAILING = """
+    class Failing:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            return {}[prompt]  # \x1b]0;a title\x07
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Failing())
+"""
+
+
+async def test_the_error_of_a_turn_shows_the_modules_own_lines_and_nothing_that_acts_on_a_terminal(
+    plan: dict[str, Any], write_module: WriteModule
+) -> None:
+    plan["session"]["orchestrator"] = {"module": "loop-failing", "source": write_module("loop-failing", _FAILING)}
+    async with Session(plan) as session:
+        with pytest.raises(RuntimeError, match="KeyError") as caught:
+            await session.execute("missing")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "in module `loop-failing`:" in shown and "return {}[prompt]" in shown
+    assert "\x1b" not in shown

@@ -8,6 +8,7 @@ from typing import Any
 from paddock.errors import ModuleLoadError
 from paddock.rpc.handle import Handle
 from paddock.rpc.values import Values
+from paddock.text import escape
 
 
 class OrchestratorProxy:
@@ -22,7 +23,7 @@ class OrchestratorProxy:
         """Run one turn; the session's objects are at hand in the worker, so only the prompt is sent.
 
         Raises:
-            Exception: what the orchestrator raised, or that its process ended.
+            Exception: what the orchestrator raised, with a note of where, or that its process ended.
         """
         values = self._values
         method = self._handle.description(values.codec).number_of("execute")
@@ -31,4 +32,11 @@ class OrchestratorProxy:
                 self._handle.owner.name, "mount", "what it mounted as the orchestrator has no `execute`"
             )
         await self._before_turn()
-        return await values.router.call_value(self._handle, method, values.encode([[], {"prompt": prompt}]))
+        try:
+            return await values.router.call_value(self._handle, method, values.encode([[], {"prompt": prompt}]))
+        except Exception as error:
+            trace = getattr(error, "remote_traceback", "")
+            if trace:  # the frames of this process say nothing of what went wrong in that one
+                where = f"in module `{self._handle.owner.name}`:\n{trace}"
+                error.add_note(escape(where.rstrip(), multiline=True))
+            raise
