@@ -380,7 +380,7 @@ async def test_the_error_of_a_turn_shows_the_modules_own_lines_and_nothing_that_
 ) -> None:
     plan["session"]["orchestrator"] = {"module": "loop-failing", "source": write_module("loop-failing", _FAILING)}
     async with Session(plan) as session:
-        with pytest.raises(RuntimeError, match="KeyError") as caught:
+        with pytest.raises(KeyError) as caught:
             await session.execute("missing")
     shown = "".join(traceback.format_exception(caught.value))
     assert "in module `loop-failing`:" in shown and "return {}[prompt]" in shown
