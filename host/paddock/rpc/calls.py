@@ -110,19 +110,22 @@ class HostCall(RoutedCall):
 
 
 class HostStream(HostCall):
-    """A stream that the host itself reads: its items, then its end."""
+    """A stream that the host itself reads: its items, then its end.
 
-    __slots__ = ("frames",)
+    What an item refers to is held from when it comes, so that what is never read is let go.
+    """
+
+    __slots__ = ("said",)
 
     def __init__(
         self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(switch, origin, handle, method, message)
-        self.frames: asyncio.Queue[Frame | None] = asyncio.Queue()
+        self.said: asyncio.Queue[Encoded | Frame | None] = asyncio.Queue()
 
     def on_item(self, frame: Frame) -> None:
         self.switch.item_came(self)
-        self.frames.put_nowait(frame)
+        self.said.put_nowait(Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ()))
 
     def on_end(self, frame: Frame | None) -> None:
-        self.frames.put_nowait(frame)
+        self.said.put_nowait(frame)

@@ -454,18 +454,18 @@ class Router:
         taken = 0
         try:
             while True:
-                frame = await routed.frames.get()
-                if frame is None:
+                item = await routed.said.get()
+                if item is None:
                     raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
-                if frame.kind == Kind.FAILURE:
-                    raise self.values.decode_error(frame.body)
-                if frame.kind == _RESPONSE:
+                if isinstance(item, Frame):
+                    if item.kind != _RESPONSE:
+                        raise self.values.decode_error(item.body)
                     return
                 taken += 1
                 if taken == _STREAM_WINDOW // 2:
                     self._pass_credit(routed, taken)
                     taken = 0
-                yield Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+                yield item
         finally:
             owner.channel.cancel(routed)
 

@@ -222,6 +222,23 @@ async def test_a_stream_the_host_stops_reading_is_cancelled_at_its_source(networ
     assert (await source.take(Kind.CANCEL)).id == request.id
 
 
+async def test_objects_in_items_that_the_host_never_reads_are_let_go(network: Network) -> None:
+    _, source = await network.connect("source")
+    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
+    stream = network.values.object_of(handle).items()  # type: ignore[attr-defined]
+    first = asyncio.ensure_future(anext(stream))
+    request = await source.request_from_host()
+    await source.take(Kind.CREDIT)
+    for number in range(10, 20):
+        _item(source, request.id, source.own(number))
+    await first  # which holds what it read
+    await source.round_trip()
+    assert not source.heard(Kind.RELEASE)
+    await stream.aclose()
+    released = [await source.take(Kind.RELEASE) for _ in range(9)]
+    assert {(release.id, release.target) for release in released} == {(number, 1) for number in range(11, 20)}
+
+
 @pytest.mark.parametrize("end", ["failure", "death"])
 async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network: Network) -> None:
     _, source = await network.connect("source")
