@@ -30,7 +30,7 @@ from .merging import merged
 from .permissions import Permissions, SecretGrant
 from .positions import Place, Positions
 from .problems import NotAcceptedError, must_be, path_text, problems_of
-from .secret_references import expanded, reference_problems
+from .secret_references import reference_problems
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -159,7 +159,7 @@ class ModuleEntry(BaseModel):
         """
         own = {name: getattr(self, name) for name in self.model_fields_set}
         if self.source not in (None, base.source):
-            own = {"permissions": self.permissions, "isolation": self.isolation, **own}
+            own |= {name: getattr(self, name) for name in _GRANTED}
         made = base.model_copy(update={**own, "config": merged(base.config, self.config)})
         made._place = self._place
         return made
@@ -168,19 +168,10 @@ class ModuleEntry(BaseModel):
         """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
         return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
 
-    def expanded_config(self, environ: Mapping[str, str]) -> dict[str, Any]:
-        """Return a copy of `config` with the secrets granted to this entry filled in from `environ`.
-
-        Raises:
-            PlanError: a reference is not granted, or its variable not set.
-        """
-        problems = self.config_problems(environ)
-        if problems:
-            raise PlanError(problems)
-        return {key: expanded(value, self.permissions, environ) for key, value in self.config.items()}
-
 
 ENTRY_KEYS = tuple(ModuleEntry.model_fields)
+
+_GRANTED = ("permissions", "isolation", "replaces", "state")  # what an entry allows the code of its source
 
 _KNOWN_KEYS = {
     "": ENTRY_KEYS,

@@ -67,6 +67,8 @@ def test_an_entry_over_the_plans_has_whatever_it_says_nothing_of() -> None:
         "permissions": {"read": ["."]},
         "limits": {"memory_max": "64M"},
         "isolation": "landlock",
+        "replaces": "shell",
+        "state": "keep",
     }
     over = {"module": "tool-a", "config": {"deep": {"b": 3}, "list": [2]}}
     plan = _load(
@@ -74,21 +76,26 @@ def test_an_entry_over_the_plans_has_whatever_it_says_nothing_of() -> None:
             "same": {"tools": [over]},
             "granted": {"tools": [{**over, "permissions": {"net": ["a.example:443"]}, "limits": {"tasks_max": 4}}]},
             "elsewhere": {"tools": [{**over, "source": "/code/b"}]},
+            "trusted": {"tools": [{**over, "source": "/code/b", "replaces": "bash"}]},
         },
         tools=[base],
     )
-    same, granted, elsewhere = (agent.tools[0] for agent in plan.agents.values())
+    same, granted, elsewhere, trusted = (agent.tools[0] for agent in plan.agents.values())
     assert same.config == {"deep": {"a": 1, "b": 3}, "list": [2]}
-    assert (same.source, same.permissions, same.limits, same.isolation) == (
+    assert (same.source, same.permissions, same.limits, same.isolation, same.replaces, same.state) == (
         "/code/a",
         plan.tools[0].permissions,
         plan.tools[0].limits,
         "landlock",
+        ("shell",),
+        "keep",
     )
     assert (granted.source, granted.permissions.read, granted.permissions.net) == ("/code/a", (), ("a.example:443",))
     assert (granted.limits.memory_max, granted.limits.tasks_max) == (None, 4)
     # What was granted, it was to the code at the plan's source.
     assert (elsewhere.source, elsewhere.permissions.read, elsewhere.isolation) == ("/code/b", (), None)
+    assert (elsewhere.replaces, elsewhere.state, elsewhere.limits) == ((), "ephemeral", plan.tools[0].limits)
+    assert (trusted.replaces, trusted.state) == (("bash",), "ephemeral")
     assert plan.tools[0].config == base["config"]
 
 
