@@ -130,6 +130,27 @@ def test_a_configuration_is_filled_in_with_values_and_placeholders() -> None:
     }
 
 
+def test_a_text_has_each_granted_reference_filled_in_and_is_left_alone_otherwise() -> None:
+    permissions = Permissions.model_validate({"secrets": ["OTHER", "SHORT"]})
+    config = {"url": "https://x/${OTHER}?a=${SHORT}", "plain": "$OTHER $(OTHER) {OTHER}"}
+    assert VALUES.expanded(config, permissions) == {
+        "url": "https://x/another-one?a=abc",
+        "plain": "$OTHER $(OTHER) {OTHER}",
+    }
+
+
+def test_a_value_that_looks_like_a_reference_is_not_filled_in_itself() -> None:
+    permissions = Permissions.model_validate({"secrets": ["KEY", "OTHER"]})
+    values = SecretValues({"KEY": "${OTHER}", "OTHER": "another-one"})
+    assert values.expanded({"k": "${KEY}"}, permissions) == {"k": "${OTHER}"}
+
+
+def test_a_configuration_that_is_filled_in_is_a_copy() -> None:
+    config = {"deep": {"list": [1]}}
+    VALUES.expanded(config, Permissions())["deep"]["list"].append(2)
+    assert config == {"deep": {"list": [1]}}
+
+
 def test_no_value_is_in_what_is_shown_of_the_secrets() -> None:
     shown = f"{VALUES!r} {VALUES} {[VALUES]} {VALUES.mask!r}"
     assert "KEY" in shown
