@@ -555,7 +555,7 @@ def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
     places: dict[str, set[str]] = {}
     for problem in problems:
         if problem.hint:
-            places.setdefault(problem.hint, set()).add(problem.path)
+            places.setdefault(problem.hint, set()).add(getattr(problem, "at", "") or problem.path)
     return [f"{path}: {hint}" if len(at) == 1 and (path := next(iter(at))) else hint for hint, at in places.items()]
 
 

@@ -37,13 +37,15 @@ class ApplicationResolverError(SourceError):
 
 
 class ApplicationResolver:
-    """Asks `resolver`; `not_found` is what it raises for a module that it does not know.
+    """Asks `resolver`; `not_found` are what it raises for a module that it does not know.
 
     `await_call`, as `anyio.from_thread.run`, calls those of its methods that are asynchronous; without it they are not
     called.
     """
 
-    def __init__(self, resolver: object, *, not_found: type[Exception], await_call: AwaitCall | None = None) -> None:
+    def __init__(
+        self, resolver: object, *, not_found: tuple[type[Exception], ...], await_call: AwaitCall | None = None
+    ) -> None:
         self._resolver = resolver
         self._not_found = not_found
         self._await_call = await_call

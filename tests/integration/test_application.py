@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,9 +156,19 @@ async def test_approval_and_display_can_be_set_before_and_replaced_while_the_ses
     assert [len(screen.shown) for screen in (first, second)] == [1, 1]
 
 
+class PublishedNotFoundError(Exception):
+    """What the published package's `ModuleNotFoundError` is to Paddock: another class of that name."""
+
+
+@pytest.mark.parametrize("not_found", [ModuleNotFoundError, PublishedNotFoundError])
 async def test_a_resolver_of_the_application_is_asked_for_the_code_of_every_module(
-    plan: dict[str, Any], write_module: WriteModule
+    plan: dict[str, Any],
+    write_module: WriteModule,
+    not_found: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    package = SimpleNamespace(ModuleNotFoundError=not_found)
+    monkeypatch.setitem(sys.modules, "amplifier_core.module_sources", package)  # type: ignore[arg-type]
     asked: list[tuple[str, object]] = []
     folder = Path(write_module("tool-look", _LOOK))
 
@@ -169,7 +181,7 @@ async def test_a_resolver_of_the_application_is_asked_for_the_code_of_every_modu
             asked.append((module_id, source_hint))
             if module_id == "tool-look":
                 return Found()
-            raise ModuleNotFoundError(f"{module_id} is none of mine")
+            raise not_found(f"{module_id} is none of mine")
 
     del plan["tools"][0]["source"]
     session = Session(plan, trust_plan=True)

@@ -366,8 +366,8 @@ def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path:
     assert (told["session_id"], told["response"], told["modules"]) == (None, None, [])
     assert told["error"]["type"] == "PlanError"
     for place, suggestion in {
-        "tools[0].limits": "did you mean `memory_max`?",
-        "tools[1]": "did you mean `module`?",
+        "tools[0].limits.memroy_max": "did you mean `memory_max`?",
+        "tools[1].modul": "did you mean `module`?",
         "hooks[0].limits.runtime_max": "a duration is a number with",
     }.items():
         assert f"{place}: {suggestion}" in done.stderr

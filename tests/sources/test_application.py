@@ -68,11 +68,11 @@ class Misspelt(Newer):
 
 
 def find(resolver: object, hint: object = None) -> FolderUri | NoAnswer:
-    return ApplicationResolver(resolver, not_found=NotFoundError).find("tool-x", hint)
+    return ApplicationResolver(resolver, not_found=(NotFoundError,)).find("tool-x", hint)
 
 
 async def find_in_thread(resolver: object) -> FolderUri | NoAnswer:
-    asking = ApplicationResolver(resolver, not_found=NotFoundError, await_call=anyio.from_thread.run)
+    asking = ApplicationResolver(resolver, not_found=(NotFoundError,), await_call=anyio.from_thread.run)
     with anyio.fail_after(5):
         return await anyio.to_thread.run_sync(asking.find, "tool-x", "hint")
 
@@ -191,6 +191,6 @@ def test_it_is_asked_for_one_module_at_a_time(tmp_path: Path) -> None:
     in_two_threads(lambda: crossroads.resolve("tool-x"))
     assert crossroads.have_met
     crossroads = Crossroads(tmp_path, patience=0.2)
-    asking = ApplicationResolver(crossroads, not_found=NotFoundError)
+    asking = ApplicationResolver(crossroads, not_found=(NotFoundError,))
     in_two_threads(lambda: asking.find("tool-x", None))
     assert not crossroads.have_met

@@ -106,7 +106,7 @@ class Layered:
         return str(folder)
 
     def resolver(self, **changed: Any) -> Resolver:
-        application = ApplicationResolver(Application(self.application), not_found=NotFoundError)
+        application = ApplicationResolver(Application(self.application), not_found=(NotFoundError,))
         parts: dict[str, Any] = {
             "base": self.root,
             "builtin": BuiltinSource(self.root / "shipped"),
@@ -239,7 +239,7 @@ def test_what_cannot_be_provided_is_told_with_the_layer_that_chose_it(machine: L
 
 def test_the_application_sees_what_the_plan_says(machine: Layered) -> None:
     application = Application({})
-    resolver = machine.resolver(application=ApplicationResolver(application, not_found=NotFoundError))
+    resolver = machine.resolver(application=ApplicationResolver(application, not_found=(NotFoundError,)))
     table = {"type": "git", "url": "https://host/org/repo"}
     assert resolver.choose("tool-demo", table).uri.text == "git+https://host/org/repo"
     assert application.hints == [table]

@@ -59,7 +59,7 @@ class ModuleName:
         if len(prefix + short) > _MAX_LENGTH:
             raise ModuleNameError(written[:_MAX_LENGTH] + "…", "it is too long")
         if not _RULE.fullmatch(short):
-            raise ModuleNameError(written, "it has a character, or a dash in a place, that no name has")
+            raise ModuleNameError(written, _breach(short))
         return cls(kind, short)
 
     @property
@@ -86,3 +86,13 @@ class ModuleName:
     def class_name(self) -> str:
         """Its short name as classes are written, with what it is at the end: `WordCountTool`."""
         return "".join(part.capitalize() for part in self.short.split("-")) + self.kind.capitalize()
+
+
+def _breach(name: str) -> str:
+    """Return what of a name that breaks the rule breaks it."""
+    strange = next((letter for letter in name if not (letter == "-" or (letter.isascii() and letter.isalnum()))), "")
+    if strange:
+        return f"it has the character {strange!a}"
+    if any(letter.isupper() for letter in name):
+        return "it has capital letters"
+    return "it begins with a digit" if name[0].isdigit() else "it has a dash where there is nothing to part"

@@ -129,7 +129,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
     if not result.success:  # the host has seen to it that these are its own
-        tell_denials(screen, (result.error or {}).get("denials") or ())
+        tell_denials(screen, (result.error or {}).get("denials") or (), of_call=True)
     if as_json:
         print_json(result, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:

@@ -35,7 +35,7 @@ class TerminalConsent:
         if not (review.needs_trust or review.has_proposals):
             return Answer.AS_IT_IS
         if not self._dialogue.has_person:
-            screen.note("nobody is at a terminal to be asked about this plan, so it is taken as it is")
+            screen.note("nobody is at a terminal to accept this plan, so what takes an accepted plan is refused")
             return Answer.AS_IT_IS
         # The end of the input is no consent to anything.
         return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP

@@ -7,16 +7,26 @@ from typing import Any, Final, cast
 
 from paddock.errors import Denial
 
+from .plan_options import allow_options
 from .render import Screen
 
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
-def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]]) -> None:
-    """Write a line for each different denial, of which each is told as `Denial.as_dict` has it."""
+def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]], *, of_call: bool = False) -> None:
+    """Write a line for each different denial, of which each is told as `Denial.as_dict` has it.
+
+    What would allow it is told as a line of the plan or, of a call, as its options.
+    """
     told = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
-    lines = list(dict.fromkeys(f"{denial.describe()}; {denial.hint}" for denial in told))
+    lines = list(dict.fromkeys(f"{denial.describe()}; {_remedy(denial, of_call)}" for denial in told))
     for line in lines[:_MAX_LINES]:
         screen.warning(line)
     if len(lines) > _MAX_LINES:
         screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; `--json` has them")
+
+
+def _remedy(denial: Denial, of_call: bool) -> str:
+    if not (of_call and denial.grant):
+        return denial.hint
+    return f"to allow it, add {' '.join(allow_options(denial.grant))}"

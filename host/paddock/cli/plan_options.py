@@ -7,10 +7,12 @@ wrote, is told of the options again.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 import click
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
@@ -114,3 +116,15 @@ def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> No
         problems = problems_of(error, "", {"": tuple(model.model_fields)}, {})
         said = [f"{prefix}{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
         raise click.UsageError("; ".join(said)) from error
+
+
+def allow_option(family: str, grant: str) -> str:
+    """Return the option of a call that gives a grant, as it is typed in a shell."""
+    value = grant.replace(",", ",,")  # one alone stands between two grants
+    return shlex.quote(f"--allow-{family}={value}")
+
+
+def allow_options(line: str) -> list[str]:
+    """Return the options that give what a line of a plan does, `permissions: {family: [grant…]}`."""
+    families = yaml.safe_load(line)["permissions"]
+    return [allow_option(family, str(grant)) for family, grants in families.items() for grant in grants]

@@ -7,7 +7,6 @@ not.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from paddock_sources.cache import SourceCache
 
 from . import failure
 from .json_output import print_json
+from .plan_options import allow_option
 from .render import Screen
 
 _REFUSED: Final = 4
@@ -67,7 +67,7 @@ class _Case:
         """The line that would allow what is refused, or the option for a call; empty where a policy is against it."""
         if self.refusals or self.found.added is None:
             return ""
-        return self.found.grant if self.module.place else _option(self.family, self._added)
+        return self.found.grant if self.module.place else allow_option(self.family, self._added)
 
     @property
     def _added(self) -> str:
@@ -235,11 +235,6 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
         return
     state = "has not ended" if record.ended is None else f"ended {record.ended:%Y-%m-%d %H:%M:%S} UTC"
     yield "  according to  ", f"session {record.id}, started {record.started:%Y-%m-%d %H:%M:%S} UTC, {state}"
-
-
-def _option(family: Family, grant: str) -> str:
-    value = grant.replace(",", ",,")  # one alone stands between two grants
-    return shlex.quote(f"--allow-{family}={value}")
 
 
 def _in_plan(case: _Case) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -196,7 +197,7 @@ class ModuleSources:
             if options.application is not None:
                 application = ApplicationResolver(
                     options.application,
-                    not_found=module_sources.ModuleNotFoundError,
+                    not_found=_not_found_errors(),
                     await_call=anyio.from_thread.run,
                 )
             yield (
@@ -210,6 +211,18 @@ class ModuleSources:
                     provide=sources.provide,
                 ),
             )
+
+
+def _not_found_errors() -> tuple[type[Exception], ...]:
+    """Return what an application's resolver raises for a module that it does not know: the contract's, whoever has it.
+
+    An application may have the published package beside Paddock, which then is what its code imports.
+    """
+    published = getattr(sys.modules.get("amplifier_core.module_sources"), "ModuleNotFoundError", None)
+    own = module_sources.ModuleNotFoundError
+    if isinstance(published, type) and issubclass(published, Exception) and published is not own:
+        return (own, published)
+    return (own,)
 
 
 def keep_lock_file(folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:

@@ -23,6 +23,7 @@ from paddock_sdk.kernel.answer import InvalidAnswerError, hook_result_class, rea
 from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from paddock_sdk.kernel.injections import carries_injection, merged_injections
+from paddock_sdk.kernel.loading import safe_exception_str
 from paddock_sdk.kernel.payload import Payload
 
 if TYPE_CHECKING:
@@ -256,7 +257,11 @@ async def _ask(registration: _Registration, event: str, payload: Payload, watch:
         raise asyncio.CancelledError
     if isinstance(returned, _Raised):
         # Even a SystemExit: no handler may end the chain of those after it.
-        _log.warning("Hook handler %r failed on %r and was skipped", registration.name, event, exc_info=returned.error)
+        raised = returned.error
+        said = f"{type(raised).__name__}: {safe_exception_str(raised)}"
+        _log.warning(
+            "Hook handler %r failed on %r and was skipped: %s", registration.name, event, said, exc_info=raised
+        )
         return None
     return returned
 

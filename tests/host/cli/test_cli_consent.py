@@ -164,4 +164,4 @@ async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_ask
     lines = stream.getvalue().splitlines()
     assert "- provider-openai (provider) from git+https://example.com/provider" in lines
     assert "    would be given  net api.openai.com:443" in lines
-    assert lines[-1] == "nobody is at a terminal to be asked about this plan, so it is taken as it is"
+    assert lines[-1] == "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
