@@ -162,7 +162,8 @@ class Hosting:
         self._shelters.networks.tell_denials(entry, module.deny)
         self.modules.add(module)
         if shelter.home is not None:
-            self.router.spawn(FolderQuota(shelter.home, shelter.limits.tmp_max, module.on_over_quota).run())
+            quota = FolderQuota(shelter.home, shelter.limits.tmp_max, supervisor, module.on_over_quota)
+            self.router.spawn(quota.run())
         return module
 
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:

@@ -1,7 +1,8 @@
-"""Watch how much lies in a folder that a module fills and no file system bounds.
+"""Watch how much a module keeps in a folder that no file system bounds, with names or without.
 
-Once a second, in a thread, the folder is counted, without following a link. So a module may get beyond its quota by as
-much as it writes in a second. Knows nothing of modules.
+Once a second, in a thread, the folder is counted, without following a link, and with it the files that the module's
+processes took the names of and still hold. So a module may get beyond its quota by as much as it writes in a second.
+What cannot be counted three times in a row is beyond the quota too. Knows nothing of modules.
 """
 
 from __future__ import annotations
@@ -9,37 +10,95 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio.to_thread
 
 from paddock.plan.units import size_text
 from paddock.process.clock import Clock, SystemClock
 from paddock.process.exit_report import LimitHit
+from paddock.process.process_tree import ProcessTree
+from paddock.process.unlinked_files import Unlinked, UnlinkedFiles
 
 _INTERVAL: Final = 1.0  # seconds from one count to the next
 _MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size tells
 _BLOCK_BYTES: Final = 512  # what `st_blocks` counts in, whatever the file system's own blocks are
+_DOUBTS: Final = 3  # counts in a row: descriptors that are sent to a process are on their way for a moment
+
+
+class Rooted(Protocol):
+    """A process tree, by its root."""
+
+    @property
+    def init_pid(self) -> int: ...
+
+
+class Supervised(Protocol):
+    """Whose files these are: the process tree that there is, if there is one."""
+
+    @property
+    def process(self) -> Rooted | None: ...
 
 
 class FolderQuota:
-    """At most `most` bytes in `folder`; `on_exceeded` is called with what was found, at each count that finds more."""
+    """At most `most` bytes in `folder`; `on_exceeded` is called with what was found, at each count that finds more.
+
+    Files count that have a name there, whoever made them, and those without one that `supervised` has open.
+    """
 
     def __init__(
-        self, folder: Path, most: int, on_exceeded: Callable[[LimitHit], None], *, clock: Clock | None = None
+        self,
+        folder: Path,
+        most: int,
+        supervised: Supervised,
+        on_exceeded: Callable[[LimitHit], None],
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self._folder = folder
         self._most = most
+        self._supervised = supervised
         self._on_exceeded = on_exceeded
         self._clock = clock or SystemClock()
+        self._unlinked = UnlinkedFiles(folder)
+        self._doubts = 0
 
     async def run(self) -> None:
         """Count until cancelled."""
         while True:
-            held = await anyio.to_thread.run_sync(held_bytes, self._folder, self._most)
-            if held > self._most:
-                self._on_exceeded(LimitHit("tmp_max", size_text(self._most), size_text(held), "folder count"))
+            process = self._supervised.process
+            root = None if process is None else process.init_pid
+            # Abandoned when cancelled: a file system that does not answer keeps nobody from leaving.
+            counted = await anyio.to_thread.run_sync(self._count, root, abandon_on_cancel=True)
+            # What was counted of one process says nothing about the next.
+            if process is self._supervised.process:
+                self._judge(counted)
             await self._clock.sleep(_INTERVAL)
+
+    def _count(self, root: int | None) -> Unlinked:
+        named = held_bytes(self._folder, self._most)
+        if root is None or named > self._most:
+            return Unlinked(named)
+        try:
+            reading = ProcessTree(root).read()
+        except ProcessLookupError:
+            return Unlinked(named)
+        except OSError:
+            return Unlinked(named, hidden=True)
+        found = self._unlinked.held_by(() if reading is None else reading.pids, self._most - named)
+        is_complete = reading is None or reading.is_complete
+        return Unlinked(named + found.held, hidden=found.hidden or not is_complete)
+
+    def _judge(self, counted: Unlinked) -> None:
+        self._doubts = self._doubts + 1 if counted.hidden else 0
+        if counted.held > self._most:
+            self._exceeded(size_text(counted.held))
+        elif self._doubts >= _DOUBTS:
+            self._exceeded("files that cannot be counted")
+
+    def _exceeded(self, observed: str) -> None:
+        self._doubts = 0
+        self._on_exceeded(LimitHit("tmp_max", size_text(self._most), observed, "folder count"))
 
 
 def held_bytes(folder: Path, most: int) -> int:
