@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from paddock_sdk.in_process.module_names import (
     DISTRIBUTION_PREFIX,
-    ENTRY_POINT_GROUPS,
     PACKAGE_PREFIX,
     display_name,
     distribution_name,
@@ -18,6 +17,7 @@ from paddock_sdk.in_process.module_names import (
     package_name,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
+from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +20,7 @@ from paddock_sdk.in_process.contract_requirement import check_contract_requireme
 from paddock_sdk.in_process.discovery import requirements_of
 from paddock_sdk.in_process.module_names import distribution_name, kind_by_id, package_name
 from paddock_sdk.in_process.module_package import ModulePackage
+from paddock_sdk.kernel.entry_point import EntryPointError, mount_in, session_ready_of
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, ReadyCallback, safe_exception_str
 
 __all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of", "session_ready_beside"]
@@ -90,15 +90,10 @@ def mount_of(module_id: str, module: ModuleType, entry_point: str | None = None)
     Raises:
         ModuleValidationError: there is none.
     """
-    home_name, _, name = (entry_point or module.__name__).partition(":")
-    home = module if home_name == module.__name__ else _loaded(module_id, home_name)
-    name = name.strip() or "mount"
-    mount = getattr(home, name, None)
-    if not callable(mount):
-        raise ModuleValidationError(
-            f"Module '{module_id}': `{home.__name__}` has no function `{name}`", reason_code="invalid_entry_point"
-        )
-    return mount  # type: ignore[no-any-return]
+    try:
+        return mount_in(module, entry_point or module.__name__)
+    except EntryPointError as error:
+        raise ModuleValidationError(f"Module '{module_id}': {error}", reason_code="invalid_entry_point") from error
 
 
 def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., Any]:
@@ -112,7 +107,11 @@ def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., 
     try:
         target = entry_point.load()
     except Exception as error:  # the module's code, or an entry point that leads nowhere
-        raise _leads_nowhere(module_id, entry_point.value, error) from error
+        raise ModuleValidationError(
+            f"Module '{module_id}': its entry point `{entry_point.value}` cannot be loaded: "
+            f"{type(error).__name__}: {safe_exception_str(error)}",
+            reason_code="invalid_entry_point",
+        ) from error
     if isinstance(target, ModuleType):
         return mount_of(module_id, target)
     if not callable(target):
@@ -126,27 +125,11 @@ def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., 
 
 def session_ready_beside(mount: Callable[..., Any]) -> ReadyCallback | None:
     """Return the `on_session_ready` of the file that defines `mount`; one that is not asynchronous does not count."""
-    home = sys.modules.get(getattr(mount, "__module__", ""))
-    ready = getattr(home, "on_session_ready", None)
+    ready = session_ready_of(mount)
     if ready is None or inspect.iscoroutinefunction(ready):
-        return ready
-    _log.warning("on_session_ready in %s is not asynchronous and will not be called", home)
+        return ready  # type: ignore[no-any-return]
+    _log.warning("on_session_ready in %s is not asynchronous and will not be called", mount.__module__)
     return None
-
-
-def _loaded(module_id: str, name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
-        raise _leads_nowhere(module_id, name, error) from error
-
-
-def _leads_nowhere(module_id: str, entry_point: str, error: BaseException) -> ModuleValidationError:
-    return ModuleValidationError(
-        f"Module '{module_id}': its entry point `{entry_point}` cannot be loaded: "
-        f"{type(error).__name__}: {safe_exception_str(error)}",
-        reason_code="invalid_entry_point",
-    )
 
 
 def _import_failure(module_id: str, name: str, error: BaseException) -> str:

@@ -29,7 +29,9 @@ from paddock_sdk.in_process.module_code import (
     session_ready_beside,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.loading import ModuleValidationError, Mount, ReadyCallback, safe_exception_str
+from paddock_sdk.kernel.loading import ModuleValidationError, Mount, safe_exception_str
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
+from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.settle import settled
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ __all__ = ["ModuleLoader"]
 
 _log = logging.getLogger(__name__)
 
-_RESOLVER: Final = "module-source-resolver"
 _ENTRY_POINT_CHECKS: Final = frozenset({"mount_exists", "mount_signature"})
 
 
@@ -53,8 +54,8 @@ class _Loaded:
     import_root: Path | None = None
 
 
-class ModuleLoader:
-    """Loads modules for the sessions of one process.
+class ModuleLoader(ReadyQueue):
+    """Loads modules for the sessions of one process; what the session calls when all are mounted is queued here.
 
     `search_paths` are folders of modules: each in a folder of its own, or just the packages.
     """
@@ -62,11 +63,11 @@ class ModuleLoader:
     def __init__(
         self, coordinator: ModuleCoordinator | None = None, search_paths: Iterable[str | Path] | None = None
     ) -> None:
+        super().__init__()
         self._coordinator = coordinator
         self._search_paths = [Path(path) for path in search_paths or ()]
         self._loaded: dict[str, _Loaded] = {}
         self._added_paths: list[str] = []
-        self._ready_queue: list[tuple[str, ReadyCallback]] = []
 
     async def discover(self) -> list[ModuleInfo]:
         """Return what can be loaded, each id once: installed modules, then those in the search paths."""
@@ -118,20 +119,6 @@ class ModuleLoader:
             if path in sys.path:
                 sys.path.remove(path)
         self._added_paths.clear()
-
-    # What the session calls when everything is mounted.
-
-    def get_on_session_ready_queue(self) -> list[tuple[str, ReadyCallback]]:
-        """Return the `on_session_ready` of each mounted module that has one, in the order they were mounted."""
-        return list(self._ready_queue)
-
-    def enqueue_on_session_ready(self, module_id: str, fn: ReadyCallback) -> None:
-        """Add one at the end."""
-        self._ready_queue.append((module_id, fn))
-
-    def clear_on_session_ready_queue(self) -> None:
-        """Forget them all."""
-        self._ready_queue.clear()
 
     # From an id to a mount function.
 
@@ -189,7 +176,7 @@ async def _resolved(
     module_id: str, source_hint: Any, coordinator: ModuleCoordinator | None
 ) -> tuple[Path | None, Exception | None]:
     """Return the folder of the module's code, or None and why where no resolver knows it."""
-    resolver = None if coordinator is None else coordinator.get(_RESOLVER)
+    resolver = None if coordinator is None else coordinator.get(RESOLVER_POINT)
     if resolver is None:
         return None, None
     resolve = getattr(resolver, "async_resolve", None) or resolver.resolve

@@ -5,11 +5,11 @@ Pure text. What the code itself declares goes before what its id suggests; whoev
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 __all__ = [
     "DISTRIBUTION_PREFIX",
-    "ENTRY_POINT_GROUPS",
     "PACKAGE_PREFIX",
     "display_name",
     "distribution_name",
@@ -19,9 +19,6 @@ __all__ = [
 
 DISTRIBUTION_PREFIX: Final = "amplifier-module-"
 PACKAGE_PREFIX: Final = "amplifier_module_"
-
-#: Where modules say what mounts them; the second is how a few of them spell it.
-ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
 
 # In this order: "loop-with-tools" is an orchestrator.
 _KIND_BY_PART: Final = (
@@ -41,7 +38,7 @@ def kind_by_id(module_id: str) -> str:
 
 def package_name(module_id: str) -> str:
     """Return the name that the module's code is imported by."""
-    return PACKAGE_PREFIX + module_id.replace("-", "_")
+    return PACKAGE_PREFIX + re.sub(r"[^A-Za-z0-9_]", "_", module_id)
 
 
 def distribution_name(module_id: str) -> str:

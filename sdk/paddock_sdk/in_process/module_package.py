@@ -14,11 +14,11 @@ from typing import Any
 
 from paddock_sdk.in_process.module_names import (
     DISTRIBUTION_PREFIX,
-    ENTRY_POINT_GROUPS,
     PACKAGE_PREFIX,
     kind_by_id,
     package_name,
 )
+from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS
 from paddock_sdk.kernel.loading import ModuleValidationError
 
 __all__ = ["ModulePackage", "resolve_module"]

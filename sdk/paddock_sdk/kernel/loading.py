@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -33,7 +34,7 @@ TYPE_TO_MOUNT_POINT: Final = {
     "tool": "tools",
     "hook": "hooks",
     "context": "context",
-    "resolver": "module-source-resolver",
+    "resolver": RESOLVER_POINT,
 }
 
 REASON_CODES: Final = frozenset(

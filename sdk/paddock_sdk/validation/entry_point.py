@@ -1,4 +1,4 @@
-"""Find the function that mounts a module: `mount`, or what an entry point names.
+"""Find the function that mounts a module by what its project declares.
 
 The declarations are read from the project's own `pyproject.toml`, beside the package or one level up, never from
 what happens to be installed.
@@ -6,21 +6,15 @@ what happens to be installed.
 
 from __future__ import annotations
 
-import importlib
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["EntryPointError", "find_mount", "home_of"]
+from paddock_sdk.kernel.entry_point import ENTRY_POINT_GROUPS, EntryPointError, mount_in
 
-_GROUPS = ("amplifier.modules", "amplifier.tools")
-
-
-class EntryPointError(Exception):
-    """Raised when there is no function to mount the module with."""
+__all__ = ["find_mount"]
 
 
 def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Callable[..., Any]:
@@ -31,41 +25,14 @@ def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Ca
     Raises:
         EntryPointError: there is none, or it cannot be called.
     """
-    home, name = module, "mount" if entry_point is None else entry_point
-    declared = None if entry_point is None else _declared(package, entry_point)
-    if declared is not None:
-        home_name, _, name = declared.partition(":")
-        home = _home(home_name.strip(), module, entry_point or "")
-        name = name.strip() or "mount"
-    mount = getattr(home, name, None)
-    if mount is None:
-        raise EntryPointError(_nothing(home, name, entry_point))
-    if not callable(mount):
-        raise EntryPointError(f"`{name}` of `{home.__name__}` is {type(mount).__name__}, which cannot be called")
-    found: Callable[..., Any] = mount
-    return found
-
-
-def home_of(mount: Callable[..., Any]) -> ModuleType | None:
-    """Return the module that defines the function, where `on_session_ready` has to be as well."""
-    return sys.modules.get(getattr(mount, "__module__", None) or "")
-
-
-def _home(name: str, module: ModuleType, entry_point: str) -> ModuleType:
-    if name == module.__name__:
-        return module
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # module code
-        raise EntryPointError(
-            f"entry point `{entry_point}` names `{name}`, which cannot be imported: {error}"
-        ) from error
-
-
-def _nothing(home: ModuleType, name: str, entry_point: str | None) -> str:
     if entry_point is None:
-        return f"`{home.__name__}` has no `mount`; define `async def mount(coordinator, config)` in its `__init__.py`"
-    return f"`{home.__name__}` has no `{name}`, and its project declares no entry point of that name"
+        return mount_in(module, module.__name__)
+    declared = _declared(package, entry_point)
+    if declared is None and not hasattr(module, entry_point):
+        raise EntryPointError(
+            f"`{module.__name__}` has no `{entry_point}`, and its project declares no entry point of that name"
+        )
+    return mount_in(module, declared or f"{module.__name__}:{entry_point}")
 
 
 def _declared(package: Path, entry_point: str) -> str | None:
@@ -76,7 +43,7 @@ def _declared(package: Path, entry_point: str) -> str | None:
         except (OSError, ValueError):  # none there, or none that can be read: the function's name is left
             continue
         groups = project.get("project", {}).get("entry-points", {})
-        for group in _GROUPS:
+        for group in ENTRY_POINT_GROUPS:
             value = groups.get(group, {}).get(entry_point)
             if isinstance(value, str):
                 return value

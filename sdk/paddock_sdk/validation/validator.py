@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from paddock_sdk.kernel.cancel_watch import CancelWatch
+from paddock_sdk.kernel.entry_point import EntryPointError, session_ready_of
 from paddock_sdk.kernel.settle import settled
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
-from paddock_sdk.validation.entry_point import EntryPointError, find_mount, home_of
+from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.members import count_parameters, described, is_async
 from paddock_sdk.validation.package_import import import_package, own_imports
 from paddock_sdk.validation.result import ValidationResult
@@ -77,7 +78,7 @@ class ModuleValidator(ABC):
         else:
             if not self.is_module(returned):
                 coordinator.register_cleanup(returned)
-            self.check(result, Mounting(coordinator, returned, _ready_function(mount) is not None))
+            self.check(result, Mounting(coordinator, returned, session_ready_of(mount) is not None))
         finally:
             await coordinator.cleanup()
 
@@ -131,17 +132,13 @@ def _takes_what_it_is_given(result: ValidationResult, mount: Callable[..., Any])
     else:
         fits = True
         result.succeed("mount_signature", "mount() is asynchronous and takes a coordinator and a configuration")
-    ready = _ready_function(mount)
+    ready = session_ready_of(mount)
     if ready is not None and not is_async(ready):
         result.fail(
             "on_session_ready_async",
             "on_session_ready is not asynchronous; define it as `async def on_session_ready(coordinator)`",
         )
     return fits
-
-
-def _ready_function(mount: Callable[..., Any]) -> Any:
-    return getattr(home_of(mount), "on_session_ready", None)
 
 
 def _turn(name: str) -> asyncio.Lock:

@@ -419,7 +419,7 @@ async def test_an_entry_point_leads_to_a_function_or_to_a_package_s_mount(
     [
         ("no_such_package:mount", "cannot be loaded: ModuleNotFoundError"),
         ("json:mount", "cannot be loaded: AttributeError"),
-        ("json.decoder", "has no function `mount`"),
+        ("json.decoder", "`json.decoder` has no `mount`"),
         ("json.decoder:NaN", "leads to a float, which cannot be called"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.ready_queue import ReadyQueue
 
 MountFunction = Callable[[ModuleCoordinator, dict[str, Any]], Awaitable[Any]]
 
@@ -27,10 +28,11 @@ class Orchestrator:
         return await self.answer(**given) if callable(self.answer) else self.answer
 
 
-class FunctionLoader:
+class FunctionLoader(ReadyQueue):
     """Loads modules that are mount functions in a dict; a module that is an exception cannot be loaded."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.orchestrator = Orchestrator()
         self.modules: dict[str, MountFunction | BaseException] = {
             "loop": self.mounts("orchestrator", self.orchestrator),
@@ -38,7 +40,6 @@ class FunctionLoader:
         }
         self.loaded: list[tuple[str, Any, Any]] = []
         self.ready: dict[str, Any] = {}
-        self._queue: list[tuple[str, Any]] = []
 
     @staticmethod
     def mounts(point: str, obj: Any, name: str | None = None, cleanup: Any = None) -> MountFunction:
@@ -63,15 +64,6 @@ class FunctionLoader:
             return returned
 
         return mount
-
-    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
-        return list(self._queue)
-
-    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
-        self._queue.append((module_id, fn))
-
-    def clear_on_session_ready_queue(self) -> None:
-        self._queue.clear()
 
 
 @pytest.fixture

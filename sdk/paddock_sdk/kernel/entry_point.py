@@ -1,0 +1,61 @@
+"""The functions in a module's code that a session calls: the one that mounts it, and its `on_session_ready`.
+
+One rule for whoever loads modules and whoever checks them, so that what is checked is what is mounted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from paddock_sdk.kernel.loading import safe_exception_str
+
+__all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "mount_in", "session_ready_of"]
+
+#: Where modules say what mounts them; the second is how a few of them spell it.
+ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
+
+
+class EntryPointError(Exception):
+    """Raised when there is no function to mount the module with."""
+
+
+def mount_in(module: ModuleType, place: str) -> Callable[..., Any]:
+    """Return the function that an entry point inside the package `module` leads to.
+
+    `place` is written as `package.file:function`, or as `package.file` for the `mount` in it.
+
+    Raises:
+        EntryPointError: there is none, or it cannot be called.
+    """
+    home_name, _, name = (part.strip() for part in place.partition(":"))
+    home = module if home_name == module.__name__ else _imported(home_name, place)
+    name = name or "mount"
+    mount = getattr(home, name, None)
+    if mount is None:
+        raise EntryPointError(
+            f"`{home.__name__}` has no `{name}`; define `async def {name}(coordinator, config)` in it"
+        )
+    if not callable(mount):
+        raise EntryPointError(f"`{name}` of `{home.__name__}` is {type(mount).__name__}, which cannot be called")
+    found: Callable[..., Any] = mount
+    return found
+
+
+def session_ready_of(mount: Callable[..., Any]) -> Any:
+    """Return the `on_session_ready` of the file that defines `mount`, whatever that is; None where there is none."""
+    home = sys.modules.get(getattr(mount, "__module__", None) or "")
+    return getattr(home, "on_session_ready", None)
+
+
+def _imported(name: str, place: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the module's code, which may fail in any way
+        raise EntryPointError(
+            f"entry point `{place}` names `{name}`, which cannot be imported: {type(error).__name__}: "
+            f"{safe_exception_str(error)}"
+        ) from error
