@@ -166,7 +166,10 @@ def test_the_engine_has_every_model_capability(name: str) -> None:
 
 
 def test_what_runs_webassembly_is_refused_in_words() -> None:
-    with pytest.raises(ImportError, match="`load_wasm_from_path` runs WebAssembly modules, which Paddock does not"):
+    with pytest.raises(AttributeError, match="`load_wasm_from_path` runs WebAssembly modules, which Paddock does not"):
+        _engine.load_wasm_from_path  # noqa: B018 - reading it is the act
+    assert not hasattr(_engine, "load_wasm_from_path")
+    with pytest.raises(ImportError, match="load_wasm_from_path"):
         from amplifier_core._engine import load_wasm_from_path  # noqa: F401
 
 

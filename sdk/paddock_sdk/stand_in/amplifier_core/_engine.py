@@ -61,11 +61,9 @@ if not TYPE_CHECKING:
                     value = globals()[name] = getattr(module, name)
                     return value
         if "wasm" in name.lower():
-            # Not an AttributeError: `from … import` would put words of its own in place of these.
-            raise ImportError(
+            raise AttributeError(
                 f"`{name}` runs WebAssembly modules, which Paddock does not: it runs Python modules, each in a "
-                "sandboxed process",
-                name=__name__,
+                "sandboxed process"
             )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
