@@ -53,6 +53,15 @@ _EMITTER: Final = "emitter"  # the field that says whose event it is, of those t
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
 _MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
+_OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what others are told it is only named
+    {
+        HostMethod.REGISTER,
+        HostMethod.MOUNT,
+        HostMethod.REGISTER_CONTRIBUTOR,
+        HostMethod.REGISTER_CLEANUP,
+        HostMethod.ON_CANCEL,
+    }
+)
 
 _log = logging.getLogger(__name__)
 
@@ -123,12 +132,14 @@ class HostService:
         elif method == HostMethod.REGISTER_CAPABILITY:
             self._answer_at_once(call, partial(self._register_capability, module, *self._headed(message)))
         elif method in self._at_once:
-            # Objects stay handles here: what is asked of the host concerns them, not their stand-ins.
-            args = self._values.codec.decode(message.body, message.handles)
+            if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
+                args = self._values.codec.decode(message.body, message.handles)
+            else:
+                args = self._values.decode_named(message)
             self._answer_at_once(call, partial(self._at_once[method], module, args))
         elif method in self._in_time:
             is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
-            args = self._plain.decode(message.body) if is_event else self._values.decode(message)
+            args = self._plain.decode(message.body) if is_event else self._values.decode_named(message)
             work = self._in_time[method](module, args)
             self._router.serve(call, self._encoded(module, work))
         else:

@@ -52,7 +52,8 @@ class HookProxy:
         if answer.body == _NOTHING:
             return None
         try:
-            return self._router.values.decode(answer)
+            # Read, and written down for every later handler: what it was only shown, a module cannot have told.
+            return self._router.values.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
 

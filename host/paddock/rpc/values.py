@@ -4,6 +4,9 @@ A message refers to objects by handles, whoever owns them; a value has stand-ins
 The same handle always gives the same stand-in, and a stand-in turns back into its handle, so an
 object of a worker that passes through the application arrives as itself. Decoding goes through
 the contract's own validation; anything else in a body is a `RemoteProtocolError`.
+
+What the host is to read, and not to call, it decodes with names in the places of objects: an object of the application
+says all that it holds when it is written down, and modules are shown no more of it than its public surface.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.kernel.live_values import live_kind
+from paddock_sdk.kernel.live_values import FunctionName, live_kind
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.describing import describe, is_function
@@ -29,6 +32,7 @@ from paddock_sdk.protocol.remote_object import refresh, stand_in
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import HostCall
+    from paddock.rpc.peer import Peer
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -102,7 +106,42 @@ class Values:
         """
         if not message.handles:
             return self.codec.decode(message.body)
-        return self.codec.decode(message.body, [self.object_of(handle) for handle in message.handles])
+        objects = [self.object_of(handle) for handle in message.handles]
+        try:
+            return self.codec.decode(message.body, objects)
+        except RemoteProtocolError as exc:
+            if exc.__cause__ is None:
+                raise
+            # What a model or a class says of a value it refuses may quote an object of the application.
+            kind = type(exc.__cause__).__name__
+        raise RemoteProtocolError(f"a body that is no value: {kind}, over what may be an object of the host")
+
+    def decode_named(self, message: Encoded, but_of: Peer | None = None) -> Any:
+        """Return the value of a message with the name of its type in the place of each object, but for a worker's own.
+
+        Raises:
+            RemoteProtocolError: it has none.
+        """
+        if not message.handles:
+            return self.codec.decode(message.body)
+        objects = [
+            self.object_of(handle) if isinstance(handle, Handle) and handle.owner is but_of else self._name_of(handle)
+            for handle in message.handles
+        ]
+        return self.codec.decode(message.body, objects)
+
+    def named(self, value: object) -> Any:
+        """Return a copy of a decoded value with names in the places of objects.
+
+        Raises:
+            EncodeError: something in it has no form on the wire.
+        """
+        return self.decode_named(self.encode(value))
+
+    def _name_of(self, handle: AnyHandle) -> str:
+        description = handle.description if isinstance(handle, HostObject) else handle.description(self.codec)
+        name = f"<{description.type_name}>"
+        return FunctionName(name) if description.is_function else name
 
     def encode_error(self, error: BaseException) -> bytes:
         """Return the body of a failure."""

@@ -15,7 +15,7 @@ import types
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LiveKind", "live_kind"]
+__all__ = ["FunctionName", "LiveKind", "live_kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,12 @@ class LiveKind:
 
     name: str
     hint: str
+
+
+class FunctionName(str):
+    """The name of a function that is elsewhere, in its place in data: text for people, and to event data a function."""
+
+    __slots__ = ()
 
 
 _KEEP: Final = "keep it in the module and hand over plain data about it"
@@ -44,6 +50,7 @@ _KINDS: Final[tuple[tuple[tuple[type, ...], LiveKind], ...]] = (
             types.WrapperDescriptorType,
             types.MethodDescriptorType,
             functools.partial,
+            FunctionName,
         ),
         _FUNCTION,
     ),

@@ -13,7 +13,7 @@ import math
 from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
-from paddock_sdk.kernel.live_values import LiveKind, live_kind
+from paddock_sdk.kernel.live_values import FunctionName, LiveKind, live_kind
 
 __all__ = ["Payload"]
 
@@ -117,7 +117,7 @@ def _converted(value: Any, depth: int) -> Any:
         return _converted_container(value, depth + 1)
     # Subclasses (enums among them) lose their class but keep the value JSON would write, whatever their own
     # conversions say: hence the base class's methods.
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, FunctionName):
         return str.__str__(value)
     if isinstance(value, int):
         return _bounded(int.__int__(value))
