@@ -396,4 +396,5 @@ async def test_the_error_of_a_turn_shows_the_modules_own_lines_and_nothing_that_
             await session.execute("missing")
     shown = "".join(traceback.format_exception(caught.value))
     assert "in module `loop-failing`:" in shown and "return {}[prompt]" in shown
+    assert "paddock_sdk/worker" not in shown
     assert "\x1b" not in shown

@@ -109,6 +109,8 @@ def _show(
     if missing:
         screen.note("`paddock lock` locks what is lacking")
     elif is_whole and not done:
-        screen.note(f"{sources.lock_path} is up to date")
+        is_there = sources.lock_path.exists()
+        said = f"{sources.lock_path} is up to date" if is_there else "nothing of this plan has to be locked"
+        screen.note(said)
     for one in sources.unused:
         screen.note(f"of no module of this plan: {one.source}; `paddock remove {one.source}` takes it out")

@@ -15,9 +15,10 @@ import builtins
 import dataclasses
 import functools
 import importlib
+import os
 import traceback
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import SimpleNamespace, TracebackType
 from typing import Any, Final
 
 from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
@@ -82,6 +83,11 @@ _ERRORS: Final[dict[str, type[BaseException]]] = {
     },
     "CancelledError": asyncio.CancelledError,
 }
+_OURS: Final = (  # where frames begin that say nothing of a module
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
+    os.path.join(os.path.dirname(importlib.__file__), ""),
+    "<frozen importlib",
+)
 _TRACEBACK_CHARACTERS: Final = 8000  # of a remote traceback; the innermost frames are the ones kept
 _TRACEBACK_ENTRY: Final = 2000  # characters of one frame or message in it, lest one push all others out
 _MESSAGE_CHARACTERS: Final = 8000
@@ -299,8 +305,17 @@ def _message(error: BaseException, characters: int) -> str:
 def _trace(error: BaseException) -> str:
     # Python lays out all of a group before it leaves most of it out, however many times it holds the same one.
     is_laid_out = _count(error, _GROUP_TRACES) <= _GROUP_TRACES
-    entries = traceback.format_exception(error) if is_laid_out else traceback.format_tb(error.__traceback__)
+    trace = _beyond_ours(error.__traceback__)
+    entries = traceback.format_exception(type(error), error, trace) if is_laid_out else traceback.format_tb(trace)
     return "".join(entry if len(entry) <= _TRACEBACK_ENTRY else entry[:_TRACEBACK_ENTRY] + "…\n" for entry in entries)
+
+
+def _beyond_ours(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from where a module's code begins: how it is called says nothing of what went wrong in it."""
+    theirs = trace
+    while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_OURS):
+        theirs = theirs.tb_next
+    return theirs if theirs is not None else trace
 
 
 def _count(error: BaseException, most: int) -> int:
