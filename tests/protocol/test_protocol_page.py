@@ -18,7 +18,7 @@ from paddock_sdk.protocol import (
 )
 from paddock_sdk.protocol import body as body_module
 from paddock_sdk.protocol.body import Ext
-from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIPTION_BYTES
+from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIBED_BYTES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 from .wire_inputs import KINDS
 
@@ -53,6 +53,8 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_FRAME_BYTES >> 20), "M"),
         (str(MAX_HANDLES), ""),
         (str(MAX_DESCRIPTION_BYTES >> 10), "K"),
+        (str(MAX_DESCRIPTION_VALUES), ""),
+        (str(MAX_DESCRIBED_BYTES >> 20), "M"),
         (str(MAX_DEPTH), ""),
         (str(MAX_ELEMENTS), ""),
         (str(body_module._MAX_EXTENSION_BYTES >> 20), "M"),

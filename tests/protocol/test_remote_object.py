@@ -167,9 +167,26 @@ def test_what_is_written_into_the_data_of_one_stand_in_shows_in_no_other() -> No
         return stand_in(Description("Thing", (), {"spec": spec}, class_attributes={"spec": spec}), 7, Recorder())
 
     first, second = made(), made()
-    assert type(first) is type(second)
     first.spec["properties"]["added"] = 1
-    assert second.spec == type(first).spec == made().spec == {"properties": {}}
+    assert second.spec == type(second).spec == made().spec == {"properties": {}}
+
+
+def test_the_data_of_a_class_goes_with_the_stand_in_and_nothing_of_it_is_kept() -> None:
+    class Large(list[int]):
+        """A value that can be looked for once nobody has it any more."""
+
+    gc.disable()  # which would also find what only a collection gets rid of
+    try:
+        value = Large()
+        reference = weakref.ref(value)
+        stands = stand_in(Description("Thing", (), {"spec": value}, class_attributes={"spec": value}), 7, Recorder())
+        kind: Any = type(stands)
+        assert kind.spec is stands.spec is value
+        del stands, value
+        assert reference() is None
+        assert not hasattr(kind, "spec")
+    finally:
+        gc.enable()
 
 
 async def test_what_is_told_besides_goes_with_the_call_of_execute_alone() -> None:

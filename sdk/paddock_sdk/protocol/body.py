@@ -51,9 +51,12 @@ _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
 _MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
 _MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
+_VALUE_BYTES: Final = 64  # of memory: an empty list and its place in another one, one byte on the wire
+_WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # values more that one takes the memory of
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
 _MAP_16, _MAP_32 = 0xDE, 0xDF
+_NARROW: Final = bytes(range(0xC4))  # what begins no character past Latin-1, in UTF-8
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 
 # Bytes that can open a container or an extension; any of them may also be part of something else.
@@ -268,7 +271,7 @@ def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:
         RemoteProtocolError: there is no plain value at its start, or it is over a cap.
     """
     view = memoryview(body)
-    end = _scan(view)
+    end, _ = _scan(view)
     return _unpack(view[:end], _no_extension), view[end:]
 
 
@@ -287,20 +290,45 @@ def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
     _scan(body, large_mappings)
 
 
-def _scan(body: Buffer, large_mappings: list[int] | None = None) -> int:
-    """Walk over the first value of a body without building it, under the caps; return where it ends.
+def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
+    """Return how much memory the value of a body takes at most, in bytes and roughly, without building it.
 
-    Containers count with the values they announce: msgpack allocates a list before it reads it.
+    Raises:
+        RemoteProtocolError: it is over a cap, or has more than `max_values` values.
     """
-    at, end, values, copied = 0, len(body), 1, 0
+    texts: list[memoryview] = []
+    _, worth = _scan(memoryview(body), max_values=max_values, texts=texts)
+    return len(body) + _VALUE_BYTES * worth + sum((_width(text) - 1) * len(text) for text in texts)
+
+
+def _width(text: memoryview) -> int:
+    """Return how many bytes each character of a text takes in memory: as many as its widest one needs."""
+    data = bytes(text)
+    if data.isascii() or not (wide := data.translate(None, _NARROW)):
+        return 1
+    return 4 if max(wide) >= 0xF0 else 2
+
+
+def _scan(
+    body: Buffer,
+    large_mappings: list[int] | None = None,
+    max_values: int = MAX_ELEMENTS,
+    texts: list[memoryview] | None = None,
+) -> tuple[int, int]:
+    """Walk over the first value of a body without building it, under the caps; long texts are added to `texts`.
+
+    Return where it ends, and how many plain values take the memory that it does. Containers count with the values they
+    announce: msgpack allocates a list before it reads it.
+    """
+    at, end, values, copied, more = 0, len(body), 1, 0, 0
     expected = [1]  # values still to come: of the body itself, then of each open container
     while True:
         while expected[-1] == 0:
             expected.pop()
             if not expected:
-                return min(at, end)
+                return min(at, end), values + more
         if at >= end:
-            return end  # what is missing is the unpacker's to report
+            return end, values + more  # what is missing is the unpacker's to report
         expected[-1] -= 1
         head = body[at]
         at += 1
@@ -327,14 +355,21 @@ def _scan(body: Buffer, large_mappings: list[int] | None = None) -> int:
                 raise RemoteProtocolError("a body with a timestamp of msgpack's own")
             if code in _SCANNED_EXTENSIONS:
                 children = 1
+                more += _WORTH.get(code, 0)  # type: ignore[call-overload]
                 copied += length
                 if copied > _MAX_EXTENSION_BYTES:
                     raise RemoteProtocolError(f"a body with extensions of more than {_MAX_EXTENSION_BYTES} bytes")
             else:
+                if code == Ext.TEXT and texts is not None:
+                    texts.append(body[at : at + length])  # type: ignore[arg-type]
                 at += length
         elif head <= 0xDB:  # str 8, 16, 32
             width = 1 << (head - 0xD9)
-            at += width + int.from_bytes(body[at : at + width], "big")
+            length = int.from_bytes(body[at : at + width], "big")
+            at += width
+            if texts is not None and length > 0xFF:
+                texts.append(body[at : at + length])  # type: ignore[arg-type]
+            at += length
         else:  # array 16, 32, map 16, 32
             width = 2 if head in (0xDC, 0xDE) else 4
             children = int.from_bytes(body[at : at + width], "big")
@@ -345,8 +380,8 @@ def _scan(body: Buffer, large_mappings: list[int] | None = None) -> int:
                 children *= 2
         if children:
             values += children
-            if values > MAX_ELEMENTS:
-                raise RemoteProtocolError(f"a body of more than {MAX_ELEMENTS} values")
+            if values > max_values:
+                raise RemoteProtocolError(f"a body of more than {max_values} values")
             expected.append(children)
             if len(expected) > MAX_DEPTH + 1:
                 raise RemoteProtocolError(f"a body nested deeper than {MAX_DEPTH}")

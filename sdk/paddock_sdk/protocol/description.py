@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.body import Codec, EncodeError, weight_of
 from paddock_sdk.protocol.errors import RemoteProtocolError
-from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
+from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES, Buffer
 
 MAX_MEMBERS: Final = 256
 SPECIAL_MEMBERS: Final = frozenset({"__call__", "__aenter__", "__aexit__", "__aiter__", "__anext__"})
@@ -22,7 +22,6 @@ SPECIAL_MEMBERS: Final = frozenset({"__call__", "__aenter__", "__aexit__", "__ai
 
 _OF_CLASS: Final = 4  # added to the flavour of what can be called on the class itself
 _MAX_NAME: Final = 200  # characters; no identifier a person wrote is longer
-_MAX_MAP_HEAD: Final = 4  # bytes that the head of a map of many entries takes more than that of an empty one
 
 
 class Flavour(IntEnum):
@@ -72,11 +71,10 @@ def encode_description(description: Description, codec: Codec) -> bytes:
     }
     try:
         encoded = _encoded(description, own, codec, of_class)
-        if len(encoded) <= MAX_DESCRIPTION_BYTES:
-            return encoded
-    except EncodeError:
-        pass
-    return _encoded(description, _what_fits(description, codec), codec, {})
+        check_description(encoded)
+        return encoded
+    except (EncodeError, RemoteProtocolError):
+        return _with_what_fits(description, codec)
 
 
 def _is_same(value: object, other: object) -> bool:
@@ -100,19 +98,39 @@ def _encoded(
     return codec.encode(content, live_objects=False)[0]
 
 
-def _what_fits(description: Description, codec: Codec) -> dict[str, Any]:
-    sizes: dict[str, int] = {}
+def _with_what_fits(description: Description, codec: Codec) -> bytes:
+    weights: dict[str, int] = {}
     for name, value in description.attributes.items():
-        with contextlib.suppress(EncodeError):
-            sizes[name] = len(codec.encode({name: value}, live_objects=False)[0])
-    room = MAX_DESCRIPTION_BYTES - len(_encoded(description, {}, codec, {})) - _MAX_MAP_HEAD
-    fitting: set[str] = set()
-    for name in sorted(sizes, key=lambda name: sizes[name]):
-        room -= sizes[name]
-        if room < 0:
-            break
-        fitting.add(name)
-    return {name: value for name, value in description.attributes.items() if name in fitting}
+        with contextlib.suppress(EncodeError, RemoteProtocolError):
+            data, _ = codec.encode({name: value}, live_objects=False)
+            weights[name] = weight_of(data, MAX_DESCRIPTION_VALUES)
+    by_weight = sorted(weights, key=lambda name: weights[name])
+    least, most = 0, len(by_weight)
+    fitting = _encoded(description, {}, codec, {})
+    while least < most:  # as many of the lightest as there is room for
+        count = (least + most + 1) // 2
+        names = set(by_weight[:count])
+        try:
+            encoded = _encoded(
+                description, {name: value for name, value in description.attributes.items() if name in names}, codec, {}
+            )
+            check_description(encoded)
+        except (EncodeError, RemoteProtocolError):
+            most = count - 1
+        else:
+            least, fitting = count, encoded
+    return fitting
+
+
+def check_description(data: Buffer) -> int:
+    """Return how much memory the wire form of a description stands for, in bytes and roughly.
+
+    Raises:
+        RemoteProtocolError: it is over a cap.
+    """
+    if len(data) > MAX_DESCRIPTION_BYTES:
+        raise RemoteProtocolError(f"an object's description of {len(data)} bytes")
+    return weight_of(data, MAX_DESCRIPTION_VALUES)
 
 
 def decode_description(data: bytes, codec: Codec) -> Description:
@@ -121,6 +139,8 @@ def decode_description(data: bytes, codec: Codec) -> Description:
     Raises:
         RemoteProtocolError: the data is no description.
     """
+    if len(data) > MAX_DESCRIPTION_VALUES:  # each takes a byte at least
+        check_description(data)
     match codec.decode(data):
         case [
             str() as type_name,

@@ -20,6 +20,8 @@ PROTOCOL_VERSION: Final = 1
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # a 16 MiB message is already past what a model reads
 MAX_HANDLES: Final = 1024  # handles in one frame; a session with every known module mounts fewer than 100
 MAX_DESCRIPTION_BYTES: Final = 256 * 1024  # one object's description, JSON schema included
+MAX_DESCRIPTION_VALUES: Final = 4096  # values in one; a large JSON schema has a few hundred
+MAX_DESCRIBED_BYTES: Final = 2 * 1024 * 1024  # descriptions in one frame; every known tool's together take a tenth
 MAX_DEPTH: Final = 64  # nested containers in a body; well inside Python's recursion limit
 MAX_ELEMENTS: Final = 1 << 18  # values in a body; 16 MiB of empty maps would else become 1 GiB of objects
 
@@ -251,6 +253,8 @@ def decode_frame(buffer: memoryview, start: int, end: int) -> Frame:
 def _encode_handles(handles: Sequence[HandleEntry]) -> bytes:
     if len(handles) > MAX_HANDLES:
         raise LocalProtocolError(f"{len(handles)} handles in one frame; the limit is {MAX_HANDLES}")
+    if sum(len(entry.description) for entry in handles) > MAX_DESCRIBED_BYTES:
+        raise LocalProtocolError(f"objects' descriptions of more than {MAX_DESCRIBED_BYTES} bytes in one frame")
     parts: list[bytes] = []
     for side, id_, description in handles:
         if len(description) > MAX_DESCRIPTION_BYTES:
@@ -266,6 +270,7 @@ def _decode_handles(buffer: memoryview, at: int, end: int, count: int) -> tuple[
     if count > MAX_HANDLES:
         raise RemoteProtocolError(f"{count} handles in one frame; the limit is {MAX_HANDLES}")
     entries: list[HandleEntry] = []
+    described = 0
     for _ in range(count):
         if at + _HANDLE.size > end:
             raise RemoteProtocolError("a handle table runs past the end of its frame")
@@ -275,6 +280,9 @@ def _decode_handles(buffer: memoryview, at: int, end: int, count: int) -> tuple[
             raise RemoteProtocolError(f"a handle on unknown side {side}")
         if size > MAX_DESCRIPTION_BYTES or at + size > end:
             raise RemoteProtocolError("a handle's description is over its limit or runs past the end of its frame")
+        described += size
+        if described > MAX_DESCRIBED_BYTES:
+            raise RemoteProtocolError(f"objects' descriptions of more than {MAX_DESCRIBED_BYTES} bytes in one frame")
         entries.append(HandleEntry(side, id_, bytes(buffer[at : at + size])))
         at += size
     return tuple(entries), at

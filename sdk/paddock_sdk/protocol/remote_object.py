@@ -9,12 +9,15 @@ answer as the real object would. What is set on a stand-in stays on it, in this 
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, Protocol
 
 from paddock_sdk.protocol.description import Description, Flavour, Member
+
+_KEPT_CLASSES: Final = 256
+_MAX_KEPT_NAMES: Final = 64  # of one kept class; what it is made of comes from others, and stays
 
 
 class Caller(Protocol):
@@ -35,6 +38,7 @@ class RemoteObject:
 
     _paddock_caller: Caller
     _paddock_id: int
+    _paddock_class_data: _ClassData
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} in another process>"
@@ -52,20 +56,26 @@ class _Computed:
         raise AttributeError(f"'{owner.__name__}' object has no attribute '{self._name}'")
 
 
-class _ClassData:
-    """The data of a class as the key of a cache: two of them are equal if they read the same."""
+class _ClassData(dict[str, Any]):
+    """What the class of one stand-in says, held by the stand-in: a class that nobody needs is not gone at once."""
 
-    __slots__ = ("_text", "data")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = data
-        self._text = repr(data) if data else ""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ClassData) and self._text == other._text
+class _OfClass:
+    """Stands on the class of one stand-in for a value of its data."""
 
-    def __hash__(self) -> int:
-        return hash(self._text)
+    __slots__ = ("_data", "_name")
+
+    def __init__(self, name: str, data: _ClassData) -> None:
+        self._name = name
+        self._data = weakref.ref(data)
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        data = self._data()
+        if data is None:
+            raise AttributeError(f"type object '{owner.__name__}' has no attribute '{self._name}' any more")
+        return data[self._name]
 
 
 def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
@@ -73,10 +83,14 @@ def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
     if description.is_function and description.members:
         return _function(description, object_id, caller)
     made_of = description.type_name, description.members, description.properties
-    cls = _class_for(*made_of, _ClassData(description.class_attributes))
-    if any(member.is_of_class for member in description.members):
-        cls = _class_of_one(cls, description.members, object_id, caller)
+    is_small = len(description.members) + len(description.properties) <= _MAX_KEPT_NAMES
+    cls = _kept_class(*made_of) if is_small else _new_class(*made_of)
+    data = _ClassData(description.class_attributes)
+    if data or any(member.is_of_class for member in description.members):
+        cls = _class_of_one(cls, description.members, data, object_id, caller)
     instance: RemoteObject = object.__new__(cls)
+    if data:
+        instance._paddock_class_data = data
     instance._paddock_caller = caller
     instance._paddock_id = object_id
     instance.__dict__.update(description.attributes)  # also what its class says: it is this one's, to write into
@@ -96,31 +110,34 @@ def refresh(instance: object, description: Description, before: Description | No
             instance.__dict__.pop(name, None)
 
 
-@functools.lru_cache(maxsize=512)
-def _class_for(
-    type_name: str, members: tuple[Member, ...], properties: frozenset[str], class_data: _ClassData
-) -> type[RemoteObject]:
+def _new_class(type_name: str, members: tuple[Member, ...], properties: frozenset[str]) -> type[RemoteObject]:
     names: dict[str, Any] = {name: _Computed(name) for name in properties}
-    names.update(copy.deepcopy(class_data.data))  # which stays the key, whatever becomes of it
     names.update((member.name, _method(number, member)) for number, member in enumerate(members))
     if "__anext__" in names:
         names.update(_iterator_methods(names["__anext__"], names.get("aclose")))
     return type(type_name, (RemoteObject,), names)
 
 
+_kept_class = functools.lru_cache(maxsize=_KEPT_CLASSES)(_new_class)  # made of names alone: data is never kept
+
+
 def _class_of_one(
-    cls: type[RemoteObject], members: tuple[Member, ...], object_id: int, caller: Caller
+    cls: type[RemoteObject], members: tuple[Member, ...], data: _ClassData, object_id: int, caller: Caller
 ) -> type[RemoteObject]:
-    """Return a class whose class and static methods know their object, as nobody hands them one."""
+    """Return a class of one stand-in's own, which goes with it.
+
+    It has the data of the real one's class, and its class and static methods know their object, as nobody hands them
+    one.
+    """
     holder = RemoteObject()
     holder._paddock_caller = caller
     holder._paddock_id = object_id
-    names = {
+    methods = {
         member.name: staticmethod(_bound(_method(number, member), member, holder))
         for number, member in enumerate(members)
         if member.is_of_class
     }
-    return type(cls.__name__, (cls,), names)
+    return type(cls.__name__, (cls,), {name: _OfClass(name, data) for name in data if name not in vars(cls)} | methods)
 
 
 def _method(number: int, member: Member) -> Callable[..., Any]:
