@@ -38,11 +38,11 @@ _LISTING = """
 import json
 from importlib import import_module
 found = {}
-for flavour in ("behavioral", "structural"):
+for flavour, ending in {"behavioral": "BehaviorTests", "structural": "StructuralTests"}.items():
     package = import_module("amplifier_core.validation." + flavour)
     for name in package.__all__:
         base = getattr(package, name)
-        kind = base.__module__.rpartition(".")[2]
+        kind = name.removesuffix(ending).lower()
         file = import_module(f"amplifier_core.validation.{flavour}.test_{kind}")
         assert getattr(file, name) is getattr(file, "Test" + kind.capitalize()) is base
         found[name] = len([test for test in dir(base) if test.startswith("test_")])
