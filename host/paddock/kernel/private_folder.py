@@ -45,7 +45,7 @@ def _empty(top: int) -> None:
     names = (f"{prefix}-{number}" for number in count())
     while entries := os.listdir(top):
         for entry in entries:
-            if not _is_unlinked(entry, top):
+            if not _unlink_or_open(entry, top):
                 _bring_up(entry, top, names)
                 os.rmdir(entry, dir_fd=top)
 
@@ -55,14 +55,14 @@ def _bring_up(entry: str, top: int, names: Iterator[str]) -> None:
     folder = os.open(entry, _FOLDER, dir_fd=top)
     try:
         for child in os.listdir(folder):
-            if not _is_unlinked(child, folder):
+            if not _unlink_or_open(child, folder):
                 os.rename(child, next(names), src_dir_fd=folder, dst_dir_fd=top)
     finally:
         os.close(folder)
 
 
-def _is_unlinked(entry: str, folder: int) -> bool:
-    """Remove what is no folder; open a folder to its owner, which is us, and return False."""
+def _unlink_or_open(entry: str, folder: int) -> bool:
+    """Remove what is no folder, or open a folder to its owner, which is us; return whether it is gone."""
     try:
         os.unlink(entry, dir_fd=folder)
     except IsADirectoryError:
