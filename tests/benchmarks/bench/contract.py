@@ -6,12 +6,15 @@ compare with, which is an error of the measurement and no missed target.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +26,12 @@ from paddock import Session
 from paddock_sdk.in_process.session import AmplifierSession
 
 _PUBLISHED: Final = "amplifier-core==2.0.2"
-_PUBLISHED_FOLDER: Final = Path(__file__).resolve().parent.parent.parent.parent / ".bench" / "published"
+_PUBLISHED_FOLDER: Final = Path(__file__).resolve().parent.parent.parent.parent / ".bench" / "published" / _PUBLISHED
 _BUILTIN: Final = Path(__file__).resolve().parent.parent.parent.parent / "modules"
 _ROUNDS: Final = 25
 _EVENTS: Final = 20
 _TURNS: Final = 8
+_ANSWER_SECONDS: Final = 30  # for one block of events, which takes milliseconds; hit only by a hang
 _HEARD_ELSEWHERE: Final = "bench:elsewhere"
 
 
@@ -39,13 +43,13 @@ async def measure_contract(stage: Stage) -> list[Row]:
 async def _measure_emit(stage: Stage) -> list[Row]:
     await stage.start("hook", "hooks-nod", {"event": _HEARD_ELSEWHERE, "handlers": 1})
     hooks = stage.coordinator.hooks
-    with _published() as child:
+    async with _published() as child:
 
         async def ours() -> list[float]:
             return [await _timed(lambda: hooks.emit(_HEARD_ELSEWHERE, EVENT_DATA)) for _ in range(_EVENTS)]
 
         async def theirs() -> list[float]:
-            taken: list[float] = json.loads(_asked(child, str(_EVENTS)))
+            taken: list[float] = json.loads(await _asked(child, str(_EVENTS)))
             return taken
 
         samples = await interleave({"ours": ours, "published": theirs}, _ROUNDS)
@@ -61,31 +65,38 @@ async def _measure_emit(stage: Stage) -> list[Row]:
     ]
 
 
-def _published() -> subprocess.Popen[str]:
-    """Start a process that has the published package, fetched if it was not yet."""
-    if not (_PUBLISHED_FOLDER / "amplifier_core").exists():
-        install = [
-            sys.executable,
-            "-m",
-            "uv",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            str(_PUBLISHED_FOLDER),
-            _PUBLISHED,
-        ]
-        subprocess.run(install, check=True)
-    child = [sys.executable, "-S", str(Path(__file__).with_name("published_child.py")), json.dumps(EVENT_DATA)]
+@asynccontextmanager
+async def _published() -> AsyncIterator[Process]:
+    """Run a process that has the published package, fetched if it was not yet."""
+    if not _PUBLISHED_FOLDER.exists():
+        _fetch_published()
+    command = [sys.executable, "-S", str(Path(__file__).with_name("published_child.py")), json.dumps(EVENT_DATA)]
     environ = {"PYTHONPATH": str(_PUBLISHED_FOLDER)}
-    return subprocess.Popen(child, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+    child = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environ)
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
 
 
-def _asked(child: subprocess.Popen[str], line: str) -> str:
+def _fetch_published() -> None:
+    """Install the published package beside its folder and rename it there, so that what is there is whole."""
+    _PUBLISHED_FOLDER.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_PUBLISHED_FOLDER.parent) as beside:
+        site = Path(beside, "site")
+        install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(site), _PUBLISHED]
+        subprocess.run(install, check=True)
+        site.rename(_PUBLISHED_FOLDER)
+
+
+async def _asked(child: Process, line: str) -> bytes:
     assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(line + "\n")
-    child.stdin.flush()
-    return child.stdout.readline()
+    async with asyncio.timeout(_ANSWER_SECONDS):
+        child.stdin.write(f"{line}\n".encode())
+        await child.stdin.drain()
+        return await child.stdout.readline()
 
 
 async def _measure_turn() -> list[Row]:
