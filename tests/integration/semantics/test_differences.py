@@ -63,6 +63,12 @@ DIFFERENCES = {
         ["offered"],
         "what is offered is what was registered; those that share a list register it again, as all known modules do",
     ),
+    "None is mounted, by the orchestrator": Difference(
+        "mounts.nothing", {}, True, "TypeError", "only a module's own objects can be called where they are"
+    ),
+    "the session is cleaned up, by the orchestrator": Difference(
+        "members.cleaned_up", {}, ["its own"], [], "the host runs every cleanup once, when the session ends"
+    ),
     "the count of a turn's injections": Difference(
         "ownership.counter", {}, 100, 0, "the host counts for all modules, and it alone acts on the count"
     ),
