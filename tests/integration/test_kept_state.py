@@ -10,16 +10,20 @@ from typing import Any
 import anyio
 import pytest
 
+from integration.command_line import diagnosis
 from integration.conftest import WriteModule
 from paddock import Session
 from paddock.errors import PolicyRefusedError
 from paddock.process.exit_report import ExitReason
+from paddock_sandbox.profile import IsolationLevel
 
 _KEEPER = """
     import os
     from pathlib import Path
 
     from amplifier_core.models import ToolResult
+
+    _HELD = []
 
     class Keep:
         name = "keep"
@@ -30,6 +34,12 @@ _KEEPER = """
             if "fill" in input:
                 for number in range(input["fill"]):
                     (home / f"large-{number}").write_bytes(os.urandom(1 << 20))
+            if "hold" in input:
+                for number in range(input["hold"]):
+                    file = (home / "held").open("wb", buffering=0)
+                    file.write(os.urandom(1 << 20))
+                    (home / "held").unlink()
+                    _HELD.append(file)
             if "poke" in input:
                 Path(input["poke"]).write_text("poked")
             diary = home / ".amplifier" / "diary"
@@ -67,6 +77,7 @@ class Project:
         keeps: bool = True,
         trust: bool = True,
         entry: Mapping[str, Any] | None = None,
+        isolation: IsolationLevel | None = None,
     ) -> Session:
         working_dir = self.root / folder
         working_dir.mkdir(exist_ok=True)
@@ -78,6 +89,7 @@ class Project:
             working_dir=working_dir,
             environ={"XDG_STATE_HOME": str(self.state), "HOME": str(self.root)},
             trust_plan=trust,
+            isolation=isolation,
         )
 
 
@@ -132,16 +144,30 @@ async def test_a_module_granted_the_folder_of_all_homes_still_cannot_write_to_an
     assert theirs.read_text() == "mine;"
 
 
-async def test_a_module_that_fills_its_home_beyond_tmp_max_is_ended_and_says_so(project: Project) -> None:
-    async with project.session(entry={"limits": {"tmp_max": "4M"}}) as session:
-        assert "error" not in await _ask(session, {"fill": 2})
-        await _ask(session, {"fill": 16})
+@pytest.mark.parametrize(
+    ("how", "level", "named", "allowed"),
+    [
+        ("fill", "ns", {"tmp_max": "4M"}, 4),
+        ("hold", "ns", {"tmp_max": "4M"}, 4),
+        ("hold", "bwrap", {"tmp_max": "4M"}, 4),
+        ("hold", "landlock", {}, 64),
+    ],
+)
+async def test_a_module_that_has_more_in_its_home_than_tmp_max_is_ended_and_says_so(
+    how: str, level: IsolationLevel, named: dict[str, str], allowed: int, project: Project
+) -> None:
+    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
+    if not found["reachable"]:
+        pytest.skip(f"{level}: {found['reason']}")
+    async with project.session(entry={"limits": named}, isolation=level) as session:
+        assert "error" not in await _ask(session, {how: 2})
+        await _ask(session, {how: allowed + 4})
         with anyio.fail_after(_SECONDS):
             while not session.modules[-1].exit_reports:
                 await anyio.sleep(0.02)
         report = session.modules[-1].exit_reports[0]
     assert report.reason is ExitReason.DISK
-    assert report.limit is not None and (report.limit.name, report.limit.configured) == ("tmp_max", "4 MiB")
+    assert report.limit is not None and (report.limit.name, report.limit.configured) == ("tmp_max", f"{allowed} MiB")
 
 
 async def test_a_plan_that_nobody_accepted_has_nothing_kept_for_it(project: Project) -> None:

@@ -81,11 +81,11 @@ class FolderQuota:
             return Unlinked(named)
         try:
             reading = ProcessTree(root).read()
+            found = self._unlinked.held_by(reading.pids, self._most - named) if reading is not None else Unlinked()
         except ProcessLookupError:
             return Unlinked(named)
         except OSError:
             return Unlinked(named, hidden=True)
-        found = self._unlinked.held_by(() if reading is None else reading.pids, self._most - named)
         is_complete = reading is None or reading.is_complete
         return Unlinked(named + found.held, hidden=found.hidden or not is_complete)
 

@@ -23,6 +23,7 @@ _BLOCK_BYTES: Final = 512
 _MAX_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
 _MAX_MAPS_BYTES: Final = 32 << 20  # of what the kernel tells of mappings: some 300 000 of them
 _KCMP_FILES: Final = 2  # from <linux/kcmp.h>
+_ENDED: Final = (b"Z", b"X")  # as /proc/<pid>/stat says it
 _DELETED: Final = b" (deleted)"
 
 
@@ -74,7 +75,7 @@ class _Count:
         """Look at what a process has open, in each of the tables that its threads have."""
         seen: list[int] = []
         for thread in threads:
-            with self._or_hidden():
+            with self._or_hidden(pid, thread):
                 if not any(_share_descriptors(thread, other) for other in seen):
                     seen.append(thread)
                     self._look_at_table(f"/proc/{pid}/task/{thread}")
@@ -82,7 +83,7 @@ class _Count:
     def look_at_mappings(self, pid: int, threads: Iterable[int]) -> None:
         """Look at what a process has mapped; all its threads have, but one that has ended says that there is none."""
         for thread in threads:
-            with self._or_hidden():
+            with self._or_hidden(pid, thread):
                 if maps := _read(f"/proc/{pid}/task/{thread}/maps"):
                     self._look_at_maps(pid, maps)
                     return
@@ -149,13 +150,16 @@ class _Count:
             self.found.held += told.st_blocks * _BLOCK_BYTES
 
     @contextmanager
-    def _or_hidden(self) -> Iterator[None]:
-        """Take what cannot be read for hidden, unless it is gone."""
-        try:
-            with _unless_gone():
+    def _or_hidden(self, pid: int, thread: int) -> Iterator[None]:
+        """Take what cannot be read for hidden, unless it is gone, or has ended and was not waited for."""
+        with _unless_gone():
+            try:
                 yield
-        except OSError:
-            self.found.hidden = True
+            except (FileNotFoundError, ProcessLookupError):
+                raise
+            except OSError:
+                if not _has_ended(pid, thread):
+                    self.found.hidden = True
 
 
 @contextmanager
@@ -170,6 +174,11 @@ def _threads(pid: int) -> list[int]:
     with _unless_gone():
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     return []
+
+
+def _has_ended(pid: int, thread: int) -> bool:
+    line = _read(f"/proc/{pid}/task/{thread}/stat")
+    return line[line.rindex(b")") + 2 :][:1] in _ENDED
 
 
 def _share_descriptors(thread: int, other: int) -> bool:

@@ -31,6 +31,7 @@ sys.exit(pytest.main([*options, *sys.argv[2:]]))
         ("test_bubblewrap.py", ""),
         ("test_spares.py", ""),
         ("test_worker_network.py", ""),
+        ("test_folder_quota.py", ""),
         ("test_ration.py", "watchdog and (ns or bwrap)"),
     ],
 )
