@@ -38,6 +38,8 @@ from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.module_process import ModuleProcess
 from paddock.process.supervisor import Supervisor
+from paddock.proxies.contributor import Contributor
+from paddock.proxies.function import RegisteredFunction
 from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.calls import RoutedCall
@@ -210,7 +212,7 @@ class HostedModule:
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
-            self._registrations.begin_life()
+            self._registrations.begin_life(peer)
             self.allowance = Allowance()
             try:
                 with anyio.fail_after(self.limits.start_max):
@@ -429,7 +431,7 @@ class HostedModule:
         place = (point, name)
         act = self._registrations.renew(("mount", *place), obj)
         if act is not None:
-            self._mirrors.redescribed(act.handle)
+            self._mirrors.redescribed(act.own_handle)
             return
         self._check_ownership(coordinator, point, name)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
@@ -504,18 +506,17 @@ class HostedModule:
     def handle_at(self, point: str) -> Handle | None:
         """Return the handle of what this module mounted at a point that holds one object."""
         act = self._registrations.of("mount", point, None)
-        return act.handle if act is not None else None
+        return act.own_handle if act is not None else None
 
     def register_handler(
-        self, hooks: HookRegistry, event: str, priority: int, name: str | None, handle: Handle
+        self, hooks: HookRegistry, event: str, priority: int, name: str | None, function: RegisteredFunction
     ) -> Callable[[], None]:
         """Register a handler of this module, or renew the registration of an earlier life."""
-        act = self._registrations.renew(("handler", event, name), handle)
+        act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
-            method = handle.description(self._router.values.codec).number_of("__call__")
-            proxy = HookProxy(self._router, handle, method, self.entry.on_failure)
+            proxy = HookProxy(self._router.values, function, self.name, self.entry.on_failure)
             unregister = hooks.register(event, proxy, priority, name)
-            act = self._registrations.add(("handler", event, name), handle, unregister)
+            act = self._registrations.add(("handler", event, name), function.handle, unregister)
         registered = act
         return lambda: self._registrations.take_back(registered)
 
@@ -525,14 +526,13 @@ class HostedModule:
         if act is not None:
             self._registrations.take_back(act)
 
-    def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, callback: Handle) -> None:
+    def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, function: RegisteredFunction) -> None:
         """Add a contributor of this module, or renew that of an earlier life."""
-        if self._registrations.renew(("contributor", channel, name), callback) is None:
-            shown = self._router.values.object_of(callback)
-            coordinator.contribute_from(self.peer, channel, name, shown)
-            self._registrations.add(
-                ("contributor", channel, name), callback, lambda: coordinator.withdraw_contributor(channel, shown)
-            )
+        key = ("contributor", channel, name)
+        if self._registrations.renew(key, function.handle) is None:
+            asked = Contributor(self._router, function)
+            coordinator.contribute_from(self.peer, channel, name, asked)
+            self._registrations.add(key, function.handle, lambda: coordinator.withdraw_contributor(channel, asked))
 
     def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
         """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle."""

@@ -3,6 +3,9 @@
 A restarted module does again what it did before. What it does again is renewed: the handles that
 others hold then stand for the new life's objects. What it does not do again, or does with an
 object of other members, is taken back; so is all of it when it could not be mounted.
+
+Only what is a module's own is renewed: a handle of another's that it registered stands for the other's object, and
+would be turned into something else for everyone who holds it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from paddock.rpc.handle import Handle
+from paddock.rpc.handle import AnyHandle, Handle
+from paddock.rpc.peer import Peer
 from paddock_sdk.protocol.body import Codec
 
 
@@ -19,9 +23,16 @@ class Registration:
     """One act of a module: what it was, the object it was about, and its undoing."""
 
     key: tuple[Hashable, ...]
-    handle: Handle
+    handle: AnyHandle
     undo: Callable[[], None]
+    is_own: bool
     is_renewed: bool = True
+
+    @property
+    def own_handle(self) -> Handle:
+        """The handle, where the act is about an object of the module's own."""
+        assert self.is_own and isinstance(self.handle, Handle)
+        return self.handle
 
 
 class Registrations:
@@ -31,9 +42,11 @@ class Registrations:
         self._codec = codec
         self._acts: list[Registration] = []
         self._is_renewing = False
+        self._peer: Peer | None = None
 
-    def begin_life(self) -> None:
-        """A new life begins: until it has, every act of earlier ones waits to be renewed."""
+    def begin_life(self, peer: Peer) -> None:
+        """A new life begins, as `peer`: until it has, every act of earlier ones waits to be renewed."""
+        self._peer = peer
         self._is_renewing = bool(self._acts)
         for act in self._acts:
             act.is_renewed = False
@@ -44,28 +57,31 @@ class Registrations:
         for act in [act for act in self._acts if not act.is_renewed]:
             self.take_back(act)
 
-    def add(self, key: tuple[Hashable, ...], handle: Handle, undo: Callable[[], None]) -> Registration:
+    def add(self, key: tuple[Hashable, ...], handle: AnyHandle, undo: Callable[[], None]) -> Registration:
         """Note an act that was done."""
-        act = Registration(key, handle, undo)
+        act = Registration(key, handle, undo, self._is_own(handle))
         self._acts.append(act)
         return act
 
-    def renew(self, key: tuple[Hashable, ...], handle: Handle) -> Registration | None:
+    def renew(self, key: tuple[Hashable, ...], handle: AnyHandle) -> Registration | None:
         """Let the handle of the earliest act of that key stand for `handle`'s object; None if there is none to renew.
 
         An object whose members differ is another object: methods go by number, and the old numbers would call others.
         """
-        if not self._is_renewing:
+        if not (self._is_renewing and isinstance(handle, Handle) and self._is_own(handle)):
             return None
-        act = next((act for act in self._acts if act.key == key and not act.is_renewed), None)
+        act = next((act for act in self._acts if act.key == key and act.is_own and not act.is_renewed), None)
         if act is None:
             return None
-        if act.handle.description(self._codec).members != handle.description(self._codec).members:
+        if act.own_handle.description(self._codec).members != handle.description(self._codec).members:
             self.take_back(act)
             return None
-        act.handle.rebind(handle)
+        act.own_handle.rebind(handle)
         act.is_renewed = True
         return act
+
+    def _is_own(self, handle: AnyHandle) -> bool:
+        return isinstance(handle, Handle) and handle.owner is self._peer
 
     def take_back(self, act: Registration) -> None:
         """Undo one act, if it is still in force."""

@@ -25,8 +25,9 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.policy.attempt import Attempt
+from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall
-from paddock.rpc.handle import AnyHandle, Encoded, Handle
+from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract import events
@@ -160,6 +161,11 @@ class HostService:
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
         """Note that a worker may not call what it was shown; return what it is told."""
+        refusal = self._refusal(peer, handle)
+        self._module_of(peer).deny(refusal.denial)
+        return refusal
+
+    def _refusal(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
         if handle.mounted is not None:
             point, name = handle.mounted
             reached = _reached(point, name)
@@ -169,8 +175,28 @@ class HostService:
             whose = f"module {handle.owner.name}" if isinstance(handle, Handle) else "the application"
             reason = "it was only shown, or lent for a call that has ended"
             denial = Denial("call", f"an object of {whose}", peer.name, reason=reason)
-        self._module_of(peer).deny(denial)
         return CallRefusedError(denial)
+
+    def _function(self, module: HostedModule, handle: AnyHandle) -> RegisteredFunction:
+        """Return what a module wants to have called: its own, or what it may call itself, now and then.
+
+        Raises:
+            CallRefusedError: it may not call it.
+        """
+        peer = module.peer
+        if isinstance(handle, Handle) and handle.owner is peer:
+            return RegisteredFunction(self._router, handle)
+        may_call = peer.holding(handle)
+        if not may_call():
+            raise self._refusal(peer, handle)
+
+        def check() -> None:
+            if not may_call():
+                refusal = self._refusal(peer, handle)
+                module.deny(refusal.denial)
+                raise refusal
+
+        return RegisteredFunction(self._router, handle, check)
 
     def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
@@ -241,13 +267,14 @@ class HostService:
 
     def _register(self, module: HostedModule, args: Any) -> object:
         match args:
-            case [str() as event, int() as priority, (None | str()) as name, Handle() as handler] if (
+            case [str() as event, int() as priority, (None | str()) as name, (Handle() | HostObject()) as handler] if (
                 len(event) <= _MAX_NAME
             ):
                 module.authority.check_handler(event)
+                function = self._function(module, handler)
                 counted = ("handler", handler, event)
                 module.allowance.spend(counted, len(handler.described))
-                unregister = module.register_handler(self._coordinator.hooks, event, priority, name, handler)
+                unregister = module.register_handler(self._coordinator.hooks, event, priority, name, function)
                 registration, self._next_registration = self._next_registration, self._next_registration + 1
                 give_back = partial(module.allowance.give_back, counted)
                 self._unregister[registration] = (module.peer, unregister, give_back)
@@ -361,9 +388,10 @@ class HostService:
 
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [str() as channel, str() as name, Handle() as callback]:
+            case [str() as channel, str() as name, (Handle() | HostObject()) as callback]:
+                function = self._function(module, callback)
                 module.allowance.spend(("contributor", channel, name, callback), len(callback.described))
-                module.contribute(self._coordinator, channel, name, callback)
+                module.contribute(self._coordinator, channel, name, function)
                 return
             case [str() as channel, str() as name, _]:
                 # What is no function contributes nothing: asking it fails, which is noted and passed over.
@@ -379,18 +407,18 @@ class HostService:
 
     def _register_cleanup(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [Handle() as function]:
-                module.allowance.spend(("cleanup", function), len(function.described))
-                self._coordinator.register_cleanup(partial(self._run_if_alive, function))
+            case [(Handle() | HostObject()) as handle]:
+                function = self._function(module, handle)
+                module.allowance.spend(("cleanup", handle), len(handle.described))
+                self._coordinator.register_cleanup(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a cleanup function")
 
-    async def _run_if_alive(self, function: Handle) -> None:
-        """Run a function of a module, for as long as it may take, if the life it belongs to is not over."""
-        method = function.description(self._values.codec).number_of("__call__")
-        if function.owner.is_open and method is not None:
+    async def _run_if_alive(self, peer: Peer, function: RegisteredFunction) -> None:
+        """Run what `peer` has registered, for as long as it may take, if that life is not over."""
+        if peer.is_open and function.is_open and function.is_callable:
             with anyio.move_on_after(_CLEANUP_SECONDS):
-                await self._router.call_now(function, method, self._values.encode([[], {}]))
+                await function.call_now(self._values.encode([[], {}]))
 
     # -- hook results, approvals, cancellation ---------------------------------------------
 
@@ -462,9 +490,10 @@ class HostService:
 
     def _on_cancel(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [Handle() as callback]:
-                module.allowance.spend(("on cancel", callback), len(callback.described))
-                self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, callback))
+            case [(Handle() | HostObject()) as handle]:
+                function = self._function(module, handle)
+                module.allowance.spend(("on cancel", handle), len(handle.described))
+                self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a callback")
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal
 
-from paddock.errors import ModuleError
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.router import Router
+from paddock.errors import CallRefusedError, ModuleError
+from paddock.proxies.function import RegisteredFunction
+from paddock.rpc.handle import Encoded
+from paddock.rpc.values import Values
 from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
 from paddock_sdk.kernel.payload import Payload
@@ -27,25 +28,25 @@ _log = logging.getLogger(__name__)
 
 
 class HookProxy:
-    """One registration of one worker's handler."""
+    """One registration of a handler by the module `name`."""
 
-    def __init__(self, router: Router, handle: Handle, method: int | None, on_failure: OnFailure | None) -> None:
-        self.handle = handle
-        self._method = method
-        self._router = router
+    def __init__(self, values: Values, function: RegisteredFunction, name: str, on_failure: OnFailure | None) -> None:
+        self._values = values
+        self._function = function
+        self._name = name
         self._on_failure = on_failure
 
     async def deliver(self, event: str, payload: Payload) -> object:
         """Ask the handler; what the module's death or delay comes to is answered in its place."""
-        if self._method is None:
-            raise TypeError(f"a handler of module `{self.handle.owner.name}` cannot be called")
+        if not self._function.is_callable:
+            raise TypeError(f"a handler of module `{self._name}` cannot be called")
         try:
             message = payload.cache.get("message")
             if not isinstance(message, Encoded):
-                message = self._router.values.encode([[event, payload.shared], {}])
+                message = self._values.encode([[event, payload.shared], {}])
                 payload.cache["message"] = message
-            answer = await self._router.call(self.handle, self._method, message)
-        except (ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
+            answer = await self._function.call(message)
+        except (CallRefusedError, ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
             if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
                 raise
             return self._in_its_place(event, exc)
@@ -53,13 +54,13 @@ class HookProxy:
             return None
         try:
             # Read, and written down for every later handler: what it was only shown, a module cannot have told.
-            return self._router.values.decode_named(answer)
+            return self._values.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
 
     def _in_its_place(self, event: str, error: Exception) -> object:
         policy = self._on_failure or ("deny" if event in _GATES else "continue")
-        name, said = self.handle.owner.name, getattr(error, "summary", str(error))
+        name, said = self._name, getattr(error, "summary", str(error))
         _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, said)
         if policy == "continue":
             return None

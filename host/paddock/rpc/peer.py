@@ -184,6 +184,14 @@ class Peer:
         """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
 
+    def holding(self, handle: AnyHandle) -> Callable[[], bool]:
+        """Return what says whether this worker may call `handle`, which it now holds, whatever it lets go of later."""
+        id = self._grant_ids.get(handle)
+        if id is None:
+            return lambda: False
+        held = self._grants[id]
+        return lambda: (held.may_call or held.loan is not None) and self.may_reach(handle)
+
     def may_give(self, handle: AnyHandle, receiver: Peer) -> bool:
         """Whether `receiver` may call `handle`, as long as it holds it, when this worker answers with it or offers it.
 

@@ -16,7 +16,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,7 +32,6 @@ from paddock_sdk.protocol.remote_object import refresh, stand_in
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import HostCall
-    from paddock.rpc.peer import Peer
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -69,7 +68,7 @@ class Values:
         self.codec = Codec(ContractVocabulary())
         self.router: Calls
         self.never_shared: tuple[type, ...] = ()  # objects of the host that no module is handed, whoever passes them on
-        self._handles: weakref.WeakKeyDictionary[Any, Handle] = weakref.WeakKeyDictionary()
+        self._handles: weakref.WeakKeyDictionary[Any, AnyHandle] = weakref.WeakKeyDictionary()
         # Each holds its value, so that the id stays its own; each is held by whoever was handed it.
         self._host_objects: weakref.WeakValueDictionary[int, HostObject] = weakref.WeakValueDictionary()
 
@@ -116,8 +115,10 @@ class Values:
             kind = type(exc.__cause__).__name__
         raise RemoteProtocolError(f"a body that is no value: {kind}, over what may be an object of the host")
 
-    def decode_named(self, message: Encoded, but_of: Peer | None = None) -> Any:
-        """Return the value of a message with the name of its type in the place of each object, but for a worker's own.
+    def decode_named(self, message: Encoded, keeps: Callable[[Handle], bool] | None = None) -> Any:
+        """Return the value of a message with the name of its type in the place of each object.
+
+        Those of workers' objects that it `keeps` are there; one of the host never is.
 
         Raises:
             RemoteProtocolError: it has none.
@@ -125,7 +126,9 @@ class Values:
         if not message.handles:
             return self.codec.decode(message.body)
         objects = [
-            self.object_of(handle) if isinstance(handle, Handle) and handle.owner is but_of else self._name_of(handle)
+            self.object_of(handle)
+            if keeps is not None and isinstance(handle, Handle) and keeps(handle)
+            else self._name_of(handle)
             for handle in message.handles
         ]
         return self.codec.decode(message.body, objects)
@@ -212,6 +215,10 @@ class Values:
     def bind(self, instance: object, handle: Handle) -> None:
         """Let `instance` be the host's stand-in for `handle`."""
         handle.proxy = weakref.ref(instance)
+        self._handles[instance] = handle
+
+    def stand_for(self, instance: object, handle: AnyHandle) -> None:
+        """Let `instance` go to workers as what `handle` stands for, which itself has another stand-in here."""
         self._handles[instance] = handle
 
 

@@ -1,0 +1,70 @@
+"""A function that a module has registered, as the host calls it: with no more right than the module has itself.
+
+The host may call anything, so whoever registers another's function must not be able to have called what it could not
+call itself. What is the module's own is simply called; for all else a `check` is asked before each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from paddock.rpc.handle import AnyHandle, Encoded, Handle
+from paddock.rpc.router import Router
+from paddock_sdk.kernel.settle import settled
+
+Check = Callable[[], None]
+"""Raises if whoever registered the function may not call it now."""
+
+
+class RegisteredFunction:
+    """One function, of a worker or of the application; with `check`, it is not the own one of who registered it."""
+
+    def __init__(self, router: Router, handle: AnyHandle, check: Check | None = None) -> None:
+        described = handle.description(router.values.codec) if isinstance(handle, Handle) else handle.description
+        self.handle = handle
+        self.is_own = check is None
+        self._method = described.number_of("__call__")
+        self._router = router
+        self._check = check
+
+    @property
+    def is_callable(self) -> bool:
+        return self._method is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its owner lives."""
+        return not isinstance(self.handle, Handle) or self.handle.owner.is_open
+
+    def call(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
+        """Call it, and return the answer undecoded; a dead owner is brought back for that.
+
+        Raises:
+            TypeError: it cannot be called.
+            CallRefusedError: whoever registered it may not call it any more.
+            Exception: what it raised, or what its owner's death amounts to.
+        """
+        handle, method = self.handle, self._allowed()
+        return self._router.call(handle, method, message) if isinstance(handle, Handle) else self._host_call(message)
+
+    def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
+        """Do what `call` does, but of this life of its owner only."""
+        handle, method = self.handle, self._allowed()
+        if isinstance(handle, Handle):
+            return self._router.call_now(handle, method, message)
+        return self._host_call(message)
+
+    def _allowed(self) -> int:
+        if self._method is None:
+            raise TypeError("what was registered cannot be called")
+        if self._check is not None:
+            self._check()
+        return self._method
+
+    async def _host_call(self, message: Encoded) -> Encoded:
+        """Call what the application shared, with the answer that the module would get."""
+        assert not isinstance(self.handle, Handle)  # there is no third sort
+        function: Any = self.handle.value
+        args, kwargs = self._router.values.decode(message)
+        return self._router.values.encode(await settled(function(*args, **kwargs)))
