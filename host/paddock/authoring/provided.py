@@ -1,7 +1,8 @@
 """What a trial of a module is run with: a copy of its folder as it is now, and all that it depends on.
 
 Chosen anew for each trial, but for one without a network, which has what was chosen the last time. The author's folder
-stays as it is. Nothing of the module is executed.
+stays as it is. Nothing of the module is executed, and nobody is lent the user's keys: a repository that is tried is as
+likely a stranger's, and a trial says yes to nothing that it names.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 import anyio.to_thread
 
@@ -21,6 +23,8 @@ from paddock.kernel.provisioning import provisioning
 from paddock.policy import Policy, refuse_sources
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
+from paddock_sources.environment.errors import OwnRightsError
+from paddock_sources.errors import KeysNotLentError, PrivateHostError
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.uri import FolderUri
@@ -58,12 +62,39 @@ class NoTestEnvironmentError(SourcesError):
         )
 
 
+class StrangersWordError(SourcesError):
+    """Raised when what a module depends on could be had with the user's own rights only; `problem` says which."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(
+            f"{problem}; a trial lends no repository your rights",
+            hints=[
+                "a plan of yours that has the module in it lends it your rights: `paddock run PLAN`",
+                "or offer it as a package: the index that you name (`UV_DEFAULT_INDEX`) may be a private one",
+            ],
+        )
+
+    @classmethod
+    def of_source(cls, error: SourceError) -> Self | None:
+        """Return the error for what a source was refused for, None where that was for something else."""
+        match error:
+            case OwnRightsError():
+                return cls(f"`{error.name}` is wanted from `{error.source}`, which takes your own rights")
+            case KeysNotLentError():
+                return cls(f"what it depends on is fetched with your own keys or credentials ({error.program})")
+            case PrivateHostError():
+                return cls(f"`{error.source}` is on this machine or a private network")
+        return None
+
+
 @asynccontextmanager
 async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Needs) -> AsyncIterator[Resolution]:
     """Have the module ready to be run, with what it needs, for as long as this is open.
 
     Raises:
         PolicyRefusedError: no module may come from there.
+        StrangersWordError: something it depends on is fetched by the user's own word only.
         SourcesError: it cannot be had.
     """
     uri = FolderUri(str(folder.root), folder.root)
@@ -72,6 +103,8 @@ async def provided(folder: ModuleFolder, policy: Policy, means: Means, needs: Ne
         try:
             resolution = await _resolution(folder, uri, cache, policy, means, needs)
         except SourceError as error:
+            if (refused := StrangersWordError.of_source(error)) is not None:
+                raise refused from error
             raise NoTestEnvironmentError.of_needs(error, needs) if needs.more else SourcesError.of(error) from error
         yield resolution
 
@@ -80,7 +113,13 @@ async def _resolution(
     folder: ModuleFolder, uri: FolderUri, cache: SourceCache, policy: Policy, means: Means, needs: Needs
 ) -> Resolution:
     async with provisioning(
-        means.environ, cache, offline=means.offline, policy=policy, progress=means.progress, audit=means.audit
+        means.environ,
+        cache,
+        offline=means.offline,
+        lends_keys=False,
+        policy=policy,
+        progress=means.progress,
+        audit=means.audit,
     ) as provisioner:
         return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, means, needs)
 

@@ -21,6 +21,20 @@ class RequirementsError(SourceError):
         super().__init__(f"cannot tell what `{path}` depends on: {problem}", hints=hints)
 
 
+class OwnRightsError(RequirementsError):
+    """Raised for a requirement, `name`, from a `source` that only code of the user's own may name."""
+
+    def __init__(self, path: Path, name: str, source: str) -> None:
+        self.name = name
+        self.source = source
+        super().__init__(
+            path,
+            f"`{name}` is wanted from `{source}`, which a module from elsewhere may not name: "
+            "it is fetched with your rights, not with its own",
+            hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
+        )
+
+
 class PythonVersionError(SourceError):
     """Raised for code that does not run on the Python that modules are run by."""
 

@@ -18,7 +18,7 @@ from ..errors import ManifestError, SourceUriError
 from ..tree import SourceTree
 from ..uri import GitUri, SourceUri
 from .contract import check_contract
-from .errors import PythonVersionError, RequirementsError
+from .errors import OwnRightsError, PythonVersionError, RequirementsError
 from .interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -194,12 +194,7 @@ class _Reading:
             raise RequirementsError(self._path, f"`{name}`: {error.summary}", hints=error.hints) from error
         assert isinstance(uri, GitUri)  # the prefix says so
         if not self._may_name_local and not uri.url.startswith("https://"):
-            raise RequirementsError(
-                self._path,
-                f"`{name}` is wanted from `{uri.text}`, which a module from elsewhere may not name: "
-                "it is fetched with your rights, not with its own",
-                hints=["only `git+https://…` may be a dependency of fetched code; clone the module to name another"],
-            )
+            raise OwnRightsError(self._path, name, uri.text)
         return DirectRequirement(name, uri, tuple(sorted(map(normalised, requirement.extras))))
 
 
