@@ -3,7 +3,7 @@
 The contract has two ways to ask: a hook's result that says `ask_user`, which the kernel acts on, and a provider object
 that a hook takes through the capability `approval.register_provider` and asks by itself. An application that has an
 approval system means both, so such a hook is handed a provider that asks it. One that hands over a provider of its own
-afterwards has the last word.
+afterwards has the last word. A provider asks in its hook's name, so it answers nobody else, whoever passes it on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.asker import Asker, asking
+from paddock.rpc.calls import current
+from paddock.rpc.peer import Peer
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
 
@@ -56,22 +58,36 @@ def open_approval(module: HostedModule, now: float, on_behalf_of: str = "") -> I
 class SessionApprovalProvider:
     """The contract's `ApprovalProvider` for one hook; it asks whatever approval system the session has by then."""
 
-    def __init__(self, coordinator: HostedCoordinator, module: HostedModule, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        coordinator: HostedCoordinator,
+        module: HostedModule,
+        now: Callable[[], float],
+        note: Callable[[Peer, Denial], None],
+    ) -> None:
         self._coordinator = coordinator
         self._module = module
         self._now = now
+        self._note = note
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Return what the person says; without anybody to ask, and when nobody answers in time, it is a refusal."""
+        """Return what the person says; without anybody to ask, and when nobody answers in time, it is a refusal.
+
+        Raises:
+            CallRefusedError: it is not the hook that calls.
+            TypeError: what is asked is no request.
+        """
+        self._check_caller()
         if not isinstance(request, ApprovalRequest):
-            raise TypeError(f"an approval is asked for with an ApprovalRequest, not {type(request).__name__}")
+            raise TypeError("an approval is asked for with an ApprovalRequest")
         system = self._coordinator.approval_system
         if system is None:
             return ApprovalResponse(approved=False, reason="No approval system available")
         timeout = min(request.timeout or _LONGEST, _LONGEST)
         try:
             with open_approval(self._module, self._now(), request.tool_name):
-                reply = await system.request_approval(_question(request), list(_OPTIONS), timeout, "deny")
+                details = self._coordinator.named(request.details)
+                reply = await system.request_approval(_question(request, details), list(_OPTIONS), timeout, "deny")
         except ApprovalTimeoutError:
             return ApprovalResponse(approved=False, reason="Nobody answered in time")
         except CallRefusedError as error:
@@ -82,23 +98,35 @@ class SessionApprovalProvider:
             return ApprovalResponse(approved=True, remember=answer == "allow always")
         return ApprovalResponse(approved=False, reason=f"The answer was {reply!r}")
 
+    def _check_caller(self) -> None:
+        call = current.get()
+        if call is not None and call.peer is self._module.peer:
+            return
+        caller = call.peer.name if call is not None else "the application"
+        reason = "it asks in that module's name"
+        denial = Denial("call", f"the approval provider of {self._module.name}", caller, reason=reason)
+        if call is not None:
+            self._note(call.peer, denial)
+        raise CallRefusedError(denial)
 
-async def offer_provider(coordinator: HostedCoordinator, module: HostedModule, now: Callable[[], float]) -> None:
-    """Hand a module that takes an approval provider the session's; what it makes of that is logged, not raised."""
-    register = coordinator.get_capability(REGISTER_PROVIDER)
+
+async def offer_provider(
+    coordinator: HostedCoordinator, module: HostedModule, register: object, provider: SessionApprovalProvider
+) -> None:
+    """Hand a module the session's provider by its own `register`; what it makes of that is logged, not raised."""
     if not callable(register) or coordinator.approval_system is None:
         return
     try:
-        done: Any = register(SessionApprovalProvider(coordinator, module, now))
+        done: Any = register(provider)
         if inspect.isawaitable(done):
             await done
     except Exception as error:  # a module's function; its hook then denies what it would have asked about
         _log.warning("the approval system could not be handed to `%s`: %s", module.name, error)
 
 
-def _question(request: ApprovalRequest) -> str:
+def _question(request: ApprovalRequest, details: object) -> str:
     said = f"{request.tool_name}: {request.action} (risk: {request.risk_level})"
-    if not request.details:
+    if not details:
         return said
-    details = json.dumps(request.details, default=str, ensure_ascii=False)
-    return f"{said} {details if len(details) <= _MAX_DETAILS else details[:_MAX_DETAILS] + '…'}"
+    told = json.dumps(details, default=str, ensure_ascii=False)
+    return f"{said} {told if len(told) <= _MAX_DETAILS else told[:_MAX_DETAILS] + '…'}"

@@ -66,6 +66,14 @@ class HostedCoordinator(ModuleCoordinator):
         """Encode a change and put it in everyone's mirror but that of the module it came from."""
         self._mirrors.put(key, section, self._values.encode(value, share=True), origin=self._origin, **options)
 
+    def named(self, value: object) -> Any:
+        """Return a copy of what a module passed, with names in the places of objects, for people to read.
+
+        Raises:
+            EncodeError: something in it has no form on the wire.
+        """
+        return self._values.named(value)
+
     # -- changes by modules ----------------------------------------------------------------
 
     def mount_from(self, origin: Peer, point: str, name: str | None, obj: object) -> None:

@@ -415,6 +415,10 @@ class HostedModule:
 
     # -- what it mounts and registers ------------------------------------------------------
 
+    def owns(self, obj: object) -> bool:
+        """Whether something is an object of this module's own, of its current life."""
+        return isinstance(obj, Handle) and obj.owner is self.peer
+
     def mount(self, coordinator: HostedCoordinator, point: str, name: str | None, obj: object) -> None:
         """Mount an object of this module, or renew the mount of an earlier life.
 
@@ -422,7 +426,7 @@ class HostedModule:
             ValueError: the name is another module's, or the point takes no objects.
             TypeError: the object is plain data.
         """
-        if not isinstance(obj, Handle) or obj.owner is not self.peer:
+        if not isinstance(obj, Handle) or not self.owns(obj):
             raise TypeError("only an object of the module's own can be mounted")
         if obj.description(self._router.values.codec).properties:
             self.peer.computes = True

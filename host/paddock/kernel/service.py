@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.kernel.approvals import REGISTER_PROVIDER, offer_provider, open_approval
+from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
@@ -184,7 +184,7 @@ class HostService:
             CallRefusedError: it may not call it.
         """
         peer = module.peer
-        if isinstance(handle, Handle) and handle.owner is peer:
+        if module.owns(handle):
             return RegisteredFunction(self._router, handle)
         may_call = peer.holding(handle)
         if not may_call():
@@ -357,10 +357,17 @@ class HostService:
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
         module.allowance.spend(("capability", name), len(value.body))
-        self._values.decode(value)  # said at once if it is none: later it would be every other module's trouble
+        offered = self._values.decode(value)  # said at once if it is none: later it would be all others' trouble
         module.offer(self._coordinator, name, value)
-        if name == REGISTER_PROVIDER:
-            self._router.spawn(offer_provider(self._coordinator, module, self._router.now))
+        # The host calls what it is handed the provider by: another's function would be called with the host's right.
+        if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
+            provider = SessionApprovalProvider(
+                self._coordinator,
+                module,
+                self._router.now,
+                lambda peer, denial: self._module_of(peer).deny(denial),
+            )
+            self._router.spawn(offer_provider(self._coordinator, module, offered, provider))
 
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
