@@ -1,40 +1,106 @@
-"""How much one module may leave with the host: things to remember, and bytes of them.
+"""How much one module may leave with the host: things to remember, and the memory that they take everywhere.
 
-What a module registers or shares is kept for the session and told to every later worker, so it is
-bounded for each module; the numbers are far above what any known module leaves.
+What a module registers or shares is kept for the session and told to every other worker, now and when it starts again,
+so it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
+what any known module leaves, and such that the smallest worker has room for what several modules leave at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Final
 
 from paddock_sdk.protocol import RemoteProtocolError
 
 _MAX_THINGS: Final = 4096
-_MAX_BYTES: Final = 32 * 1024 * 1024
+_MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
+_LASTING: Final = frozenset({"state", "attribute", "capability", "data", "default fields"})  # outlive who left them
 
 
 class Allowance:
-    """What one module has left with the host so far."""
+    """What one module has left with the host so far, in this life and, where it stays, in earlier ones.
+
+    Keys are tuples that begin with the sort of thing.
+    """
 
     def __init__(self) -> None:
-        self._sizes: dict[Hashable, int] = {}
+        self._weights: dict[tuple[Hashable, ...], int] = {}
         self._total = 0
 
-    def spend(self, key: Hashable, size: int) -> None:
-        """Count something of `size` bytes under `key`, in place of what was counted under it before.
+    def begin_life(self) -> None:
+        """Count no more what went with the module's last life."""
+        for key in [key for key in self._weights if key[0] not in _LASTING]:
+            self.give_back(key)
+
+    def check(self, weight: int, instead_of: Collection[tuple[Hashable, ...]] = ()) -> None:
+        """Do nothing if something of `weight` could be left in place of some others.
+
+        Raises:
+            RemoteProtocolError: that would be more than a module may leave.
+        """
+        total = self._total + weight - sum(self._weights.get(key, 0) for key in {*instead_of})
+        self._bound(len(self._weights), total)
+
+    def spend(self, key: tuple[Hashable, ...], weight: int) -> None:
+        """Count something of `weight` bytes of memory under `key`, in place of what was counted under it before.
+
+        Raises:
+            RemoteProtocolError: that is more than a module may leave; what was counted before still is.
+        """
+        total = self._total + weight - self._weights.get(key, 0)
+        self._bound(len(self._weights) + (key not in self._weights), total)
+        self._weights[key] = weight
+        self._total = total
+
+    def _bound(self, things: int, total: int) -> None:
+        if things > _MAX_THINGS or total > _MAX_WEIGHT:
+            raise RemoteProtocolError(
+                f"more left with the host than a module may: {things} things that take {total} bytes; "
+                f"the limit is {_MAX_THINGS} things and {_MAX_WEIGHT} bytes"
+            )
+
+    def spent(self, key: tuple[Hashable, ...]) -> int:
+        """Return what is counted under `key`."""
+        return self._weights.get(key, 0)
+
+    def number_of(self, sort: str) -> int:
+        """Return how many things of one sort are counted."""
+        return sum(key[0] == sort for key in self._weights)
+
+    def give_back(self, key: tuple[Hashable, ...]) -> None:
+        """Count what was under `key` no more."""
+        self._total -= self._weights.pop(key, 0)
+
+
+class SharedKeys:
+    """Who answers for how much of what is under the keys of a mapping that every module may write into.
+
+    A module answers for what it added and is still there, whoever wrote the rest: what one has left is never charged
+    to another that changes a little of it, and what another takes away is given back.
+    """
+
+    def __init__(self, sort: str) -> None:
+        self._sort = sort
+        self._writers: dict[Hashable, dict[Allowance, None]] = {}
+
+    def written(self, by: Allowance | None, key: Hashable, before: int, after: int) -> None:
+        """Take note that what is under `key` weighed `before` and weighs `after`, 0 if it is gone.
+
+        What is by none of them is the application's, and charged to nobody.
 
         Raises:
             RemoteProtocolError: that is more than a module may leave.
         """
-        self._total += size - self._sizes.get(key, 0)
-        self._sizes[key] = size
-        if len(self._sizes) > _MAX_THINGS or self._total > _MAX_BYTES:
-            raise RemoteProtocolError(
-                f"more left with the host than a module may: {len(self._sizes)} things of {self._total} bytes"
-            )
-
-    def give_back(self, key: Hashable) -> None:
-        """Count what was under `key` no more."""
-        self._total -= self._sizes.pop(key, 0)
+        counted = (self._sort, key)
+        if not after:
+            for writer in self._writers.pop(key, ()):
+                writer.give_back(counted)
+            return
+        writers = self._writers.setdefault(key, {})
+        for writer in writers:
+            if writer is not by and writer.spent(counted) > after:
+                writer.spend(counted, after)
+        if by is None:
+            return
+        writers[by] = None
+        by.spend(counted, min(by.spent(counted) + max(0, after - before), after))

@@ -7,6 +7,7 @@ own, so that no name a module chooses can reach the host's state.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from paddock.kernel.mirrors import MayCall, Mirrors
@@ -16,6 +17,7 @@ from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.body import weight_of
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
@@ -33,6 +35,10 @@ class HostedCoordinator(ModuleCoordinator):
     _mirrors: Mirrors
     _module_attributes: dict[str, Encoded]
     _shared_state: SharedState
+    _state_weights: dict[object, int]
+    on_state_written: Callable[[Peer | None, object, int, int], None]
+    """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
+
     _origin: Peer | None
     _told_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
@@ -42,6 +48,8 @@ class HostedCoordinator(ModuleCoordinator):
         self._mirrors = mirrors
         self._module_attributes = {}
         self._shared_state = SharedState(values.codec)
+        self._state_weights = {}
+        self.on_state_written = lambda origin, key, before, after: None
         self._origin = None
         super().__init__(session)
         self.observer = _Broadcast(self)
@@ -119,11 +127,11 @@ class HostedCoordinator(ModuleCoordinator):
         if self._module_attributes.pop(name, None) is not None and self._mirrors.drop(("attribute", name)):
             self._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._values.encode([name]), origin=origin)
 
-    def patch_state_from(self, origin: Peer, changes: list[Change]) -> dict[object, int]:
-        """Take a module's changes of `session_state`; return the sizes in bytes of what it touched."""
+    def patch_state_from(self, origin: Peer, changes: list[Change]) -> None:
+        """Take a module's changes of `session_state`."""
         self._shared_state.live = self.session_state
         self._shared_state.apply(changes)
-        return self._tell_state(changes, origin)
+        self._tell_state(changes, origin)
 
     def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> None:
         """Add a module's contributor, without telling the module itself."""
@@ -172,23 +180,30 @@ class HostedCoordinator(ModuleCoordinator):
         if changes:
             self._tell_state(changes, None)
 
-    def _tell_state(self, changes: list[Change], origin: Peer | None) -> dict[object, int]:
-        sizes: dict[object, int] = {}
-        self._mirrors.tell(MirrorSection.STATE, self._values.encode(changes), origin=origin)
-        touched = {path[0] for path, _ in changes}
-        for key in touched:
+    def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
+        message = self._values.encode(changes)
+        self._mirrors.tell(MirrorSection.STATE, message, origin=origin)
+        for key in {path[0]: None for path, _ in changes}:
+            before = self._state_weights.pop(key, 0)
+            after = 0
             if key in self.session_state:
-                try:
-                    whole, _ = self._values.codec.encode([[[key], [self.session_state[key]]]], live_objects=False)
-                except LocalProtocolError as exc:
-                    _log.warning("session_state[%r] cannot be told to modules that start later: %s", key, exc)
-                    self._mirrors.drop(("state", key))
-                else:
-                    sizes[key] = len(whole)
-                    self._mirrors.put_quietly(("state", key), MirrorSection.STATE, Encoded(whole))
+                # What has become too large for a message still takes room, and this much more of it at most.
+                after = self._keep_state(key) or before + weight_of(message.body)
+                self._state_weights[key] = after
             else:
                 self._mirrors.drop(("state", key))
-        return sizes
+            self.on_state_written(origin, key, before, after)
+
+    def _keep_state(self, key: Any) -> int:
+        """Write down what is under a key for modules that start later; return what memory it takes, 0 if it cannot."""
+        try:
+            whole, _ = self._values.codec.encode([[[key], [self.session_state[key]]]], live_objects=False)
+        except LocalProtocolError as exc:
+            _log.warning("session_state[%r] cannot be told to modules that start later: %s", key, exc)
+            self._mirrors.drop(("state", key))
+            return 0
+        self._mirrors.put_quietly(("state", key), MirrorSection.STATE, Encoded(whole))
+        return weight_of(whole)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""

@@ -114,9 +114,8 @@ class Mirrors:
                 self._stale[peer] = None
             if peer is origin:
                 continue
-            if origin is not None and peer.is_open and peer.channel.unsent_bytes > _MAX_UNREAD:
-                # Its reader may be busy for good reasons; who goes on writing meanwhile is the one to stop.
-                raise RemoteProtocolError("it changes shared state faster than others can read it")
+            if origin is not None:
+                _check_reads(peer)
             self._tell_one(peer, entry)
 
     def _tell_one(self, peer: Peer, entry: _Entry) -> None:
@@ -127,9 +126,20 @@ class Mirrors:
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
 
     def redescribed(self, handle: Handle) -> None:
-        """Tell everyone who knows the object behind `handle` how it is described now."""
+        """Tell everyone who knows the object behind `handle` how it is described now.
+
+        Raises:
+            RemoteProtocolError: its owner says more of it than others can read.
+        """
         for peer in self._peers:
             known = peer.granted(handle)
             if known is not None:
+                _check_reads(peer)
                 body, _ = self._codec.encode([known, bytes(handle.described)], live_objects=False)
                 peer.mirror(MirrorSection.DESCRIPTION, Encoded(body), may_call=False)
+
+
+def _check_reads(peer: Peer) -> None:
+    if peer.is_open and peer.channel.unsent_bytes > _MAX_UNREAD:
+        # Its reader may be busy for good reasons; who goes on writing meanwhile is the one to stop.
+        raise RemoteProtocolError("it changes shared state faster than others can read it")

@@ -213,7 +213,7 @@ class HostedModule:
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life(peer)
-            self.allowance = Allowance()
+            self.allowance.begin_life()
             try:
                 with anyio.fail_after(self.limits.start_max):
                     await self._bring_up(process, peer, is_restart)

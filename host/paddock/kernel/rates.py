@@ -19,3 +19,6 @@ class Rates:
         self.messages = Budget(per_second=5, at_once=50)
         self.approvals = Budget(per_second=0.5, at_once=30)
         self.attempts = Budget(per_second=50, at_once=500)
+        self.running = Budget(per_second=200, at_once=1000)  # tools that it says it starts
+        # Bytes of memory, and so of work: what a module says anew of its objects is read by everyone who knows them.
+        self.descriptions = Budget(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.kernel.allowance import SharedKeys
 from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
@@ -35,7 +36,8 @@ from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
+from paddock_sdk.protocol.description import check_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -46,7 +48,8 @@ _CLEANUP_SECONDS: Final = 10.0  # for one module's cleanup function; a session's
 _LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _MAX_CHANGES: Final = 4096  # of session_state in one frame
-_MAX_NAME: Final = 200  # characters of an event, capability, channel or attribute
+_MAX_NAME: Final = 200  # characters of what anything is called
+_MAX_RUNNING: Final = 256  # tools of one module at a time; everyone is told of all of them at each start and end
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
@@ -84,6 +87,8 @@ class HostService:
         self._module_of = module_of
         self._plain = Codec()
         self._next_registration = 1
+        self._state_keys = SharedKeys("state")
+        coordinator.on_state_written = self._on_state_written
         self._unregister: dict[int, tuple[Peer, Callable[[], None], Callable[[], None]]] = {}
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
@@ -108,7 +113,6 @@ class HostService:
         }
         self._notices: dict[int, Callable[[HostedModule, Any], None]] = {
             HostMethod.DELETE_ATTRIBUTE: self._delete_attribute,
-            HostMethod.PATCH_STATE: self._patch_state,
             HostMethod.TOOL_STARTED: self._tool_started,
             HostMethod.TOOL_COMPLETED: self._tool_completed,
             HostMethod.SHOW_MESSAGE: self._show_message,
@@ -151,6 +155,8 @@ class HostService:
         module = self._module_of(peer)
         if method == HostMethod.SET_ATTRIBUTE:
             self._set_attribute(module, *self._headed(message))
+        elif method == HostMethod.PATCH_STATE:
+            self._patch_state(module, message)
         elif method in self._notices:
             try:
                 self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
@@ -268,20 +274,27 @@ class HostService:
     def _register(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as event, int() as priority, (None | str()) as name, (Handle() | HostObject()) as handler] if (
-                len(event) <= _MAX_NAME
+                len(event) <= _MAX_NAME and len(name or "") <= _MAX_NAME
             ):
                 module.authority.check_handler(event)
                 function = self._function(module, handler)
-                counted = ("handler", handler, event)
-                module.allowance.spend(counted, len(handler.described))
+                registration = self._numbered()
+                counted = ("handler", registration)
+                module.allowance.spend(counted, _weight(module, handler))
                 unregister = module.register_handler(self._coordinator.hooks, event, priority, name, function)
-                registration, self._next_registration = self._next_registration, self._next_registration + 1
                 give_back = partial(module.allowance.give_back, counted)
                 self._unregister[registration] = (module.peer, unregister, give_back)
                 return registration
+            case [str(), int(), None | str(), Handle() | HostObject()]:
+                raise ValueError(f"a handler is registered by names of at most {_MAX_NAME} characters")
             case [str(), int(), _, _]:
                 raise TypeError("a hook handler has to be callable")
         raise _malformed("a handler's registration")
+
+    def _numbered(self) -> int:
+        """Return a number of its own for what is registered: the same again is one more to keep."""
+        number, self._next_registration = self._next_registration, self._next_registration + 1
+        return number
 
     def _unregister_one(self, module: HostedModule, args: Any) -> None:
         match args:
@@ -311,6 +324,9 @@ class HostService:
         match args:
             case [dict() as fields] if all(isinstance(name, str) for name in fields):
                 module.authority.check_hook_results()
+                module.allowance.spend(
+                    ("default fields",), weight_of(self._plain.encode(Payload.of(fields).data(), live_objects=False)[0])
+                )
                 self._coordinator.hooks.set_default_fields(**fields)
                 return
         raise _malformed("default fields")
@@ -320,7 +336,9 @@ class HostService:
     def _mount(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as point, (None | str()) as name, obj]:
-                module.allowance.spend(("mount", point, name), len(obj.described) if isinstance(obj, Handle) else 0)
+                if max(len(point), len(name or "")) > _MAX_NAME:
+                    raise ValueError(f"an object is mounted under a name of at most {_MAX_NAME} characters")
+                module.allowance.spend(("mount", point, name), _weight(module, obj))
                 module.mount(self._coordinator, point, name, obj)
                 return
         raise _malformed("a mount")
@@ -328,6 +346,7 @@ class HostService:
     def _unmount(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as point, (None | str()) as name]:
+                module.allowance.give_back(("mount", point, name))
                 return module.unmount(point, name)
         raise _malformed("an unmount")
 
@@ -337,6 +356,13 @@ class HostService:
                 handle = module.peer.export(object_id)
                 if handle is None:
                     return
+                budget = module.rates.descriptions
+                if not budget.admits(self._router.now(), check_description(description)):
+                    if budget.begins_flood:
+                        reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
+                        module.deny(Denial("describe", "objects", module.name, reason=reason))
+                    return
+                module.peer.weigh(object_id, description)
                 self._values.redescribe(handle, description)
                 self._mirrors.redescribed(handle)
                 return
@@ -356,7 +382,7 @@ class HostService:
             raise CallRefusedError(
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
-        module.allowance.spend(("capability", name), len(value.body))
+        module.allowance.spend(("capability", name), weight_of(value.body) + _weight(module, *value.handles))
         offered = self._values.decode(value)  # said at once if it is none: later it would be all others' trouble
         module.offer(self._coordinator, name, value)
         # The host calls what it is handed the provider by: another's function would be called with the host's right.
@@ -372,7 +398,7 @@ class HostService:
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
             raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
-        module.allowance.spend(("attribute", name), len(value.body))
+        module.allowance.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
         self._values.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, name, value)
 
@@ -384,24 +410,31 @@ class HostService:
                 return
         raise _malformed("an attribute's name")
 
-    def _patch_state(self, module: HostedModule, args: Any) -> None:
-        match args:
+    def _patch_state(self, module: HostedModule, message: Encoded) -> None:
+        match self._values.codec.decode(message.body):  # data alone, no live objects
             case [*changes] if len(changes) <= _MAX_CHANGES and all(_is_change(change) for change in changes):
-                sizes = self._coordinator.patch_state_from(module.peer, changes)
-                for key, size in sizes.items():
-                    module.allowance.spend(("state", key), size)
+                # Before anyone is told: what is over the bound is nobody's to keep.
+                replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
+                module.allowance.check(weight_of(message.body), instead_of=replaced)
+                self._coordinator.patch_state_from(module.peer, changes)
                 return
         raise _malformed("a change of state")
 
+    def _on_state_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
+        self._state_keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)
+
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
+            case [str() as channel, str() as name, _] if max(len(channel), len(name)) > _MAX_NAME:
+                raise ValueError(f"a contributor has a channel and a name of at most {_MAX_NAME} characters")
             case [str() as channel, str() as name, (Handle() | HostObject()) as callback]:
                 function = self._function(module, callback)
-                module.allowance.spend(("contributor", channel, name, callback), len(callback.described))
+                module.allowance.spend(("contributor", self._numbered()), _weight(module, callback))
                 module.contribute(self._coordinator, channel, name, function)
                 return
             case [str() as channel, str() as name, _]:
                 # What is no function contributes nothing: asking it fails, which is noted and passed over.
+                module.allowance.spend(("data", self._numbered()), len(channel) + len(name))
                 self._coordinator.contribute_from(module.peer, channel, name, None)
                 return
         raise _malformed("a contributor")
@@ -416,7 +449,7 @@ class HostService:
         match args:
             case [(Handle() | HostObject()) as handle]:
                 function = self._function(module, handle)
-                module.allowance.spend(("cleanup", handle), len(handle.described))
+                module.allowance.spend(("cleanup", self._numbered()), _weight(module, handle))
                 self._coordinator.register_cleanup(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a cleanup function")
@@ -499,7 +532,7 @@ class HostService:
         match args:
             case [(Handle() | HostObject()) as handle]:
                 function = self._function(module, handle)
-                module.allowance.spend(("on cancel", handle), len(handle.described))
+                module.allowance.spend(("on cancel", self._numbered()), _weight(module, handle))
                 self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a callback")
@@ -510,6 +543,13 @@ class HostService:
     def _tool_started(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as call_id, str() as name]:
+                call_id, name = call_id[:_MAX_NAME], name[:_MAX_NAME]
+                if (
+                    not module.rates.running.admits(self._router.now())
+                    or module.allowance.number_of("running") == _MAX_RUNNING
+                ):
+                    reason = f"more than {_MAX_RUNNING} at a time, or {module.rates.running.describe()}"
+                    raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
                 module.allowance.spend(("running", call_id), len(call_id) + len(name))
                 self._coordinator.cancellation.register_tool_start(call_id, name)
                 return
@@ -518,6 +558,7 @@ class HostService:
     def _tool_completed(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as call_id]:
+                call_id = call_id[:_MAX_NAME]
                 module.allowance.give_back(("running", call_id))
                 self._coordinator.cancellation.register_tool_complete(call_id)
                 return
@@ -582,6 +623,12 @@ def _for_the_module(denial: Denial) -> Denial | None:
 
 def _each_once(denials: list[Denial]) -> list[Denial]:
     return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]
+
+
+def _weight(module: HostedModule, *objects: object) -> int:
+    """Return what memory the descriptions of a module's own objects take wherever they are told."""
+    own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
+    return sum(module.peer.weight(handle.object_id) for handle in own)
 
 
 def _is_change(change: object) -> bool:

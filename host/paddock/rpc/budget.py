@@ -19,15 +19,15 @@ class Budget:
         self._tokens = at_once
         self._since = 0.0
 
-    def admits(self, now: float) -> bool:
-        """Take a token, if there is one at `now`, in seconds of a clock that never goes back."""
+    def admits(self, now: float, tokens_wanted: float = 1.0) -> bool:
+        """Take as many tokens, if there are at `now`, in seconds of a clock that never goes back."""
         tokens = self._tokens + (now - self._since) * self.per_second
         self._since = now
         if tokens >= self.at_once:
             tokens = self.at_once
             self.refused = 0
-        if tokens >= 1.0:
-            self._tokens = tokens - 1.0
+        if tokens >= tokens_wanted:
+            self._tokens = tokens - tokens_wanted
             return True
         self._tokens = tokens
         self.refused += 1

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
 from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.description import check_description
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall, RoutedCall
     from paddock.rpc.channel import Channel
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
+_MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory that all they say of themselves takes, wherever it is read
 
 RightTo = Callable[[AnyHandle], Right]
 
@@ -119,6 +121,8 @@ class Peer:
         self.blocked: list[IncomingCall] = []
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
+        self._weights: dict[int, int] = {}  # of what was handed out, and of what was released until that is confirmed
+        self._described = 0
         self._grants: dict[int, Grant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
@@ -175,10 +179,28 @@ class Peer:
                 raise RemoteProtocolError(f"object {entry.id} came without a description")
             if len(self._exports) + len(self._let_go_of) >= _MAX_OBJECTS:
                 raise RemoteProtocolError(f"more than {_MAX_OBJECTS} objects handed out")
+            self.weigh(entry.id, description)
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1
         return handle
+
+    def weigh(self, object_id: int, described: bytes) -> None:
+        """Count the description of an object of this worker, in place of the one it had before.
+
+        Raises:
+            RemoteProtocolError: it is over a cap, or too much together with those of the other objects.
+        """
+        weight = check_description(described)
+        total = self._described + weight - self._weights.get(object_id, 0)
+        if total > _MAX_DESCRIBED:
+            raise RemoteProtocolError(f"objects handed out whose descriptions take more than {_MAX_DESCRIBED} bytes")
+        self._weights[object_id] = weight
+        self._described = total
+
+    def weight(self, object_id: int) -> int:
+        """Return what memory the description of one of this worker's objects takes, 0 if there is none."""
+        return self._weights.get(object_id, 0)
 
     def may_reach(self, handle: AnyHandle) -> bool:
         """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
@@ -248,6 +270,8 @@ class Peer:
         """The worker let go of something it was handed, or has noted that the host let go."""
         if event.target == 0:
             self._let_go_of.pop(event.id, None)
+            if event.id not in self._exports:
+                self._described -= self._weights.pop(event.id, 0)
         elif self._let_go(event.id, event.target):
             self.channel.release(event.id, 0)
 

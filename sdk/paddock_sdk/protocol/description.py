@@ -130,7 +130,10 @@ def check_description(data: Buffer) -> int:
     """
     if len(data) > MAX_DESCRIPTION_BYTES:
         raise RemoteProtocolError(f"an object's description of {len(data)} bytes")
-    return weight_of(data, MAX_DESCRIPTION_VALUES)
+    try:
+        return weight_of(data, MAX_DESCRIPTION_VALUES)
+    except RemoteProtocolError as exc:
+        raise RemoteProtocolError(f"an object's description that is none: {exc}") from exc
 
 
 def decode_description(data: bytes, codec: Codec) -> Description:
