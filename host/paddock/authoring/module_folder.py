@@ -87,7 +87,7 @@ class ModuleFolder:
 
     @classmethod
     def _read(cls, real: Path) -> Self:
-        root = _repository_of(real)
+        root = repository_of(real)
         # A package that is named is the one that is meant, whichever of several in its repository that is.
         module_id = declared_ids(real, real.name)[0]
         manifest = ModuleManifest.read(real, module_id)
@@ -128,7 +128,7 @@ def _kind_of_name(name: str) -> Kind | None:
     return next(iter((*begun, *(kind for part, kind in _PARTS if part in bare))), None)
 
 
-def _repository_of(folder: Path) -> Path:
+def repository_of(folder: Path) -> Path:
     """Return the folder of the project that a package lies in; any other folder is one itself."""
     if not (folder / "__init__.py").is_file() or (folder / "pyproject.toml").is_file():
         return folder

@@ -3,6 +3,10 @@
 `pytest -p paddock.authoring.sandboxed_plugin --module-path=PATH` supplies the fixtures that those tests ask for, as the
 contract's own plugin does in its place, from a module none of whose code runs in this process. The tests and what they
 assert are the same. Each test has a worker of its own, which is granted nothing.
+
+Tests lie outside the module's repository, and pytest is started outside of it: a test, a `conftest.py` or a
+configuration in there is the module's code. Where one of them is, that is refused before any of it is loaded; where
+tests are looked for around the repository, it is left out.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import pytest
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.module_sandbox import ModuleSandbox, MountedModule
+from paddock.authoring.repository_guard import is_of_module, refuse_inside
 from paddock_sandbox.profile import ISOLATION_LEVELS
 from paddock_sdk.validation import pytest_plugin as plain
 from paddock_sdk.validation.module_under_test import ModuleUnderTest
@@ -45,6 +50,8 @@ __all__ = [
     "provider_module",
     "pytest_addoption",
     "pytest_configure",
+    "pytest_ignore_collect",
+    "pytest_load_initial_conftests",
     "sandbox",
     "sandboxes",
     "tool_module",
@@ -63,6 +70,16 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         choices=ISOLATION_LEVELS,
         help="the isolation level of the module, accepted however weak it is; by default the strongest there is",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    refuse_inside(early_config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if is_of_module(collection_path, config) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
@@ -23,21 +22,31 @@ from paddock_sdk.validation.structural import *
 """ + "".join(
     f"class Test{kind}{part}({kind}{part}Tests): pass\n" for kind in _KINDS for part in ("Behavior", "Structural")
 )
+_ABOUT = """
+import pathlib
+import pytest
+from paddock_sdk.validation.module_under_test import ModuleUnderTest
+
+@pytest.fixture
+def module_under_test():
+    return ModuleUnderTest.at(pathlib.Path({module!r}))
+"""
+_PATHS = os.pathsep.join(str(_ROOT / name) for name in ("host", "sdk", "sources"))
+_PLUGIN = ("-p", "paddock.authoring.sandboxed_plugin", "-p", "no:asyncio", "-p", "no:cacheprovider")
 
 
-def _run(module: Path, folder: Path, suite: str = _SUITE) -> tuple[int, str]:
-    """Run pytest with the plugin over a module, and return how that ended and what it printed."""
-    (folder / "suite").mkdir(exist_ok=True)
-    (folder / "suite/test_suite.py").write_text(suite)
-    (folder / "suite/pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
+def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
+    """Run pytest with the plugin over test files, and return how that ended and what it printed."""
+    suite = folder / "suite"
+    suite.mkdir(exist_ok=True)
+    for name, text in (suites or {"suite": _SUITE}).items():
+        (suite / f"test_{name}.py").write_text(text)
+    (suite / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\nfilterwarnings = error\n")
+    level = f"--module-isolation={reachable_level()}"
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "paddock.authoring.sandboxed_plugin"),
-            *("-p", "no:asyncio", "-p", "no:cacheprovider", f"--module-path={module}"),
-            *(f"--module-isolation={reachable_level()}", str(folder / "suite")),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-rpfE", *_PLUGIN, level, *args, str(suite)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (_ROOT / "host", _ROOT / "sdk", _ROOT / "sources")))},
+        env={**os.environ, "PYTHONPATH": _PATHS},
         capture_output=True,
         encoding="utf-8",
         timeout=_SECONDS,
@@ -46,19 +55,12 @@ def _run(module: Path, folder: Path, suite: str = _SUITE) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("module", "passed"),
-    [
-        ("tool-filesystem", 8),
-        ("provider-mock", 6),
-        ("hooks-logging", 8),
-        ("loop-basic", 7),
-        ("context-simple", 9),
-    ],
-)
-def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(module: str, passed: int, tmp_path: Path) -> None:
-    code, printed = _run(_ROOT / "modules" / module, tmp_path)
-    assert code == 0 and f"{passed} passed" in printed, printed
+def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(tmp_path: Path) -> None:
+    passed = {"tool-filesystem": 8, "provider-mock": 6, "hooks-logging": 8, "loop-basic": 7, "context-simple": 9}
+    suites = {name: _SUITE + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name in passed}
+    code, printed = _run(tmp_path, **suites)
+    assert code == 0, printed
+    assert {name: printed.count(f"PASSED suite/test_{name}.py") for name in passed} == passed, printed
 
 
 def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, tmp_pat
         async def mount(coordinator, config=None):
             await coordinator.mount("tools", Tool(), name="x")
     """
-    exit_code, printed = _run(trials.write("tool-x", code), tmp_path)
+    exit_code, printed = _run(tmp_path, f"--module-path={trials.write('tool-x', code)}")
     assert exit_code == 1
     for name in ("test_description_is_text", "test_execute_is_asynchronous", "test_structural_validation"):
         assert f"{name}" in printed, printed
@@ -98,11 +100,77 @@ import json
 def test_it(tool_module):
     assert set(one.partition(":")[0] for one in json.loads(tool_module.description).values()) == {"refused"}
 """
-        exit_code, printed = _run(trials.write("tool-x", code), tmp_path, suite)
+        exit_code, printed = _run(tmp_path, f"--module-path={trials.write('tool-x', code)}", suite=suite)
         assert exit_code == 0 and "1 passed" in printed, printed
         assert not target.was_hit
 
 
 def test_a_module_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
-    code, printed = _run(tmp_path / "nowhere", tmp_path, "def test_it(tool_module):\n    pass\n")
+    suite = "def test_it(tool_module):\n    pass\n"
+    code, printed = _run(tmp_path, f"--module-path={tmp_path / 'nowhere'}", suite=suite)
     assert code == 1 and "nowhere`: no such file" in printed, printed
+
+
+# Runs pytest over and over in one process: where it is started, and with what, come from its input.
+_RUNS = """
+import contextlib, io, json, os, sys
+import pytest
+
+told = []
+for folder, args in json.load(sys.stdin):
+    os.chdir(folder)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = pytest.main(["-q", *args])
+    traces = sorted(name for name in os.listdir(sys.argv[1]) if name.startswith("ran-"))
+    for name in traces:
+        os.unlink(os.path.join(sys.argv[1], name))
+    told.append([int(code), traces, said.getvalue()])
+print(json.dumps(told))
+"""
+
+
+def test_nothing_in_the_modules_repository_is_run_by_pytest_itself(trials: Trials, tmp_path: Path) -> None:
+    def leaving(name: str) -> str:
+        return f"open({str(tmp_path / name)!r}, 'w').close()\ndef test_it():\n    pass\n"
+
+    files = {"conftest.py": leaving("ran-conftest"), "tests/test_in.py": leaving("ran-test")}
+    root = trials.write("tool-x", "", files, "[tool.pytest.ini_options]\nminversion = '1'\n")
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "test_out.py").write_text("def test_it():\n    pass\n")
+    (beside / "test-link").symlink_to(root)
+    named = (*_PLUGIN, f"--module-path={root}")
+    beyond = [  # where pytest is started, with what, and what is said of it
+        (tmp_path, [*named, str(root / "tests/test_in.py")], "the configuration"),
+        (tmp_path, [*named, "--rootdir=.", "-c/dev/null", str(root / "tests/test_in.py::test_it")], "the test"),
+        (tmp_path, [*_PLUGIN, "-c/dev/null", "--rootdir=.", str(root / "tests")], "the test"),
+        (root, [*named, "../beside/test_out.py"], "the working directory"),
+        (tmp_path, [*named, f"-c{root / 'pyproject.toml'}", "beside/test_out.py"], "the configuration"),
+        (tmp_path, [*named, f"--rootdir={root}", "beside/test_out.py"], "the root directory"),
+        (tmp_path, [*named, f"--confcutdir={root}", "beside/test_out.py"], "the folder for conftest files"),
+        (beside, [*named, "."], "the folder of tests"),
+        (tmp_path, [*named, "--pyargs", "tests.test_in"], "--pyargs"),
+    ]
+    without = ["-p", "no:cacheprovider", "--import-mode=importlib"]
+    runs = [
+        *((str(folder), args) for folder, args, _ in beyond),
+        (str(tmp_path), [*named, "beside/test_out.py"]),
+        (str(tmp_path), [*named, "."]),
+        (str(tmp_path), [*without, str(root / "tests/test_in.py")]),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", _RUNS, str(tmp_path)],
+        input=json.dumps(runs),
+        env={**os.environ, "PYTHONPATH": _PATHS},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=True,
+    )
+    *refused, outside, around, plain = json.loads(done.stdout.splitlines()[-1])
+    for (_, args, what), (code, traces, said) in zip(beyond, refused, strict=True):
+        assert (code, traces) == (4, []) and f"ERROR: {what}" in said, (args, said)
+    for code, traces, said in (outside, around):
+        assert (code, traces) == (0, []) and "1 passed" in said, said
+    assert plain[:2] == [0, ["ran-conftest", "ran-test"]]
