@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
+from paddock.kernel import sub_sessions
 from vendor.openai_server import OpenAIServer
 
 _LOOP = """
@@ -33,6 +34,8 @@ _LOOP = """
             await context.add_message({"role": "user", "content": prompt})
             if prompt == "die":
                 os._exit(3)
+            if prompt in ("one", "number", "parts", "list"):
+                return prompt
             if prompt == "fail":
                 raise LookupError("no such thing")
             if prompt == "wait":
@@ -82,6 +85,10 @@ _TASK = """
         model: str
         config: dict = field(default_factory=dict)
 
+    async def appeared(path):
+        while not os.path.exists(path):
+            await asyncio.sleep(0.01)
+
     class Task:
         \"\"\"Hands work to agents as the delegating tools of the community do.\"\"\"
 
@@ -96,7 +103,7 @@ _TASK = """
 
         async def execute(self, input):
             wanted = dict(input)
-            seconds = wanted.pop("seconds", None)
+            until = wanted.pop("until", None)
             act = self.coordinator.get_capability(wanted.pop("capability", "session.spawn"))
             if act is None:
                 return ToolResult(success=False, error={"message": "nobody starts sub-sessions"})
@@ -108,7 +115,13 @@ _TASK = """
                     ProviderPreference(**one) for one in wanted.pop("provider_preferences", [])
                 ]
             try:
-                return ToolResult(output=await asyncio.wait_for(act(**wanted), seconds))
+                asked = asyncio.ensure_future(act(**wanted))
+                if until:
+                    await appeared(until)
+                    asked.cancel()
+                return ToolResult(output=await asked)
+            except asyncio.CancelledError:
+                return ToolResult(success=False, error={"message": "no longer waited for"})
             except Exception as error:
                 return ToolResult(success=False, error={"message": str(error), "type": type(error).__name__})
 
@@ -122,7 +135,7 @@ _TASK = """
         async def execute(self, input):
             spawn = self.coordinator.get_capability("session.spawn")
             asked = asyncio.ensure_future(spawn(agent_name="helper", instruction="wait"))
-            await asyncio.sleep(input["seconds"])
+            await appeared(input["until"])
             os._exit(4)
 
     async def mount(coordinator, config):
@@ -151,6 +164,8 @@ _MARK = """
     async def mount(coordinator, config):
         if "log" in config:
             open(config["log"], "a").write(coordinator.session_id + chr(10))
+        if "bye" in config:
+            coordinator.register_cleanup(lambda: open(config["bye"], "a").write(coordinator.session_id + chr(10)))
         await coordinator.mount("tools", Mark(config))
 """
 _GUARD = """
@@ -160,6 +175,69 @@ _GUARD = """
                 return {"action": "deny", "reason": "guarded"}
 
         coordinator.hooks.register("tool:pre", deny)
+"""
+_STUBBORN = """
+    import asyncio
+
+    async def never():
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except BaseException:
+                pass
+
+    class Stubborn:
+        name = "stubborn"
+        description = "does not end by itself, nor when it is asked to"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            await self.coordinator.hooks.emit("stubborn:here", {})
+            await never()
+
+    async def mount(coordinator, config):
+        if coordinator.parent_id:
+            coordinator.register_cleanup(never)
+        await coordinator.mount("tools", Stubborn(coordinator))
+"""
+_ODD = """
+    class Odd:
+        def get(self, *args):
+            return "anything"
+
+        def __len__(self):
+            return 7
+
+    class Late(Odd):
+        async def get(self, *args):
+            return "anything"
+
+    class OddContext:
+        \"\"\"Says that it holds what no message is.\"\"\"
+
+        def __init__(self):
+            self.messages = []
+
+        async def add_message(self, message):
+            self.messages.append(message)
+
+        async def get_messages(self):
+            said = self.messages[0]["content"]
+            odd = {"one": Odd(), "number": 5, "parts": [{"role": Odd(), "content": Odd(), "tool_calls": Odd()}]}
+            return odd.get(said, [Odd(), Late(), *self.messages, 7, None])
+
+        get_messages_for_request = get_messages
+
+        async def set_messages(self, messages):
+            self.messages = list(messages)
+
+        async def clear(self):
+            self.messages = []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", OddContext())
 """
 _FETCH = """
     import os
@@ -225,14 +303,15 @@ class Family:
 
 
 @pytest.fixture
-def open_family(open_session: OpenSession, write_module: WriteModule) -> Callable[..., Any]:
+def open_family(open_session: OpenSession, write_module: WriteModule, tmp_path: Path) -> Callable[..., Any]:
     """Open a session with the agents `helper`, who has what the plan has, and whoever else is given."""
 
     @asynccontextmanager
     async def open_it(
         agents: dict[str, Any] | None = None, call: tuple[str, ...] = ("spawn",), **sections: Any
     ) -> AsyncIterator[Family]:
-        task = {"module": "tool-task", "source": write_module("tool-task", _TASK), "permissions": {"call": [*call]}}
+        task = {"module": "tool-task", "source": write_module("tool-task", _TASK)}
+        task["permissions"] = {"call": [*call], "read": [str(tmp_path)]}
         async with open_session(
             orchestrator={"module": "loop-orders", "source": write_module("loop-orders", _LOOP)},
             tools=[task, *sections.pop("tools", ())],
@@ -348,28 +427,34 @@ async def test_an_agents_entry_of_a_module_that_the_plan_has_is_put_over_the_pla
         assert (await family.call("mark"))["output"]["deep"] == {"a": 1, "b": 2}
 
 
-@pytest.mark.parametrize(
-    "wish",
-    [{"exclude_tools": ["tool-mark"]}, {"inherit_tools": ["tool-task"]}, ["tool-task"]],
-    ids=["exclude", "inherit", "list"],
-)
-async def test_tools_are_inherited_as_wished(open_family: Act, write_module: WriteModule, wish: Any) -> None:
+async def test_tools_are_inherited_as_wished(open_family: Act, write_module: WriteModule) -> None:
     async with open_family(tools=[_mark(write_module)]) as family:
         assert (await family.see())["tools"] == ["doomed", "mark", "task"]
-        assert (await family.see(tool_inheritance=wish))["tools"] == ["doomed", "task"]
+        for wish in ({"exclude_tools": ["tool-mark"]}, {"inherit_tools": ["tool-task"]}, ["tool-task"]):
+            assert (await family.see(tool_inheritance=wish))["tools"] == ["doomed", "task"]
 
 
-async def test_a_hook_is_left_out_as_wished_unless_its_failures_count_as_deny(
+async def test_a_hook_is_left_out_only_where_the_plan_says_that_a_gate_may_do_without_it(
     open_family: Act, write_module: WriteModule
 ) -> None:
-    hook = {"module": "hooks-guard", "source": write_module("hooks-guard", _GUARD), "config": {"guards": "mark"}}
-    order = json.dumps({"tool": "mark", "input": {}})
-    for on_failure, outcome in ((None, "success"), ("deny", "denied")):
-        entry = hook if on_failure is None else {**hook, "on_failure": on_failure}
-        async with open_family(tools=[_mark(write_module)], hooks=[entry]) as family:
-            assert "denied" in (await family.spawn("helper", order))["output"]
-            unwanted = await family.spawn("helper", order, hook_inheritance={"exclude_hooks": ["hooks-guard"]})
-            assert outcome in unwanted["output"]
+    guards = {
+        name: {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", _GUARD), "config": {"guards": name}}
+        for name in ("strict", "lax")
+    }
+    guards["lax"]["on_failure"] = "continue"
+    marks = [{**_mark(write_module, name=name), "module": f"tool-{name}"} for name in guards]
+    for mark in marks:
+        mark["source"] = write_module(mark["module"], _MARK)
+    async with open_family(tools=marks, hooks=[*guards.values()]) as family:
+        for name, outcome in (("strict", {"denied": "guarded"}), ("lax", {"success": True})):
+            order = json.dumps({"tool": name, "input": {}})
+            assert json.loads(await family.session.execute(order)) == {"denied": "guarded"}
+            unwanted = await family.spawn("helper", order, hook_inheritance="none")
+            assert json.loads(unwanted["output"]).items() >= outcome.items()
+        below = {"agent_name": "self", "instruction": '{"tool": "strict", "input": {}}', "hook_inheritance": "none"}
+        order = json.dumps({"tool": "task", "input": below})
+        twice = json.loads((await family.spawn("self", order, hook_inheritance="none"))["output"])
+        assert json.loads(twice["output"]["output"]) == {"denied": "guarded"}
 
 
 async def test_the_applications_own_hooks_hear_and_gate_sub_sessions_too(
@@ -432,7 +517,8 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
             heard.append(data["session_id"])
 
         family.session.coordinator.hooks.register("session:resume", hear)
-        first = await family.spawn()
+        first = await family.spawn(sub_session_id="mine")
+        assert first["session_id"] == "mine"
         answer = await family.call(
             "task", capability="session.resume", sub_session_id=first["session_id"], instruction="see"
         )
@@ -442,6 +528,7 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
         for id in ("nobody", family.session.session_id):
             refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
             assert "could be gone on with" in refused["error"]["message"]
+        assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
 
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
@@ -474,55 +561,81 @@ async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
 # -- what a module cannot talk the host into -----------------------------------------------
 
 
-async def test_what_a_module_says_of_agents_adds_nothing(open_family: Act, write_module: WriteModule) -> None:
+async def test_what_a_module_says_adds_nothing_to_what_the_plan_says_of_agents(
+    open_family: Act, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
     smuggled = {
         "tools": [_mark(write_module) | {"permissions": {"write": ["/"]}}],
         "session": {"orchestrator": {"module": "loop-mark", "source": write_module("loop-mark", _MARK)}},
     }
+    monkeypatch.setenv("VERY_SECRET_KEY", "hunter2hunter2")
     async with open_family() as family:
-        known = await family.see(agent_configs={"helper": smuggled}, tools=smuggled["tools"], permissions={"run": "*"})
+        known = await family.see(
+            agent_configs={"helper": smuggled},
+            tools=smuggled["tools"],
+            permissions={"run": "*"},
+            orchestrator_config={"key": "${VERY_SECRET_KEY}"},
+        )
         assert known["tools"] == ["doomed", "task"]
+        assert known["loop"] == {"key": "${VERY_SECRET_KEY}"}  # a reference to a secret stays the text that it is
         said = await family.refused("intruder", agent_configs={"intruder": smuggled})
         assert "no agent `intruder`" in said and "helper, self" in said
 
 
-async def test_a_reference_to_a_secret_in_what_a_module_passes_stays_text(
-    open_family: Act, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VERY_SECRET_KEY", "hunter2hunter2")
-    async with open_family() as family:
-        seen = await family.see(orchestrator_config={"key": "${VERY_SECRET_KEY}"})
-    assert seen["loop"] == {"key": "${VERY_SECRET_KEY}"}
+_EARLIER = {"role": "user", "content": "earlier"}
+_MUCH: list[list[None]] = [[]] * 18_000  # little to send, and more than 2 MiB of memory
+_NO_REQUESTS: list[tuple[dict[str, Any], str]] = [
+    ({"sub_session_id": "../../etc"}, "sub_session_id begins with"),
+    ({"sub_session_id": "x" * 600}, "sub_session_id begins with"),
+    ({"tool_inheritance": {"exclude": ["tool-task"]}}, "exclude_tools"),
+    ({"hook_inheritance": 7}, "hooks is a list"),
+    ({"parent_messages": "earlier"}, "parent_messages is a list"),
+    ({"orchestrator_config": [1]}, "orchestrator_config is a table"),
+    ({"self_delegation_depth": -1}, "self_delegation_depth"),
+    ({"own_parent": False, "parent_session": "another"}, "parent_session is the session that asks"),
+    ({"parent_messages": [{"content": [[]] * 900} for _ in range(100)]}, "more than 4 MiB of memory"),
+    ({"orchestrator_config": {"x": _MUCH}, "session_metadata": {"y": _MUCH}}, "more than 4 MiB of memory"),
+]
 
 
-@pytest.mark.parametrize(
-    ("wishes", "said"),
-    [
-        ({"sub_session_id": "../../etc"}, "sub_session_id begins with"),
-        ({"sub_session_id": "x" * 600}, "sub_session_id begins with"),
-        ({"tool_inheritance": {"exclude": ["tool-task"]}}, "exclude_tools"),
-        ({"hook_inheritance": 7}, "hooks is a list"),
-        ({"parent_messages": "earlier"}, "parent_messages is a list"),
-        ({"orchestrator_config": [1]}, "orchestrator_config is a table"),
-        ({"self_delegation_depth": -1}, "self_delegation_depth"),
-        ({"own_parent": False, "parent_session": "another"}, "parent_session is the session that asks"),
-    ],
-)
 async def test_a_request_that_is_none_is_refused_before_anything_starts(
-    open_family: Act, wishes: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_family: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     async with open_family() as family:
-        assert said in await family.refused(**wishes)
-    events = [line["event"] for line in _audited(tmp_path)]
-    assert events.count("module.started") == 3 and "sub_session.started" not in events
+        for wishes, said in _NO_REQUESTS:
+            assert said in await family.refused(**wishes)
+        assert "there is a session" in await family.refused(sub_session_id=family.session.session_id)
+        events = [line["event"] for line in _audited(tmp_path)]
+        assert events.count("module.started") == 3 and "sub_session.started" not in events
+        known = await family.see(orchestrator_config={"x": _MUCH}, parent_messages=[_EARLIER])
+        assert known["loop"] == {"x": _MUCH} and known["messages"][0] == "earlier"
 
 
-async def test_no_two_sessions_have_one_id(open_family: Act) -> None:
+async def test_what_is_passed_on_is_bounded_over_all_sessions_of_a_line(open_family: Act) -> None:
+    def order(config: object) -> str:
+        wishes = {"agent_name": "self", "instruction": "see", "orchestrator_config": {"y": config}}
+        return json.dumps({"tool": "task", "input": wishes})
+
     async with open_family() as family:
-        assert (await family.spawn(sub_session_id="mine"))["session_id"] == "mine"
-        for id in ("mine", family.session.session_id):
-            assert "there is a session" in await family.refused(sub_session_id=id)
+        for config, success in (("a little", True), (_MUCH, False)):
+            answer = await family.spawn("self", order(config), orchestrator_config={"x": _MUCH})
+            inner = json.loads(answer["output"])
+            assert inner["success"] is success
+        assert "with what the sessions above it were given" in inner["error"]["message"]
+
+
+async def test_a_context_that_holds_what_no_message_is_fails_nothing(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    odd = {"session": {"context": {"module": "context-odd", "source": write_module("context-odd", _ODD)}}}
+    async with open_family({"odd": odd}) as family:
+        for said in ("one", "number", "parts", "list"):
+            result = await family.spawn("odd", said, sub_session_id=said)
+            assert result["status"] == "success"
+            wishes = {"capability": "session.resume", "sub_session_id": said, "instruction": "list"}
+            again = await family.call("task", **wishes)
+            assert again["success"] is (said != "parts"), again  # there an object is in a message, and goes with it
 
 
 # -- how it ends ---------------------------------------------------------------------------
@@ -539,20 +652,20 @@ async def test_cancelling_the_session_reaches_its_sub_sessions(open_family: Act)
         assert (result["output"], result["status"]) == ("stopped", "cancelled")
 
 
-async def test_a_caller_that_waits_no_longer_ends_the_sub_session(open_family: Act) -> None:
+async def test_a_caller_that_waits_no_longer_or_dies_ends_the_sub_session(open_family: Act, tmp_path: Path) -> None:
+    mark = tmp_path / "waiting"
     async with open_family() as family:
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            mark.touch()
+
+        family.session.coordinator.hooks.register("orders:waiting", hear)
         await family.spawn()
         before = _workers()
-        await family.refused("helper", "wait", seconds=1.0)
+        assert await family.refused("helper", "wait", until=str(mark)) == "no longer waited for"
         await _until(lambda: _workers() == before)
-        assert (await family.spawn())["status"] == "success"
-
-
-async def test_a_caller_that_dies_takes_its_sub_session_with_it(open_family: Act) -> None:
-    async with open_family() as family:
-        await family.spawn()
-        before = _workers()
-        answer = await family.call("doomed", seconds=1.0)
+        mark.unlink()
+        answer = await family.call("doomed", until=str(mark))
         assert answer["error"]["type"] == "ModuleDiedError"
         await _until(lambda: _workers() < before)  # those of the sub-session, and of the tool
         assert (await family.spawn())["status"] == "success"
@@ -581,14 +694,42 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> 
     assert not psutil.Process().children(recursive=True)
 
 
-@pytest.mark.parametrize(("instruction", "said"), [("die", "loop-orders"), ("fail", "no such thing")])
-async def test_a_sub_session_that_fails_is_an_error_of_the_call_and_can_be_resumed(
-    open_family: Act, instruction: str, said: str
+async def test_sub_sessions_that_refuse_to_end_are_given_one_span_of_time_for_all_of_them(
+    open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sub_sessions, "_ENDING_SECONDS", 0.5)
+    started, bye = tmp_path / "started", tmp_path / "bye"
+    stubborn = {"module": "tool-stubborn", "source": write_module("tool-stubborn", _STUBBORN)}
+    mark = _mark(write_module, log=str(started), bye=str(bye))
+    orders = json.dumps({"tool": "stubborn", "input": {}})
+    for _ in range(3):
+        orders = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": orders}})
+    async with open_family(tools=[stubborn, mark]) as family, anyio.create_task_group() as turns:
+
+        async def turn() -> None:
+            with suppress(PaddockError, RuntimeError):  # whoever heard of the end first tells it
+                await family.session.execute(orders)
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            deepest.set()
+
+        deepest = anyio.Event()
+        family.session.coordinator.hooks.register("stubborn:here", hear)
+        turns.start_soon(turn)
+        await deepest.wait()
+        with anyio.fail_after(6):  # each of the three takes more than that by itself
+            await family.session.cleanup()
+    assert len(bye.read_text().splitlines()) == 4
+    assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
+
+
+async def test_a_sub_session_that_fails_is_an_error_of_the_call_and_can_be_resumed(open_family: Act) -> None:
     async with open_family() as family:
-        assert said in await family.refused("helper", instruction, sub_session_id="failing")
-        answer = await family.call("task", capability="session.resume", sub_session_id="failing", instruction="see")
-        assert json.loads(answer["output"]["output"])["messages"] == ["be kind", instruction, "see"]
+        for instruction, said in (("die", "loop-orders"), ("fail", "no such thing")):
+            assert said in await family.refused("helper", instruction, sub_session_id=instruction)
+            wishes = {"capability": "session.resume", "sub_session_id": instruction, "instruction": "see"}
+            answer = await family.call("task", **wishes)
+            assert json.loads(answer["output"]["output"])["messages"] == ["be kind", instruction, "see"]
 
 
 async def test_the_audit_log_says_in_which_sub_session_something_happened(

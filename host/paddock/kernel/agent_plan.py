@@ -1,14 +1,18 @@
 """What the session of an agent mounts: made from what its parent has, what the plan says of the agent, and wishes.
 
 Every entry is one that was cleared with the plan. Wishes come from modules: they choose among those entries, take away,
-and are data for the orchestrator and the provider; no wish brings code, a source, a grant or a limit. A hook whose
-failures count as deny guards every session, and no wish takes it away.
+and are data for the orchestrator and the provider; no wish brings code, a source, a grant or a limit.
+
+No wish takes away what may guard a gate. What it does in one session says nothing of what it would do in another, so
+that the plan's word alone counts: a hook may be left out if its entry says `on_failure: continue`, which is that a gate
+may do without it, and a tool if it is granted no handler of a gate. So whatever guards a session guards all below it.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from paddock.kernel.provider_preference import preferred
@@ -18,8 +22,10 @@ from paddock.plan.agent import Agent
 from paddock.plan.merging import merged
 from paddock.plan.models import ModuleEntry
 from paddock.plan.module_lists import placed
+from paddock_sdk.contract import events
 
 _LISTED: Final = ("orchestrator", "context", "providers", "tools", "hooks", "agents", "session")
+_GATES: Final = (events.TOOL_PRE, events.PROMPT_SUBMIT)
 _OF_MODULES: Final = ("orchestrator", "context", "orchestrator_source", "context_source")
 
 
@@ -33,21 +39,28 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
         providers = placed(providers, agent.providers)
         tools, hooks = placed(tools, agent.tools), placed(hooks, agent.hooks)
         own = frozenset(entry.path for entry in agent.entries())
-    tools = tuple(entry for entry in tools if entry.path in own or request.tools.admits(entry))
-    hooks = tuple(
-        entry for entry in hooks if entry.path in own or entry.on_failure == "deny" or request.hooks.admits(entry)
-    )
+    tools = tuple(entry for entry in tools if entry.path in own or _may_guard(entry) or request.tools.admits(entry))
+    hooks = tuple(entry for entry in hooks if entry.path in own or _may_guard(entry) or request.hooks.admits(entry))
     told = {path: dict(config) for path, config in parent.told.items()}
-    if request.orchestrator_config:
-        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), request.orchestrator_config)
+    passed_on = request.passed_on
+    if passed_on.orchestrator_config:
+        told[orchestrator.path] = merged(told.get(orchestrator.path, {}), passed_on.orchestrator_config)
     choice = preferred(providers, request.preferences)
     if choice is not None:
         told[choice[0].path] = merged(told.get(choice[0].path, {}), choice[1])
-    raw = _configuration(parent.raw, {} if agent is None else agent.raw, request.metadata)
+    raw = _configuration(parent.raw, {} if agent is None else agent.raw, passed_on.metadata)
     raw["session"] |= {"orchestrator": _shown(orchestrator, told), "context": _shown(context, told)}
     for section, entries in (("providers", providers), ("tools", tools), ("hooks", hooks)):
         raw[section] = [_shown(entry, told) for entry in entries]
-    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told)
+    lasting = parent.passed_on + passed_on.lasting
+    return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told, lasting)
+
+
+def _may_guard(entry: ModuleEntry) -> bool:
+    """Whether a gate may be shut by an entry's module, or for want of it."""
+    if entry.kind == "hook":
+        return entry.on_failure != "continue"
+    return any(fnmatchcase(gate, pattern) for gate in _GATES for pattern in entry.permissions.hooks)
 
 
 def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:

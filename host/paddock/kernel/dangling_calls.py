@@ -1,17 +1,22 @@
 """Tool calls in a conversation that nothing answers, because the turn that made them ended first.
 
-Providers refuse a conversation with such calls, so that it has to be put in order before it goes on.
+Providers refuse a conversation with such calls, so that it has to be put in order before it goes on. What a context
+says it holds may be anything: whatever is no table, nor a list of them, is passed over and never asked for anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 _ANSWER: Final = "Error: the turn was interrupted before this tool call was answered"
 
 
-def closing(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def tables(value: object) -> list[dict[str, Any]]:
+    """Return what is a table of what should be a list of them."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
+
+
+def closing(messages: object) -> list[dict[str, Any]]:
     """Return the messages that answer what is open in a conversation, to be put behind it."""
     return [
         {"role": "tool", "tool_call_id": call_id, "name": name, "content": _ANSWER}
@@ -19,23 +24,21 @@ def closing(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _open(messages: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _open(messages: object) -> dict[str, str]:
     """Return the name of each tool called that no later message answers, by the id of the call."""
     open_calls: dict[str, str] = {}
-    for message in messages:
-        if message.get("role") in ("tool", "function"):
-            open_calls.pop(str(message.get("tool_call_id")), None)
+    for message in tables(messages):
+        if _text(message, "role") in ("tool", "function"):
+            open_calls.pop(_text(message, "tool_call_id"), None)
             continue
-        blocks = message.get("content")
-        calls = [
-            *(message.get("tool_calls") or ()),
-            *(block for block in (blocks if isinstance(blocks, list) else ()) if _is_tool_call(block)),
-        ]
-        for call in calls:
-            if isinstance(call, dict) and isinstance(call.get("id"), str):
-                open_calls[call["id"]] = str(call.get("name") or call.get("tool") or "tool")
+        blocks = [block for block in tables(message.get("content")) if _text(block, "type") == "tool_call"]
+        for call in (*tables(message.get("tool_calls")), *blocks):
+            if isinstance(call.get("id"), str):
+                open_calls[call["id"]] = _text(call, "name") or _text(call, "tool") or "tool"
     return open_calls
 
 
-def _is_tool_call(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_call"
+def _text(table: dict[str, Any], key: str) -> str:
+    """Return the text that a table has under a key, empty if it has something else there or nothing."""
+    value = table.get(key)
+    return value if isinstance(value, str) else ""

@@ -21,7 +21,8 @@ SELF: Final = "self"  # as the name of an agent: the session that asks, once mor
 
 _DEPTH_MAX: Final = 8  # sessions below the first
 _ALIVE_MAX: Final = 16  # at one time; each has about ten processes
-_KEPT_BYTES: Final = 64 << 20  # of all conversations together
+_KEPT_BYTES: Final = 64 << 20  # of all conversations together, with what their sessions were made of
+_KEPT_MAX: Final = 256  # conversations
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 
 
@@ -40,6 +41,7 @@ class Family:
         *,
         depth_max: int = _DEPTH_MAX,
         alive_max: int = _ALIVE_MAX,
+        kept_max: int = _KEPT_MAX,
     ) -> None:
         self.machinery = machinery
         self.cleared = cleared
@@ -47,8 +49,10 @@ class Family:
         self._agents = agents
         self._depth_max = depth_max
         self._alive_max = alive_max
+        self._kept_max = kept_max
         self._alive: set[str] = set()
-        self._kept: dict[str, Conversation] = {}  # the oldest first
+        self._kept: dict[str, tuple[Conversation, int]] = {}  # each with its size, the oldest first
+        self._kept_bytes = 0
 
     def agent(self, name: str) -> Agent | None:
         """Return an agent of the plan, None for the session that asks itself.
@@ -105,10 +109,16 @@ class Family:
 
     def keep(self, conversation: Conversation) -> None:
         """Keep what was said, to go on with it; of what is too much, the oldest is forgotten."""
-        self._kept.pop(conversation.id, None)
-        self._kept[conversation.id] = conversation
-        while sum(map(_size, self._kept.values())) > _KEPT_BYTES:
-            del self._kept[next(iter(self._kept))]
+        self._forget(conversation.id)
+        size = conversation.size()
+        self._kept[conversation.id] = conversation, size
+        self._kept_bytes += size
+        while self._kept_bytes > _KEPT_BYTES or len(self._kept) > self._kept_max:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, id: str) -> None:
+        _, size = self._kept.pop(id, (None, 0))
+        self._kept_bytes -= size
 
     def kept(self, parent: str, id: str) -> Conversation:
         """Return what a session that `parent` started said so far.
@@ -116,11 +126,7 @@ class Family:
         Raises:
             ValueError: it started none of that id that has ended, or that is remembered.
         """
-        conversation = self._kept.get(id)
+        conversation, _ = self._kept.get(id, (None, 0))
         if conversation is None or conversation.parent_id != parent:
             raise ValueError(f"this session has started no session `{id}` that could be gone on with")
         return conversation
-
-
-def _size(conversation: Conversation) -> int:
-    return len(conversation.transcript.body) if conversation.transcript is not None else 0

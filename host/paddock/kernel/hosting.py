@@ -27,6 +27,7 @@ from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
 from paddock.plan.merging import merged
 from paddock.policy import grants_of
+from paddock.process.exit_report import ExitReason
 from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import LaunchSpec
 from paddock.process.output import OutputLine
@@ -102,6 +103,14 @@ class Hosting:
             for module in self.modules.all:
                 if module.kind != "orchestrator":
                     stopping.start_soon(module.stop)
+
+    async def kill(self) -> None:
+        """End every process at once, and start none again: what waits for one is told that it is gone."""
+        for module in self.modules.all:
+            module.supervisor.end(ExitReason.KILLED_BY_HOST)
+        async with anyio.create_task_group() as stopping:
+            for module in self.modules.all:
+                stopping.start_soon(module.supervisor.stop)
 
     def make_coordinator(self, session: object) -> HostedCoordinator:
         """Return a coordinator for `session`, which may be prepared before there is anything to run modules on."""

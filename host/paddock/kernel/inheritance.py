@@ -1,7 +1,7 @@
 """Which of the modules of a session one that is started from it has as well, as whoever starts it wishes.
 
 Written as delegating tools of the community do: `{"exclude_tools": […]}` or `{"inherit_tools": […]}`, or a bare list of
-what is inherited, `"all"` or `"none"`. It takes modules away and adds none.
+what is inherited, `"all"` or `"none"`. It takes modules away and adds none; what stays all the same is not known here.
 """
 
 from __future__ import annotations

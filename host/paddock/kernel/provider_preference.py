@@ -29,6 +29,7 @@ _TUNING: Final = frozenset(
     }
 )
 _PATTERN: Final = frozenset("*?[")  # of models: which there are only the provider knows, so that it takes its own
+_MAX_TEXT: Final = 1000  # characters of each; the host keeps them with the session
 _FIRST: Final = 0  # as priority; the lowest is asked first
 
 
@@ -53,7 +54,10 @@ class ProviderPreference:
         ]
         match values:
             case [str() as provider, (None | str()) as model, (None | Mapping()) as config]:
-                return cls(provider, model or "", config or {})
+                preference = cls(provider, model or "", config or {})
+                if any(isinstance(text, str) and len(text) > _MAX_TEXT for text in preference.told.values()):
+                    raise ValueError(f"a provider preference has texts of {_MAX_TEXT} characters at most")
+                return preference
         raise ValueError("a provider preference names a `provider` and a `model`, and may have a table `config`")
 
     def is_of(self, entry: ModuleEntry) -> bool:

@@ -18,6 +18,7 @@ class SessionPlan:
     """`raw` is the configuration; its lists match those of entries index by index.
 
     `told` is data that goes over what the entry at a place is configured with; no references are followed in it.
+    `passed_on` is about how many bytes of it and of `raw` modules have put there, those of the sessions above included.
     """
 
     raw: dict[str, Any]
@@ -27,6 +28,7 @@ class SessionPlan:
     tools: tuple[ModuleEntry, ...]
     hooks: tuple[ModuleEntry, ...]
     told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    passed_on: int = 0
 
     @classmethod
     def of(cls, plan: MountPlan) -> Self:

@@ -7,13 +7,12 @@ what the plan has, and takes away; there is nothing in it by which anything coul
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from paddock.kernel.inheritance import Inheritance
+from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.provider_preference import ProviderPreference
-from paddock.plan.plain_data import PlainData
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}", re.ASCII)
 _MAX_PREFERENCES: Final = 100
@@ -29,10 +28,8 @@ class SpawnRequest:
     id: str | None
     tools: Inheritance
     hooks: Inheritance
-    orchestrator_config: dict[str, Any]
-    messages: tuple[dict[str, Any], ...]
+    passed_on: PassedOn
     preferences: tuple[ProviderPreference, ...]
-    metadata: dict[str, Any]
     self_delegation_depth: int
 
     @classmethod
@@ -44,13 +41,11 @@ class SpawnRequest:
         sub_session_id: object,
         tool_inheritance: object,
         hook_inheritance: object,
-        orchestrator_config: object,
-        parent_messages: object,
+        passed_on: PassedOn,
         provider_preferences: object,
-        session_metadata: object,
         self_delegation_depth: object,
     ) -> Self:
-        """Return the request that these keywords make.
+        """Return the request that these keywords make, with what was read of the others before.
 
         Raises:
             TypeError: one of them is of the wrong type.
@@ -70,10 +65,8 @@ class SpawnRequest:
             id=None if sub_session_id is None else checked_id(sub_session_id),
             tools=Inheritance.read("tools", tool_inheritance),
             hooks=Inheritance.read("hooks", hook_inheritance),
-            orchestrator_config=_table("orchestrator_config", orchestrator_config),
-            messages=_messages(parent_messages),
+            passed_on=passed_on,
             preferences=tuple(map(ProviderPreference.read, preferences)),
-            metadata=_table("session_metadata", session_metadata),
             self_delegation_depth=depth,
         )
 
@@ -101,29 +94,3 @@ def checked_id(value: object) -> str:
             "sub_session_id begins with an ASCII letter or digit; up to 511 more, or any of `._:-`, follow"
         )
     return str(value)
-
-
-def _table(name: str, value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} is a table, not {type(value).__name__}")
-    copied: dict[str, Any] = _plain(name, value)
-    return copied
-
-
-def _messages(value: object) -> tuple[dict[str, Any], ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, Mapping) for one in value):
-        raise TypeError("parent_messages is a list of messages, each a table")
-    return tuple(_plain("parent_messages", value))
-
-
-def _plain(name: str, value: object) -> Any:
-    plain = PlainData()
-    copied = plain.copy(value, name)
-    if plain.problems:
-        problem = plain.problems[0]
-        raise ValueError(f"{problem.path} {problem.message}")
-    return copied

@@ -3,6 +3,9 @@
 `spawn` and `resume` are what modules call. A sub-session lives for one turn and is gone when it returns, however it
 does: when it failed, when whoever asked for it is cancelled or dies, when the session that it belongs to ends. What it
 said is kept, so that it can be resumed. Nothing that a module passes widens what the accepted plan allows.
+
+Ending one ahead of time ends all below it at the same time, each with its own announcement and its modules' cleanup
+functions, and in one span of time for all of them, however deep they are nested: what is left then is killed.
 """
 
 from __future__ import annotations
@@ -10,19 +13,22 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.kernel.agent_plan import plan_of
 from paddock.kernel.conversation import Conversation
-from paddock.kernel.dangling_calls import closing
+from paddock.kernel.dangling_calls import closing, tables
 from paddock.kernel.family import Family
 from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
+from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, checked_id, text
 from paddock.kernel.turn_report import TurnReport
 from paddock.proxies.hook import HookProxy
@@ -34,6 +40,7 @@ RESUME: Final = "session.resume"
 _DEPTH: Final = "self_delegation_depth"
 
 _CLEANUP_SECONDS: Final = 15.0  # for session:end handlers and every module's cleanup function together
+_ENDING_SECONDS: Final = 5.0  # for what is ended ahead of time, with all that is below it, before it is killed
 _LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
 
 _log = logging.getLogger(__name__)
@@ -51,6 +58,7 @@ class SubSessions:
         self._audit = audit
         self._depth = depth
         self._running: set[asyncio.Task[dict[str, Any] | Exception]] = set()
+        self._living: dict[str, tuple[Hosting, SubSessions]] = {}
         self._is_over = False
 
     def offer(self) -> None:
@@ -89,16 +97,23 @@ class SubSessions:
             RuntimeError: no more sub-sessions may be started.
             Exception: what the turn failed with.
         """
+        passed_on = await anyio.to_thread.run_sync(  # which may be much, and nobody else is to wait for it
+            partial(
+                PassedOn.read,
+                orchestrator_config=orchestrator_config,
+                parent_messages=parent_messages,
+                session_metadata=session_metadata,
+                above=self._parent.plan.passed_on,
+            )
+        )
         request = SpawnRequest.read(
             agent_name=agent_name,
             instruction=instruction,
             sub_session_id=sub_session_id,
             tool_inheritance=tool_inheritance,
             hook_inheritance=hook_inheritance,
-            orchestrator_config=orchestrator_config,
-            parent_messages=parent_messages,
+            passed_on=passed_on,
             provider_preferences=provider_preferences,
-            session_metadata=session_metadata,
             self_delegation_depth=self_delegation_depth,
         )
         self._check_parent(parent_session)
@@ -112,7 +127,7 @@ class SubSessions:
             plan=plan_of(self._parent.plan, agent, request),
             self_delegation_depth=request.self_delegation_depth,
             instruction="" if agent is None else agent.instruction,
-            history=request.messages,
+            history=passed_on.messages,
         )
         return await self._run(conversation, request.instruction)
 
@@ -128,13 +143,33 @@ class SubSessions:
         return await self._run(conversation, text("instruction", instruction))
 
     async def aclose(self) -> None:
-        """End every sub-session that runs; no other is started."""
+        """End every sub-session that runs, and all below them, in one span of time; no other is started."""
         self._is_over = True
-        for task in self._running:
-            _cancel(task)
         with anyio.CancelScope(shield=True):
-            while self._running:
-                await asyncio.wait(self._running)
+            await self._end(self._running.copy(), self._living)
+
+    async def _end(self, tasks: Collection[asyncio.Task[Any]], ids: Collection[str]) -> None:
+        """Cancel turns, and wait for them to put everything in order; what takes too long is killed.
+
+        `ids` are those of their sessions.
+        """
+        for task in tasks:
+            _cancel(task)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
+            if late:
+                _log.warning("%d sub-sessions did not end in %g s, and are killed", len(late), _ENDING_SECONDS)
+                await self._kill(tuple(ids))
+                await asyncio.wait(late)
+
+    async def _kill(self, ids: Collection[str]) -> None:
+        """End the processes of sub-sessions, and of all below them, at once."""
+        async with anyio.create_task_group() as killing:
+            for id in ids:
+                if id in self._living:
+                    hosting, below = self._living[id]
+                    killing.start_soon(hosting.kill)
+                    killing.start_soon(below._kill, tuple(below._living))
 
     def _check_parent(self, session: Any) -> None:
         """Refuse to start a session in the name of another than the one that asks.
@@ -160,8 +195,7 @@ class SubSessions:
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError:
-                _cancel(task)
-                await asyncio.wait([task])
+                await self._end([task], [conversation.id])
                 raise
             if task.cancelled():
                 raise RuntimeError(f"session `{conversation.id}` was ended with the one that started it")
@@ -184,6 +218,7 @@ class SubSessions:
     async def _live(self, conversation: Conversation, instruction: str, audit: AuditLog) -> dict[str, Any]:
         hosting = Hosting(self._family.machinery, audit=audit, name=conversation.agent)
         async with AsyncExitStack() as stack:
+            stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
             await stack.enter_async_context(hosting)
             session = self._prepared(conversation, hosting)
             report = TurnReport(session.coordinator.hooks)
@@ -192,8 +227,8 @@ class SubSessions:
             stack.callback(own.unregister_child, session.coordinator.cancellation)
             below = SubSessions(session, hosting, self._family, self._audit, self._depth + 1)
             below.offer()
-            stack.push_async_callback(_end, session)
-            stack.push_async_callback(below.aclose)
+            self._living[conversation.id] = hosting, below
+            stack.push_async_callback(_end, session, below)
             await session.initialize()
             session.check_guards()
             await _remind(session, hosting, conversation)
@@ -237,12 +272,14 @@ class SubSessions:
         session.admit(self._family.cleared)
         return session
 
-    def _keep(self, conversation: Conversation, hosting: Hosting, messages: Sequence[dict[str, Any]]) -> None:
-        try:
-            conversation.transcript = hosting.values.encode([*messages, *closing(messages)])
-        except (LocalProtocolError, AttributeError, TypeError) as error:  # a context may hold anything
+    def _keep(self, conversation: Conversation, hosting: Hosting, said: object) -> None:
+        messages = tables(said)
+        try:  # as data alone: an object in it would keep the session that ends, and be of no use to the next
+            transcript, _ = hosting.values.codec.encode([*messages, *closing(messages)], live_objects=False)
+        except LocalProtocolError as error:  # a context may hold anything
             _log.warning("sub-session `%s` cannot be resumed from here: %s", conversation.id, error)
             return
+        conversation.said(transcript)
         self._family.keep(conversation)
 
 
@@ -250,7 +287,7 @@ async def _remind(session: HostedSession, hosting: Hosting, conversation: Conver
     """Have a session's context hold what was said so far, or what is to be known from the start."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:
-        await context.set_messages(hosting.values.decode(conversation.transcript))
+        await context.set_messages(hosting.values.codec.decode(conversation.transcript))
         return
     if conversation.history:
         await context.set_messages(list(conversation.history))
@@ -258,20 +295,23 @@ async def _remind(session: HostedSession, hosting: Hosting, conversation: Conver
         await context.add_message({"role": "system", "content": conversation.instruction})
 
 
-async def _messages(session: HostedSession, hosting: Hosting) -> list[dict[str, Any]]:
+async def _messages(session: HostedSession, hosting: Hosting) -> object:
     """Return what a session's context holds; if it does not say, what it was told."""
     try:
         with anyio.fail_after(_LAST_WORDS_SECONDS):
-            messages: list[dict[str, Any]] = await session.coordinator.get("context").get_messages()
-            return messages
+            messages = await session.coordinator.get("context").get_messages()
     except Exception as error:  # whatever the module raised over it
         _log.info("the context of `%s` did not say what it holds: %s", session.session_id, error)
         return hosting.journal.messages()
+    return messages if isinstance(messages, list) else hosting.journal.messages()
 
 
-async def _end(session: HostedSession) -> None:
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
-        await session.cleanup()
+async def _end(session: HostedSession, below: SubSessions) -> None:
+    """End a session and those below it, side by side: neither has to wait for what the other's modules take."""
+    async with anyio.create_task_group() as ending:
+        ending.start_soon(below.aclose)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
+            await session.cleanup()
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:

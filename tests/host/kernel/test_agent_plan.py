@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from paddock.kernel.agent_plan import plan_of
+from paddock.kernel.dangling_calls import closing
 from paddock.kernel.inheritance import Inheritance
+from paddock.kernel.passed_on import MAX_BYTES, PassedOn
 from paddock.kernel.provider_preference import ProviderPreference
 from paddock.kernel.session_plan import SessionPlan
 from paddock.kernel.spawn_request import SpawnRequest
@@ -16,6 +18,7 @@ from paddock.plan import MountPlan, load_plan
 from paddock.plan.models import EntryPlace, ModuleEntry
 
 _HERE = Path("/")
+_PASSED_ON = ("orchestrator_config", "parent_messages", "session_metadata")
 
 
 def _plan(agents: dict[str, Any] | None = None, **sections: Any) -> MountPlan:
@@ -33,20 +36,20 @@ def _plan(agents: dict[str, Any] | None = None, **sections: Any) -> MountPlan:
     return load_plan(plan, environ={})
 
 
-def _request(**wishes: Any) -> SpawnRequest:
+def _request(*, above: int = 0, **wishes: Any) -> SpawnRequest:
+    passed_on = {
+        name: wishes.pop(name, None) for name in ("orchestrator_config", "parent_messages", "session_metadata")
+    }
     keywords = {
         "agent_name": "a",
         "instruction": "go",
         "sub_session_id": None,
         "tool_inheritance": None,
         "hook_inheritance": None,
-        "orchestrator_config": None,
-        "parent_messages": None,
         "provider_preferences": None,
-        "session_metadata": None,
         "self_delegation_depth": 0,
     }
-    return SpawnRequest.read(**{**keywords, **wishes})
+    return SpawnRequest.read(**{**keywords, **wishes}, passed_on=PassedOn.read(**passed_on, above=above))
 
 
 def _made(plan: MountPlan, agent: str | None = None, **wishes: Any) -> SessionPlan:
@@ -122,11 +125,39 @@ def test_inheritance_that_is_not_understood_is_refused(written: Any) -> None:
         Inheritance.read("tools", written)
 
 
-def test_an_agents_own_modules_and_guards_stay_whatever_is_wished() -> None:
-    agent = {"tools": [{"module": "tool-own"}], "hooks": [{"module": "hooks-own"}]}
+def test_an_agents_own_modules_stay_whatever_is_wished() -> None:
+    agent = {"tools": [{"module": "tool-own"}], "hooks": [{"module": "hooks-own", "on_failure": "continue"}]}
     made = _made(_plan({"a": agent}), "a", tool_inheritance="none", hook_inheritance={"exclude_hooks": "all"})
     assert [entry.module for entry in made.tools] == ["tool-own"]
-    assert [entry.module for entry in made.hooks] == ["hooks-guard", "hooks-own"]
+    assert [entry.module for entry in made.hooks] == ["hooks-a", "hooks-guard", "hooks-own"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "stays"),
+    [({}, True), ({"on_failure": "deny"}, True), ({"on_failure": "continue"}, False)],
+    ids=["as it is by default", "deny", "continue"],
+)
+def test_a_hook_is_left_out_only_if_the_plan_says_that_a_gate_may_do_without_it(
+    hook: dict[str, Any], stays: bool
+) -> None:
+    plan = _plan(hooks=[{"module": "hooks-a", **hook}])
+    for wish in ("none", ["hooks-b"], {"exclude_hooks": ["a"]}, {"inherit_hooks": "none"}):
+        assert bool(_made(plan, hook_inheritance=wish).hooks) is stays
+
+
+@pytest.mark.parametrize(
+    ("heard", "stays"), [(["tool:post"], False), (["tool:pre"], True), (["prompt:*"], True), (["*"], True)]
+)
+def test_a_tool_that_is_granted_a_gate_is_not_left_out(heard: list[str], stays: bool) -> None:
+    plan = _plan(tools=[{"module": "tool-a", "permissions": {"hooks": heard}}])
+    assert bool(_made(plan, tool_inheritance="none").tools) is stays
+
+
+def test_a_hook_that_guards_the_first_session_guards_every_one_below_it() -> None:
+    below = SessionPlan.of(_plan(hooks=[{"module": "hooks-a"}, {"module": "hooks-b", "on_failure": "continue"}]))
+    for _ in range(3):
+        below = plan_of(below, None, _request(hook_inheritance="none", tool_inheritance="none"))
+        assert [entry.module for entry in below.hooks] == ["hooks-a"]
 
 
 def test_what_a_session_was_started_without_those_below_it_do_not_have() -> None:
@@ -197,6 +228,8 @@ def test_a_preference_that_is_none_is_refused(written: Any) -> None:
         ({"parent_messages": [{"role": "user", "content": object()}]}, ValueError),
         ({"provider_preferences": "a"}, TypeError),
         ({"provider_preferences": [{"provider": "a", "model": "m"}] * 101}, TypeError),
+        ({"provider_preferences": [{"provider": "a", "model": "m" * 1001}]}, ValueError),
+        ({"provider_preferences": [{"provider": "a", "model": "m", "config": {"top_p": "x" * 1001}}]}, ValueError),
         ({"self_delegation_depth": True}, ValueError),
         ({"self_delegation_depth": "1"}, ValueError),
     ],
@@ -204,3 +237,60 @@ def test_a_preference_that_is_none_is_refused(written: Any) -> None:
 def test_a_request_is_text_and_plain_data(wishes: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         _request(**wishes)
+
+
+_HALF = "x" * (MAX_BYTES // 2)
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"orchestrator_config": {"a": _HALF, "b": _HALF}},
+        {"orchestrator_config": {"a": _HALF}, "session_metadata": {"b": _HALF}},
+        {"parent_messages": [{"content": _HALF}], "session_metadata": {"b": _HALF}},
+        {"parent_messages": [{"content": [[] for _ in range(MAX_BYTES // 128)]}]},
+        {"parent_messages": [{"role": "user"}] * (MAX_BYTES // 128)},
+        {"orchestrator_config": {_HALF: _HALF}},
+    ],
+    ids=["one", "two", "messages", "lists", "tables", "keys"],
+)
+def test_what_is_passed_on_is_bounded_in_memory(wishes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="parent_messages, orchestrator_config and session_metadata take more than 4 "):
+        _request(**wishes)
+
+
+def test_what_sessions_up_the_line_were_given_counts_too() -> None:
+    plan = SessionPlan.of(_plan())
+    first = plan_of(plan, None, _request(orchestrator_config={"a": _HALF}, parent_messages=[{"content": "a" * 1000}]))
+    assert first.told["session.orchestrator"] == {"a": _HALF}
+    assert len(_HALF) < first.passed_on < len(_HALF) + 1000  # the conversation is the one session's alone
+    with pytest.raises(ValueError, match="with what the sessions above it were given"):
+        _request(orchestrator_config={"b": _HALF}, above=first.passed_on)
+    _request(orchestrator_config={"b": _HALF})
+
+
+class _Odd:
+    """What a context may hold in place of a message: asking it for anything is a mistake."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"it was asked for {name}")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [_Odd(), 5, {"a": 1}, "text", None, [_Odd(), 1, None, "x"], [{"tool_calls": _Odd(), "content": _Odd()}]],
+    ids=["object", "number", "table", "text", "nothing", "list", "parts"],
+)
+def test_what_is_no_message_leaves_no_call_open(messages: Any) -> None:
+    assert closing(messages) == []
+
+
+def test_calls_that_nothing_answers_are_closed_whatever_is_beside_them() -> None:
+    call = {"id": "1", "name": _Odd(), "tool": "look"}
+    messages = [
+        _Odd(),
+        {"role": _Odd(), "tool_calls": [_Odd(), call, {"id": "2"}]},
+        {"role": "tool", "tool_call_id": "2"},
+    ]
+    (answer,) = closing(messages)
+    assert (answer["tool_call_id"], answer["name"]) == ("1", "look")

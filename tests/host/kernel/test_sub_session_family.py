@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from paddock.kernel.conversation import Conversation
 from paddock.kernel.family import Family
 from paddock.kernel.session_plan import SessionPlan
 from paddock.plan import load_plan
-from paddock.rpc.handle import Encoded
 
 _PLAN = load_plan(
     {
@@ -27,8 +27,9 @@ def _family(**bounds: int) -> Family:
     return Family("first", machinery, {}, _PLAN.agents, **bounds)
 
 
-def _conversation(id: str, parent: str = "first", bytes: int = 10) -> Conversation:
-    return Conversation(id, parent, "researcher", SessionPlan.of(_PLAN), 0, "", (), Encoded(b"x" * bytes))
+def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> Conversation:
+    plan = replace(SessionPlan.of(_PLAN), told={"session.orchestrator": {"x": "y" * told}})
+    return Conversation(id, parent, "researcher", plan, 0, "", (), b"x" * bytes)
 
 
 def test_an_agent_is_found_by_its_name_and_self_is_none() -> None:
@@ -83,13 +84,33 @@ def test_only_who_started_a_session_goes_on_with_it() -> None:
             family.kept(parent, id)
 
 
-def test_the_oldest_conversations_are_forgotten_when_they_are_too_much() -> None:
+@pytest.mark.parametrize("what", ["bytes", "told"])
+def test_the_oldest_conversations_are_forgotten_when_they_are_too_much(what: str) -> None:
     family = _family()
-    large = 25 << 20
+    large = {what: 25 << 20}
     for id in ("one", "two"):
-        family.keep(_conversation(id, bytes=large))
-    family.keep(_conversation("one", bytes=large))  # it went on, and is the newest
-    family.keep(_conversation("three", bytes=large))
+        family.keep(_conversation(id, **large))
+    family.keep(_conversation("one", **large))  # it went on, and is the newest
+    family.keep(_conversation("three", **large))
     assert family.kept("first", "one") and family.kept("first", "three")
     with pytest.raises(ValueError):
         family.kept("first", "two")
+    family.keep(_conversation("one"))
+    family.keep(_conversation("four", **large))
+    assert family.kept("first", "three") and family.kept("first", "four")
+
+
+def test_only_so_many_conversations_are_kept() -> None:
+    family = _family(kept_max=2)
+    for id in ("one", "two", "one", "three"):
+        family.keep(_conversation(id))
+    assert family.kept("first", "one") and family.kept("first", "three")
+    with pytest.raises(ValueError):
+        family.kept("first", "two")
+
+
+def test_what_a_session_was_to_know_is_let_go_when_it_has_said_something() -> None:
+    conversation = replace(_conversation("one"), history=({"role": "user", "content": "x" * 10_000},), transcript=None)
+    before = conversation.size()
+    conversation.said(b"x")
+    assert conversation.history == () and conversation.size() < before - 10_000
