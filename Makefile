@@ -16,7 +16,7 @@ run: $(VENV)/ready
 	@$(BIN)/paddock demo
 
 test: $(VENV)/ready-dev
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 lint: $(VENV)/ready-dev
 	@$(BIN)/ruff check .
