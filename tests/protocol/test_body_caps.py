@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock_sdk.contract.models import HookResult, ToolResult
+from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
 from paddock_sdk.protocol import body as body_module
-from paddock_sdk.protocol.body import check_caps, unpack_prefix
+from paddock_sdk.protocol.body import Codec, check_caps, unpack_prefix, weight_of
 
 from .wire_inputs import thorough
 
@@ -131,3 +137,36 @@ def test_the_quick_look_and_the_scan_agree_with_the_count(whole: Packed, levels:
     else:
         with pytest.raises(RemoteProtocolError, match="nested deeper"):
             check_caps(data)
+
+
+_SMALL: list[Any] = [[], {}, {0: 0}, {"key": 1.5}, [1.5], (1.5,), "ab", set(), frozenset({1}), Path("a"), 1 << 70]
+_WIDE = [letter + "x" * 300 for letter in ("\u00e9", "\u20ac", "\U0001f600", "\ud800")]
+_LARGE: list[Any] = [b"x" * 300, "x" * 300, "\u00e9" * 300, *_WIDE]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [*_SMALL, *_LARGE, HookResult(), ToolResult(), ValueError("x"), Exception()],
+    ids=lambda value: f"{value!a:.20}",
+)
+def test_a_value_weighs_what_it_takes_in_memory_or_more_and_not_a_multiple_of_it(value: Any) -> None:
+    many, codec = 2000, Codec(ContractVocabulary())
+    body, _ = codec.encode([value] * many, live_objects=False)
+    codec.decode(body)  # whatever is made on first use
+    gc.collect()
+    tracemalloc.start()
+    decoded = codec.decode(body)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(decoded) == many
+    assert taken / 1.5 <= weight_of(body)  # what an object takes differs a little between versions of Python
+    assert weight_of(body) <= len(body) * 4 + 64 * 24 * many
+
+
+def test_text_weighs_its_bytes_and_what_is_over_the_callers_cap_is_refused() -> None:
+    codec = Codec()
+    assert weight_of(codec.encode("x" * 1_000_000)[0]) < 1_001_000
+    body, _ = codec.encode([[]] * 100)
+    assert weight_of(body, max_values=101) == len(body) + 64 * 101
+    with pytest.raises(RemoteProtocolError, match="more than 100 values"):
+        weight_of(body, max_values=100)

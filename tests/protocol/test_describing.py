@@ -25,7 +25,7 @@ from paddock_sdk.protocol.description import (
     decode_description,
     encode_description,
 )
-from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
+from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 from .wire_inputs import thorough, values
 
@@ -355,6 +355,25 @@ def test_a_class_that_says_too_much_leaves_what_fits_with_the_object() -> None:
     large: Any = type("Large", (), {"text": "x" * MAX_DESCRIPTION_BYTES, "small": 1})()
     back = decode_description(encode_description(describe(large), CODEC), CODEC)
     assert (dict(back.attributes), dict(back.class_attributes)) == ({"small": 1}, {})
+
+
+def test_data_of_too_many_values_stays_with_the_object_and_the_rest_is_told() -> None:
+    many: Any = type("Many", (), {})()
+    many.small, many.messages, many.name = [1, 2], [[] for _ in range(MAX_DESCRIPTION_VALUES)], "many"
+    back = decode_description(encode_description(describe(many), CODEC), CODEC)
+    assert back.attributes == {"small": [1, 2], "name": "many"}
+    many.messages = many.messages[: MAX_DESCRIPTION_VALUES // 2]
+    assert "messages" in decode_description(encode_description(describe(many), CODEC), CODEC).attributes
+
+
+@pytest.mark.parametrize("place", [3, 4])
+def test_a_description_of_too_many_values_is_none(place: int) -> None:
+    content: list[Any] = ["Thing", False, [], {}, {}, []]
+    content[place] = {"data": [[] for _ in range(MAX_DESCRIPTION_VALUES // 2)]}
+    assert decode_description(CODEC.encode(content)[0], CODEC).attributes
+    content[place]["data"] *= 2
+    with pytest.raises(RemoteProtocolError, match="4096 values"):
+        decode_description(CODEC.encode(content)[0], CODEC)
 
 
 # -- secrets -----------------------------------------------------------------------------------

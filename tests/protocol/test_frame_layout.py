@@ -18,7 +18,13 @@ from paddock_sdk.protocol import (
     RemoteProtocolError,
 )
 from paddock_sdk.protocol import frames as frames_module
-from paddock_sdk.protocol.frames import JOIN_BELOW_BYTES, MAX_DESCRIPTION_BYTES, Parts, encode_frame
+from paddock_sdk.protocol.frames import (
+    JOIN_BELOW_BYTES,
+    MAX_DESCRIBED_BYTES,
+    MAX_DESCRIPTION_BYTES,
+    Parts,
+    encode_frame,
+)
 
 from .wire_inputs import KINDS, frame_fields, plain, raw, thorough
 
@@ -165,6 +171,20 @@ def test_a_description_as_long_as_allowed_arrives() -> None:
     (frame,) = FrameDecoder().receive_data(raw(Kind.REQUEST, id=1, handles=[entry], body=b"small"))
     assert frame.handles == (entry,)
     assert frame.body == b"small"
+
+
+def test_descriptions_together_are_bounded_for_who_sends_and_for_who_receives() -> None:
+    count = MAX_DESCRIBED_BYTES // MAX_DESCRIPTION_BYTES
+    entries = [HandleEntry(HandleSide.SENDER, number, bytes(MAX_DESCRIPTION_BYTES)) for number in range(count)]
+    assert len(FrameDecoder().receive_data(raw(Kind.REQUEST, id=1, handles=entries))) == 1
+    with pytest.raises(LocalProtocolError, match="descriptions of more than"):
+        raw(Kind.REQUEST, id=1, handles=[*entries, HandleEntry(HandleSide.SENDER, 99, b"d")])
+    rows = _row(0, 1, MAX_DESCRIPTION_BYTES, bytes(MAX_DESCRIPTION_BYTES)) * count + _row(0, 99, 1, b"d")
+    head = bytearray(raw(Kind.RESPONSE, id=1))
+    head[:4] = (len(head) - 4 + len(rows)).to_bytes(4, "big")
+    head[24:26] = (count + 1).to_bytes(2, "big")
+    with pytest.raises(RemoteProtocolError, match="descriptions of more than"):
+        FrameDecoder().receive_data(bytes(head) + rows)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,11 @@ def test_so_much_is_admitted_at_once_and_the_rest_as_time_goes_by() -> None:
     assert [budget.admits(200.0) for _ in range(4)] == [True, True, True, False]
 
 
+def test_what_takes_several_tokens_waits_for_as_many() -> None:
+    budget = Budget(per_second=2, at_once=10)
+    assert [budget.admits(0.0, 6.0), budget.admits(0.0, 6.0), budget.admits(1.0, 6.0)] == [True, False, True]
+
+
 def test_a_flood_is_one_until_the_bucket_has_had_the_time_to_fill_up_again() -> None:
     budget = Budget(per_second=1, at_once=2)
     times = (0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 60.0, 60.0, 60.0, 60.0)

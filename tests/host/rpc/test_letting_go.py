@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
+from paddock.rpc import peer
 from paddock.rpc.handle import Encoded
 from paddock_sdk.protocol import HandleEntry, HandleSide, Kind
 
@@ -153,3 +156,21 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
     await hoarding.cut_off()
     assert network.afterlife.violations == [("hoarder", "more than 10000 objects handed out")]
     assert not hoarder.is_open
+
+
+async def test_what_all_objects_say_of_themselves_is_bounded_as_long_as_it_is_kept(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer, "_MAX_DESCRIBED", 3000)
+    _, owner = await network.connect("owner")
+    for number in range(10):  # one after the other, each let go of and that confirmed
+        held = await network.handle_of(owner, owner.own(number, text="x" * 1000))
+        del held
+        release = await owner.take(Kind.RELEASE)
+        owner.write(owner.connection.send_release(release.id, 0))
+    kept = await network.handle_of(owner, owner.own(20, text="x" * 1000))
+    owner.write(owner.connection.send_release(20, 0))  # which confirms nothing: it is still held
+    owner.request(0, 1, owner.own(21, text="x" * 1000))
+    await owner.cut_off()
+    assert "descriptions take more than 3000 bytes" in network.afterlife.violations[0][1]
+    del kept
