@@ -314,7 +314,9 @@ class _Heard:
         self._coordinator.put(("heard", event), MirrorSection.HEARD, [event, True])
 
     def unsubscribed(self, event: str) -> None:
-        self._coordinator.put(("heard", event), MirrorSection.HEARD, [event, False])
+        coordinator = self._coordinator
+        coordinator._mirrors.drop(("heard", event))  # who comes later takes it for granted
+        coordinator._mirrors.tell(MirrorSection.HEARD, coordinator._values.encode([event, False]))
 
 
 def nobody(peer: Peer) -> bool:

@@ -30,7 +30,7 @@ from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.output_budget import OutputBudget
 from paddock.kernel.rates import Rates
-from paddock.kernel.registrations import Registrations
+from paddock.kernel.registrations import Registration, Registrations
 from paddock.plan.models import ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.attempt import Explainer
@@ -514,21 +514,22 @@ class HostedModule:
 
     def register_handler(
         self, hooks: HookRegistry, event: str, priority: int, name: str | None, function: RegisteredFunction
-    ) -> Callable[[], None]:
+    ) -> Registration:
         """Register a handler of this module, or renew the registration of an earlier life."""
         act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
             proxy = HookProxy(self._router.values, function, self.name, self.entry.on_failure)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
-        registered = act
-        return lambda: self._registrations.take_back(registered)
+        return act
 
-    def unregister_handler(self, name: str) -> None:
-        """Remove this module's most recent handler under `name`."""
-        act = self._registrations.latest_handler(name)
-        if act is not None:
-            self._registrations.take_back(act)
+    def unregister_handler(self, act: Registration) -> None:
+        """Remove a handler of this module, if it is still registered."""
+        self._registrations.take_back(act)
+
+    def latest_handler(self, name: str) -> Registration | None:
+        """Return the registration of this module's most recent handler under `name`."""
+        return self._registrations.latest_handler(name)
 
     def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, function: RegisteredFunction) -> None:
         """Add a contributor of this module, or renew that of an earlier life."""

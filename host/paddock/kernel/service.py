@@ -25,6 +25,7 @@ from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.registrations import Registration
 from paddock.policy.attempt import Attempt
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall
@@ -89,7 +90,7 @@ class HostService:
         self._next_registration = 1
         self._state_keys = SharedKeys("state")
         coordinator.on_state_written = self._on_state_written
-        self._unregister: dict[int, tuple[Peer, Callable[[], None], Callable[[], None]]] = {}
+        self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
@@ -223,9 +224,9 @@ class HostService:
 
     def forget(self, peer: Peer) -> None:
         """A worker is gone, and with it the numbers of its registrations."""
-        gone = [number for number, (owner, *_) in self._unregister.items() if owner is peer]
+        gone = [number for number, (owner, _) in self._handlers.items() if owner is peer]
         for number in gone:
-            del self._unregister[number]
+            del self._handlers[number]
 
     # -- events ----------------------------------------------------------------------------
 
@@ -278,13 +279,11 @@ class HostService:
             ):
                 module.authority.check_handler(event)
                 function = self._function(module, handler)
-                registration = self._numbered()
-                counted = ("handler", registration)
-                module.allowance.spend(counted, _weight(module, handler))
-                unregister = module.register_handler(self._coordinator.hooks, event, priority, name, function)
-                give_back = partial(module.allowance.give_back, counted)
-                self._unregister[registration] = (module.peer, unregister, give_back)
-                return registration
+                number = self._numbered()
+                module.allowance.spend(("handler", number), _weight(module, handler))
+                registered = module.register_handler(self._coordinator.hooks, event, priority, name, function)
+                self._handlers[number] = (module.peer, registered)
+                return number
             case [str(), int(), None | str(), Handle() | HostObject()]:
                 raise ValueError(f"a handler is registered by names of at most {_MAX_NAME} characters")
             case [str(), int(), _, _]:
@@ -298,21 +297,29 @@ class HostService:
 
     def _unregister_one(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [int() as registration]:
-                known = self._unregister.get(registration)
+            case [int() as number]:
+                known = self._handlers.get(number)
                 if known is not None and known[0] is module.peer:
-                    del self._unregister[registration]
-                    for undo in known[1:]:
-                        undo()
+                    self._take_back(module, number)
                 return
         raise _malformed("the end of a registration")
 
     def _unregister_name(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as name]:
-                module.unregister_handler(name)
+                latest = module.latest_handler(name)
+                number = next((number for number, (_, known) in self._handlers.items() if known is latest), None)
+                if number is not None:
+                    self._take_back(module, number)
+                elif latest is not None:  # of an earlier life, and not renewed yet
+                    module.unregister_handler(latest)
                 return
         raise _malformed("a handler's name")
+
+    def _take_back(self, module: HostedModule, number: int) -> None:
+        _, registered = self._handlers.pop(number)
+        module.unregister_handler(registered)
+        module.allowance.give_back(("handler", number))
 
     def _list_handlers(self, module: HostedModule, args: Any) -> object:
         match args:

@@ -136,3 +136,19 @@ async def test_what_says_itself_anew_without_end_is_read_as_it_was_and_that_is_n
     said = [await say(f"{number}") for number in range(20)]
     assert said[:2] == ["0", "1"] and said[-1] == said[-2] != "19"
     assert [(denial.operation, denial.times) for denial in module.denials] == [("describe", 1)]
+
+
+async def test_handlers_that_are_removed_by_name_or_number_leave_nothing_behind(hosted: Hosted) -> None:
+    module, worker = await hosted.start("hook", "hooks-passing")
+    for number in range(3):
+        registered = await worker.ask(0, HostMethod.REGISTER, ["tool:post", 0, "passing", worker.function(number)])
+        assert module.allowance.number_of("handler") == 1
+        removed = (HostMethod.UNREGISTER_NAME, "passing") if number else (HostMethod.UNREGISTER, registered)
+        await worker.ask(0, removed[0], [removed[1]])
+        assert module.allowance.number_of("handler") == 0
+    assert not hosted.coordinator.hooks.has_handlers("tool:post")
+    with pytest.raises(ValueError, match="at most 200 characters"):
+        await worker.ask(0, HostMethod.REGISTER, ["tool:post", 0, "x" * 201, worker.function(9)])
+    with pytest.raises(ValueError, match="at most 200 characters"):
+        await worker.ask(0, HostMethod.MOUNT, ["tools", "x" * 201, worker.own(10)])
+    assert module.allowance.number_of("handler") == module.allowance.number_of("mount") == 0
