@@ -123,13 +123,15 @@ class Dependencies:
         near: SourceUri,
         *,
         mine: bool,
+        keeps: bool,
         extras: Collection[str] = (),
         more: Collection[str] = (),
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
         What `previous` says is kept as far as it still satisfies what is needed. `mine` says that the user wrote the
-        code: it may name any repository, has it fetched with the user's keys, and is not resolved anew for each change.
+        code: it may name any repository, and has it fetched with the user's keys. `keeps` says that packages which
+        satisfy it are not chosen anew: as for code that changes all the time, or where nobody can be asked.
         `extras` are those of the project's own that are wanted, `more` are requirements that it does not name itself.
 
         Raises:
@@ -144,7 +146,7 @@ class Dependencies:
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
-        if not (mine and before and together.index and _satisfy(before, together)):
+        if not (keeps and before and together.index and _satisfy(before, together)):
             kept = {**self._preloaded, **{one.name: one.version for one in before}}
             before = tuple(self._resolve(together, versions, kept))
         self.check(before)

@@ -199,6 +199,7 @@ class Provisioner:
             case _:
                 raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         is_folder = isinstance(uri, FolderUri)
+        is_mine = is_folder and self._lends_keys
         return LockedModule(
             source=without_credentials(uri.text),
             requested_ref=pinned.requested_ref,
@@ -207,7 +208,7 @@ class Provisioner:
             subdirectory="" if is_folder else uri.subdirectory,
             permissions_digest=permissions_digest(PermissionRequest.read(root)),
             dependencies=self._dependencies.choose(
-                root, previous, uri, mine=is_folder and self._lends_keys, extras=extras, more=more
+                root, previous, uri, mine=is_mine, keeps=is_mine or self._offline, extras=extras, more=more
             ),
             requested_kind="" if is_folder else pinned.kind,
             committed_at=pinned.committed_at,

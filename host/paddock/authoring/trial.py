@@ -91,15 +91,18 @@ async def run_trial(
         await machinery.shelter(clearance)
         shelter = machinery.confinements.of(entry)
         supervisor = _supervisor(machinery, shelter, resolution, job, conditions.on_line)
+        goodbye = None
         try:
             process = await supervisor.start()
             try:
-                return await _heard(supervisor, process, job, read, shelter.limits.runtime_max)
+                answer = await _heard(supervisor, process, job, read, shelter.limits.runtime_max)
             finally:
                 process.rpc.close()
+            goodbye = _nothing
+            return answer
         finally:
             with anyio.CancelScope(shield=True):
-                await supervisor.stop(_nothing)
+                await supervisor.stop(goodbye)
 
 
 def _supervisor(
@@ -123,7 +126,7 @@ def _supervisor(
 
 
 async def _nothing() -> None:
-    """Say nothing for a goodbye: a worker that has answered ends by itself."""
+    """Say nothing for a goodbye: a worker that has answered ends by itself. No other one is waited for."""
 
 
 async def _heard(
