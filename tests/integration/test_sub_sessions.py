@@ -510,7 +510,7 @@ async def test_history_comes_before_the_instruction_and_configurations_reach_the
 
 
 async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act) -> None:
-    async with open_family() as family:
+    async with open_family({"a" * 600: {}}, session_id="chat 42/é") as family:
         heard: list[str] = []
 
         async def hear(event: str, data: dict[str, Any]) -> None:
@@ -529,6 +529,11 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
             refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
             assert "could be gone on with" in refused["error"]["message"]
         assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
+        made = await family.spawn("a" * 600)
+        again = await family.call(
+            "task", capability="session.resume", sub_session_id=made["session_id"], instruction="see"
+        )
+        assert again["success"], again["error"]
 
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])

@@ -23,6 +23,7 @@ _DEPTH_MAX: Final = 8  # sessions below the first
 _ALIVE_MAX: Final = 16  # at one time; each has about ten processes
 _KEPT_BYTES: Final = 64 << 20  # of all conversations together, with what their sessions were made of
 _KEPT_MAX: Final = 256  # conversations
+_AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 
 
@@ -85,7 +86,7 @@ class Family:
             ValueError: another session has it.
         """
         if wanted is None:
-            return f"{parent}-{secrets.token_hex(8)}_{_NOT_IN_IDS.sub('-', agent)}"
+            return f"{parent}-{secrets.token_hex(8)}_{_NOT_IN_IDS.sub('-', agent)[:_AGENT_IN_ID]}"
         if wanted == self._first or wanted in self._alive or wanted in self._kept:
             raise ValueError(f"there is a session `{wanted}` already; `session.resume` goes on with one that has ended")
         return wanted

@@ -18,6 +18,7 @@ from paddock.kernel.session_plan import SessionPlan
 from paddock.plan.models import ModuleEntry
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.session import AmplifierSession
 
 
@@ -48,7 +49,7 @@ class HostedSession(AmplifierSession):
             display_system=display_system,
             is_resumed=is_resumed,
         )
-        self._ready = _ReadyQueue()
+        self._ready = ReadyQueue()
         self.coordinator.loader = self._ready
 
     def _make_coordinator(self) -> HostedCoordinator:
@@ -153,19 +154,3 @@ class HostedSession(AmplifierSession):
             problem,
             live_from,
         )
-
-
-class _ReadyQueue:
-    """What modules want done when everything is mounted, in the order they were."""
-
-    def __init__(self) -> None:
-        self._queue: list[tuple[str, Any]] = []
-
-    def get_on_session_ready_queue(self) -> list[tuple[str, Any]]:
-        return list(self._queue)
-
-    def enqueue_on_session_ready(self, module_id: str, fn: Any) -> None:
-        self._queue.append((module_id, fn))
-
-    def clear_on_session_ready_queue(self) -> None:
-        self._queue.clear()

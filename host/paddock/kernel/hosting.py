@@ -47,10 +47,11 @@ _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long bef
 class Hosting:
     """Everything that one session's modules run on, by `machinery` that has been entered before this is.
 
-    `name` is what a further session is called where what its modules print is told apart from others'.
+    `name` is what a further session is called where what its modules print is told apart from others'; the first has
+    none.
     """
 
-    def __init__(self, machinery: Machinery, *, audit: AuditLog | None = None, name: str = "") -> None:
+    def __init__(self, machinery: Machinery, *, audit: AuditLog | None = None, name: str | None = None) -> None:
         self.machinery = machinery
         self.audit = audit or machinery.audit
         self.values = Values()
@@ -69,7 +70,7 @@ class Hosting:
 
     async def __aenter__(self) -> Self:
         machinery = self.machinery
-        if self._name:
+        if self._name is not None:
             self._shelters = FurtherShelters(machinery.confinements, machinery.folder, self.audit)
         else:
             self._shelters = DecidedShelters(machinery.confinements, machinery.networks)
@@ -179,5 +180,5 @@ class Hosting:
         on_output = self.machinery.on_output
         if on_output is None:
             return None
-        shown = f"{self._name}/{name}" if self._name else name
+        shown = f"{self._name}/{name}" if self._name is not None else name
         return lambda line: on_output(shown, line)

@@ -191,9 +191,11 @@ class Session:
         self._state = "open"
 
     async def cleanup(self) -> None:
-        """Close the session, as leaving it does."""
-        await self._stack.aclose()
+        """Close the session, as leaving it does; one that is not open stays as it is."""
+        if self._state != "open":
+            return
         self._state = "over"
+        await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
         await self.initialize()

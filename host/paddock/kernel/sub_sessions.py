@@ -29,7 +29,7 @@ from paddock.kernel.family import Family
 from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.passed_on import PassedOn
-from paddock.kernel.spawn_request import SpawnRequest, checked_id, text
+from paddock.kernel.spawn_request import SpawnRequest, text
 from paddock.kernel.turn_report import TurnReport
 from paddock.proxies.hook import HookProxy
 from paddock.rpc.calls import current
@@ -139,7 +139,7 @@ class SubSessions:
             RuntimeError: it is running, or no more sub-sessions may be started.
             Exception: what the turn failed with.
         """
-        conversation = self._family.kept(self._parent.session_id, checked_id(sub_session_id))
+        conversation = self._family.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
         return await self._run(conversation, text("instruction", instruction))
 
     async def aclose(self) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from paddock.errors import PlanProblem
+
 from .agent import Agent
 from .entry_reading import SECTIONS, EntryReading
 from .models import ModuleEntry
@@ -46,7 +48,9 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
     agents: dict[str, Agent] = {}
     for name, table in written.items():
         path = path_text("agents", name)
-        if isinstance(table, list):
+        if not str(name).strip():
+            reading.problems.append(PlanProblem("agents", "an agent has no name", "name it: whoever starts it has to"))
+        elif isinstance(table, list):
             reading.notes.append(f"`{path}` is passed on to the modules as it is; no agents are looked for there")
         elif not isinstance(table, dict):
             reading.problems.append(must_be("a table", table, path, "write {description: …, instruction: …}"))

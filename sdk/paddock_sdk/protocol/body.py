@@ -312,7 +312,7 @@ def _width(text: memoryview) -> int:
 def _scan(
     body: Buffer,
     large_mappings: list[int] | None = None,
-    max_values: int = MAX_ELEMENTS,
+    max_values: int | None = None,
     texts: list[memoryview] | None = None,
 ) -> tuple[int, int]:
     """Walk over the first value of a body without building it, under the caps; long texts are added to `texts`.
@@ -320,6 +320,7 @@ def _scan(
     Return where it ends, and how many plain values take the memory that it does. Containers count with the values they
     announce: msgpack allocates a list before it reads it.
     """
+    max_values = MAX_ELEMENTS if max_values is None else max_values
     at, end, values, copied, more = 0, len(body), 1, 0, 0
     expected = [1]  # values still to come: of the body itself, then of each open container
     while True:

@@ -90,11 +90,11 @@ def describe(value: object) -> Description:
             if name == "__call__" or (callable(item) and not inspect.isclass(item)):
                 members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
             elif not _is_secret(name) and _is_data(item):
-                attributes[name] = _masked(item)
+                attributes[name] = masked(item)
                 if isinstance(there, property | functools.cached_property):
                     properties.add(name)
                 elif there is not _MISSING and _is_data(there):
-                    class_attributes[name] = attributes[name] if there is item else _masked(there)
+                    class_attributes[name] = attributes[name] if there is item else masked(there)
         except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
             continue
     members.extend(_special_members(of_class))
@@ -166,12 +166,13 @@ def _is_data(value: object, depth: int = 0) -> bool:
     return kind is bytes or isinstance(value, _SCALARS)
 
 
-def _masked(value: Any) -> Any:
+def masked(value: Any) -> Any:
+    """Return data as a description has it, without what stands under a name that usually holds a secret."""
     if type(value) is dict:
         return {
-            key: "[REDACTED]" if _is_secret(key) and isinstance(item, str) else _masked(item)
+            key: "[REDACTED]" if _is_secret(key) and isinstance(item, str) else masked(item)
             for key, item in value.items()
         }
     if type(value) in (list, tuple):
-        return type(value)(_masked(item) for item in value)
+        return type(value)(masked(item) for item in value)
     return value

@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, NoFormError
-from paddock_sdk.protocol.describing import describe, member_of
+from paddock_sdk.protocol.describing import describe, masked, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
 from paddock_sdk.worker.crossing import barred
@@ -246,7 +246,7 @@ def _member(value: object, name: str) -> Any:
 
 def _differs(value: object, name: str, known: object) -> bool:
     try:
-        return bool(getattr(value, name, known) != known)
+        return bool(masked(getattr(value, name, known)) != known)
     except Exception:  # a module's property; what was known of it stands
         return False
 

@@ -146,6 +146,7 @@ def test_every_mistake_in_an_agent_is_told_with_its_place() -> None:
                 "system": "be kind",
             },
             "b": "an agent",
+            "": {"description": "nobody"},
             "c": {"providers": [{"module": "provider-a"}, {"module": "provider-a"}]},
             "d": {
                 "tools": [{"module": "tool-a", "on_failure": "deny"}, {"module": "tool-b", "config": {"k": "${A:-b}"}}]
@@ -163,6 +164,7 @@ def test_every_mistake_in_an_agent_is_told_with_its_place() -> None:
         "agents.a.session": "unknown key `orchestrater`",
         "agents.a.system": "must be a table, is text",
         "agents.b": "must be a table, is text",
+        "agents": "an agent has no name",
         "agents.c.providers[1]": "`provider-a` is already listed without an instance_id, at agents.c.providers[0]",
         "agents.d.tools[0].on_failure": "is for hooks; this is a tool",
         "agents.d.tools[1].config.k": "`${A:-b}` has a default, which is not supported",
