@@ -12,6 +12,8 @@ import pytest
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration import command_line
 from integration.command_line import diagnosis, nothing_outlives_its_command, reachable_level
+from paddock.authoring.module_name import ModuleName
+from paddock.authoring.project import write_project
 from sources.index_server import IndexServer
 
 _ESCAPES = "\x1b]0;title\x07\u202e"
@@ -42,12 +44,6 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
 def _module(command: str, *args: str) -> subprocess.CompletedProcess[str]:
     level = [] if command == "new" or diagnosis()["ok"] else ["--isolation", reachable_level()]
     return command_line.paddock("module", command, *level, *args)
-
-
-def _new(kind: str, folder: Path) -> Path:
-    done = _module("new", kind, "word-count", "--path", str(folder), "--json")
-    assert done.returncode == 0, done.stderr
-    return Path(json.loads(done.stdout)["folder"])
 
 
 def _broken(folder: Path, code: str, test: str = "") -> Path:
@@ -85,19 +81,18 @@ def test_what_cannot_be_written_is_refused_with_words(args: list[str], code: int
 
 
 def test_what_was_found_out_is_a_table_for_people_and_an_object_for_scripts(tmp_path: Path) -> None:
-    root = _new("tool", tmp_path)
+    root = write_project(ModuleName.of("tool", "word-count"), tmp_path).folder
     people = _module("validate", str(root))
     assert people.returncode == 0 and people.stderr == ""
     lines = people.stdout.splitlines()
     assert lines[0] == "Validation: tool" and lines[1].startswith("PASSED: 8/8 checks passed (0 errors")
     assert lines[3].split() == ["Check", "Status", "Message"] and people.stdout.count("PASS ") == 8
-    for args in (["-o", "json"], ["--json"]):
-        scripts = _module("validate", str(root), *args)
-        told = json.loads(scripts.stdout)
-        assert told.keys() == {"module_type", "module_path", "passed", "checks"}
-        assert (told["module_type"], told["passed"], scripts.returncode) == ("tool", True, 0)
-        assert told["module_path"] == str(root / "amplifier_module_tool_word_count")
-        assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
+    scripts = _module("validate", str(root), "-o", "json")
+    told = json.loads(scripts.stdout)
+    assert told.keys() == {"module_type", "module_path", "passed", "checks"}
+    assert (told["module_type"], told["passed"], scripts.returncode) == ("tool", True, 0)
+    assert told["module_path"] == str(root / "amplifier_module_tool_word_count")
+    assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +164,8 @@ def test_a_module_of_unknown_kind_is_validated_once_it_is_named(tmp_path: Path) 
 
 @pytest.mark.usefixtures("index")
 def test_how_a_module_behaves_is_one_more_check(tmp_path: Path) -> None:
-    done = _module("validate", str(_new("context", tmp_path)), "--behavioral", "--json")
+    root = write_project(ModuleName.of("context", "word-count"), tmp_path).folder
+    done = _module("validate", str(root), "--behavioral", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["checks"][-1]["name"] == "behavior_tests"
 
