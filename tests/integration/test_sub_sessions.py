@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,7 @@ from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.kernel import sub_sessions
+from paddock.kernel.hosted_session import HostedSession
 from vendor.openai_server import OpenAIServer
 
 _LOOP = """
@@ -561,6 +563,18 @@ async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
                 assert result["output"] == [200, 1]  # the first time in this home
             again = json.loads(await family.session.execute(order))
     assert again["output"] == [200, 2]
+
+
+async def test_nothing_is_left_in_memory_of_sub_sessions_but_what_was_said(open_family: Act) -> None:
+    def hosted() -> int:
+        gc.collect()
+        return sum(isinstance(one, HostedSession) for one in gc.get_objects())
+
+    async with open_family() as family:
+        before = hosted()
+        for _ in range(3):
+            await family.spawn()
+        assert hosted() == before
 
 
 # -- what a module cannot talk the host into -----------------------------------------------

@@ -144,7 +144,8 @@ class Peer:
         """Keep `handle` as the one for its object."""
         self._exports[handle.object_id] = handle
         handle.received.holders += 1
-        weakref.finalize(handle, self._on_dropped, handle.object_id, handle.received).atexit = False
+        # Weakly, as a peer leads to all of its session, and with that back to the handle.
+        weakref.finalize(handle, _drop, weakref.ref(self), handle.object_id, handle.received).atexit = False
 
     def grant(self, id: int) -> Grant:
         """Return what this worker was handed under number `id`.
@@ -334,3 +335,10 @@ class Peer:
         self._grants.clear()
         self._grant_ids.clear()
         self._router.on_lost(self)
+
+
+def _drop(peer: weakref.ref[Peer], object_id: int, received: Count) -> None:
+    """Tell a peer that is still there of a handle that is gone."""
+    owner = peer()
+    if owner is not None:
+        owner._on_dropped(object_id, received)

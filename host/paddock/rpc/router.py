@@ -293,12 +293,12 @@ class Router:
         call = forward.origin
         assert call is not None  # a forward always has one
         if frame is None:
-            call.task = self._task(self._serve_after_loss(forward))
+            self._begin_after_loss(call, forward)
             return
         try:
             handles = forward.owner.receive(frame.handles) if frame.handles else ()
         except RemoteProtocolError:
-            call.task = self._task(self._serve_after_loss(forward))
+            self._begin_after_loss(call, forward)
             raise
         if frame.kind != _RESPONSE:
             if self._finish(call):
@@ -341,6 +341,11 @@ class Router:
             raise
         except Exception as exc:  # whatever it is, it is the caller's to see
             self.fail(call, exc)
+
+    def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
+        work = self._serve_after_loss(forward)
+        call.task = self._task(work)
+        call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
     async def _serve_after_loss(self, forward: Forward) -> None:
         await self._serve(_of(forward), self._answer_after_loss(forward))
