@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# One more than there are processors, at most four: tests wait for other processes almost half of their time.
+TEST_PROCESSES := $(shell n=$$(nproc 2>/dev/null || echo 1); if [ "$$n" -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
+
 # The first interpreter on the path that is new enough and can make an environment; asked for only when one is made.
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
@@ -16,7 +19,7 @@ run: $(VENV)/ready
 	@$(BIN)/paddock demo
 
 test: $(VENV)/ready-dev
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
+	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
 
 lint: $(VENV)/ready-dev
 	@$(BIN)/ruff check .
