@@ -21,7 +21,7 @@ Entries = Mapping[str, tuple[str, bytes]]
 
 _UNSAFE = ("UnsafeTreeError", "DamagedRepositoryError")  # by our own checks, or by git's
 _LAYOUT = ("ManifestError", "ModuleLayoutError")
-_PROJECT = ("SourceUriError", "ManifestError", "RequirementsError", "DistributionMetadataError")
+_PROJECT = ("SourceUriError", "ManifestError", "RequirementsError", "OwnRightsError", "DistributionMetadataError")
 
 
 @dataclass(frozen=True)
