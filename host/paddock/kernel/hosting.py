@@ -41,6 +41,7 @@ from paddock_sdk.kernel.session import AmplifierSession
 
 T = TypeVar("T")
 
+_LAUNCHES_AT_ONCE: Final = 16  # each has five descriptors on their way, of which a user may have only so many
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
@@ -126,8 +127,9 @@ class Hosting:
 
     def launch_ahead(self, modules: Iterable[tuple[Cleared, dict[str, Any]]]) -> None:
         """Have the processes of modules, each with what is told it besides, made ready side by side for their start."""
+        turn = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
         for cleared, told in modules:
-            self._take_on(cleared, told).launch_ahead()
+            self._take_on(cleared, told).launch_ahead(turn)
 
     async def start(self, cleared: Cleared) -> HostedModule:
         """Start a module that has a shelter and have it mounted.

@@ -158,15 +158,16 @@ class HostedModule:
 
     # -- lives -----------------------------------------------------------------------------
 
-    def launch_ahead(self) -> None:
-        """Have the first process made ready meanwhile; nothing of the module runs before it is started."""
+    def launch_ahead(self, turn: anyio.CapacityLimiter) -> None:
+        """Have the first process made ready in its `turn`; nothing of the module runs before it is started."""
         self._ahead = asyncio.get_running_loop().create_future()
-        self._router.spawn(self._launch(self._ahead))
+        self._router.spawn(self._launch(self._ahead, turn))
 
-    async def _launch(self, ahead: asyncio.Future[Exception | None]) -> None:
+    async def _launch(self, ahead: asyncio.Future[Exception | None], turn: anyio.CapacityLimiter) -> None:
         problem: Exception | None = None
         try:
-            self._made_ready = await self.supervisor.start()
+            async with turn:
+                self._made_ready = await self.supervisor.start()
         except Exception as exc:  # told to whoever starts the module
             problem = exc
         finally:

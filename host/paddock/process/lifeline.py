@@ -133,8 +133,9 @@ class Lifeline:
         for kind, body in msgpack.unpackb(data).items():
             if kind == "network":
                 self._take_sockets(fds, body)
-            elif kind == "ready":
+            elif kind == "pidfds":
                 self._pidfds = fds
+            elif kind == "ready":
                 self._take_ready(body)
             elif kind == "cgroup":
                 self.cgroup = Cgroup.from_dict(body)

@@ -29,7 +29,7 @@ from paddock_sandbox.profile import SandboxProfile
 from paddock_sdk.worker.lifeline import (
     FAILED_BEFORE_ENTRY,
     PARTICULARS_LENGTH,
-    hand_over_network,
+    hand_over,
     report_failure,
     say_ready,
 )
@@ -76,12 +76,12 @@ def cross(
         # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
         # stopped or killed; so the host has both before any code of the module runs.
         step = "pidfds"
-        pidfds = [os.pidfd_open(init), os.pidfd_open(os.getpid())]
+        hand_over(lifeline, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
         step = "lockdown"
         locked = lockdown.apply(profile, parent=init)
         step = "self-check"
         # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
-        known = (0, 1, 2, rpc, lifeline, *pidfds)
+        known = (0, 1, 2, rpc, lifeline)
         verdicts = (
             {} if profile.level == "none" else self_check.run(parent=init, descriptors=known, network=profile.network)
         )
@@ -99,7 +99,7 @@ def cross(
             "missing": missing,
             "working_dir": working_dir,
         }
-        say_ready(lifeline, ready, pidfds)
+        say_ready(lifeline, ready)
     except BaseException as error:  # whatever it is, the entry must not run
         report_failure(lifeline, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
@@ -147,7 +147,8 @@ def _take_environment(environ: dict[str, str]) -> None:
 
 def _make_network(profile: SandboxProfile, lifeline: int) -> None:
     if profile.network is not None and profile.has_own_network:
-        hand_over_network(lifeline, network.open_network(profile.network))
+        sockets = network.open_network(profile.network)
+        hand_over(lifeline, "network", [each.detach() for each in sockets])
 
 
 def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:

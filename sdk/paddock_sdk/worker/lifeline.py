@@ -34,20 +34,22 @@ def report_failure(lifeline: int, step: str, error: BaseException) -> None:
     report(lifeline, {"failed": {"step": getattr(error, "step", step), "errno": number, "detail": detail}})
 
 
-def hand_over_network(lifeline: int, sockets: list[socket.socket]) -> None:
-    """Pass the host the sockets of the worker's own network, and let go of them."""
+def hand_over(lifeline: int, kind: str, descriptors: list[int]) -> None:
+    """Pass the host descriptors, and let go of them.
+
+    Before the worker is limited: the kernel holds what all processes of a user have on its way against the limit on
+    open files of the one that sends.
+    """
     line = socket.socket(fileno=lifeline)
     try:
-        socket.send_fds(line, [msgpack.packb({"network": len(sockets)})], [each.fileno() for each in sockets])
+        socket.send_fds(line, [msgpack.packb({kind: len(descriptors)})], descriptors)
     finally:
         line.detach()
-        for each in sockets:
-            each.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def say_ready(lifeline: int, ready: dict[str, object], pidfds: list[int]) -> None:
-    """Tell the host what became of the worker's start, and let go of the lifeline and the descriptors passed on."""
-    with socket.socket(fileno=lifeline) as line:
-        socket.send_fds(line, [msgpack.packb({"ready": ready})], pidfds)
-    for pidfd in pidfds:
-        os.close(pidfd)
+def say_ready(lifeline: int, ready: dict[str, object]) -> None:
+    """Tell the host what became of the worker's start, and let go of the lifeline."""
+    report(lifeline, {"ready": ready})
+    os.close(lifeline)
