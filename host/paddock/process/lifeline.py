@@ -60,6 +60,7 @@ class Lifeline:
         self._line = line
         self._on_change = on_change
         self._pidfds: list[int] = []
+        self._pids: tuple[int, ...] = ()
         self._network: WorkerSockets | None = None
         self._loop = asyncio.get_running_loop()
         line.setblocking(False)
@@ -135,6 +136,7 @@ class Lifeline:
                 self._take_sockets(fds, body)
             elif kind == "pidfds":
                 self._pidfds = fds
+                self._pids = tuple(map(_pid_of, fds))  # while there is somebody to have them
             elif kind == "ready":
                 self._take_ready(body)
             elif kind == "cgroup":
@@ -156,7 +158,7 @@ class Lifeline:
         if len(self._pidfds) != _PIDFDS:
             self.failed = _too_few("pidfds")
             return
-        init, worker = map(_pid_of, self._pidfds)
+        init, worker = self._pids
         self.ready = Ready(
             init,
             worker,
