@@ -9,10 +9,8 @@ on it when the answer comes.
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +23,8 @@ from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
-from paddock.policy.attempt import Attempt
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
@@ -41,6 +39,7 @@ from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
 from paddock_sdk.protocol.description import check_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.protocol.shared_state import is_change
 
 if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
@@ -55,9 +54,6 @@ _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annota
 _NOTHING: Final = Encoded(b"\xc0")
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
 _EMITTER: Final = "emitter"  # the field that says whose event it is, of those that anybody may emit
-_MAX_ATTEMPTS: Final = 64  # in one message
-_MAX_TARGET: Final = 4096  # characters of a path
-_MAX_TOLD: Final = 10  # denials in a tool's result, which a model may get to read
 _OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what others are told it is only named
     {
         HostMethod.REGISTER,
@@ -83,6 +79,7 @@ class HostService:
     ) -> None:
         self._router = router
         self._mirrors = mirrors
+        self._refusals = Refusals(router.now)
         self._values = router.values
         self._coordinator = coordinator
         self._module_of = module_of
@@ -103,7 +100,7 @@ class HostService:
             HostMethod.REGISTER_CLEANUP: self._register_cleanup,
             HostMethod.REQUEST_CANCEL: self._request_cancel,
             HostMethod.ON_CANCEL: self._on_cancel,
-            HostMethod.EXPLAIN: self._explain,
+            HostMethod.EXPLAIN: self._refusals.explain,
         }
         self._in_time: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
             HostMethod.EMIT_AND_COLLECT: self._emit_and_collect,
@@ -119,7 +116,7 @@ class HostService:
             HostMethod.SHOW_MESSAGE: self._show_message,
             HostMethod.DESCRIBE: self._describe,
             HostMethod.RESET_TURN: self._reset_turn,
-            HostMethod.ATTEMPTED: self._attempted,
+            HostMethod.ATTEMPTED: self._refusals.attempted,
         }
 
     # -- the router's side -----------------------------------------------------------------
@@ -419,7 +416,7 @@ class HostService:
 
     def _patch_state(self, module: HostedModule, message: Encoded) -> None:
         match self._values.codec.decode(message.body):  # data alone, no live objects
-            case [*changes] if len(changes) <= _MAX_CHANGES and all(_is_change(change) for change in changes):
+            case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
                 # Before anyone is told: what is over the bound is nobody's to keep.
                 replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
                 module.allowance.check(weight_of(message.body), instead_of=replaced)
@@ -575,82 +572,15 @@ class HostService:
         module.authority.check_hook_results()
         self._coordinator.reset_turn()
 
-    # -- what was refused ------------------------------------------------------------------
-
-    def _explain(self, module: HostedModule, args: Any) -> object:
-        match args:
-            case [list() as attempts, float() as seconds] if 0 <= seconds <= _LONGEST_WAIT:
-                read = _read_attempts(attempts)
-                now = self._router.now()
-                # Before anything is looked at, and of what was found out by looking nothing.
-                noted = [_for_the_module(denial) for denial in module.denials_since(now - seconds)]
-                told = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
-                module.attempts.weigh(read, has_failed=True, now=now)
-                return [denial.as_dict() for denial in _each_once(told)[-_MAX_TOLD:]]
-        raise _malformed("a question about what was refused")
-
-    def _attempted(self, module: HostedModule, args: Any) -> None:
-        if not isinstance(args, list):
-            raise _malformed("an account of attempts")
-        module.attempts.weigh(_read_attempts(args), has_failed=False, now=self._router.now())
-
 
 def _reached(point: str, name: str | None) -> str:
     return point if name is None else f"{point}:{name}"
-
-
-def _read_attempts(written: list[Any]) -> list[Attempt]:
-    """Return a worker's account of what its module reached for.
-
-    Raises:
-        RemoteProtocolError: it is none.
-    """
-    if len(written) > _MAX_ATTEMPTS:
-        raise _malformed("an account of attempts")
-    read = []
-    for one in written:
-        match one:
-            case ["read" | "write" | "run" | "net" as kind, str() as target] if len(target) <= _MAX_TARGET:
-                read.append(Attempt(kind, target))
-            case _:
-                raise _malformed("an account of attempts")
-    return read
-
-
-def _for_the_module(denial: Denial) -> Denial | None:
-    """Return what the module whose act it was may hear of a denial: nothing that was found out outside its grants."""
-    match denial.layer:
-        case "router" | "policy":
-            return denial
-        case "egress":
-            grant = denial.grant if json.dumps(denial.target, ensure_ascii=False) in denial.grant else ""
-            return replace(denial, grant=grant, reason="")
-    return None
-
-
-def _each_once(denials: list[Denial]) -> list[Denial]:
-    return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]
 
 
 def _weight(module: HostedModule, *objects: object) -> int:
     """Return what memory the descriptions of a module's own objects take wherever they are told."""
     own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
     return sum(module.peer.weight(handle.object_id) for handle in own)
-
-
-def _is_change(change: object) -> bool:
-    match change:
-        case [[_, *_] as path, [] | [_]]:
-            return all(_is_key(key) for key in path)
-    return False
-
-
-def _is_key(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True
 
 
 def _malformed(what: str) -> RemoteProtocolError:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from typing import Any, Final
 
+from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
+from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.loan import Loan
 from paddock.rpc.peer import Grant, Peer
+from paddock.rpc.service import Service
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
 from paddock_sdk.protocol import (
@@ -31,7 +34,6 @@ from paddock_sdk.protocol import (
     OverBudgetError,
     RemoteProtocolError,
 )
-from paddock_sdk.protocol.describing import member_of
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 
@@ -44,52 +46,12 @@ _log = logging.getLogger(__name__)
 _FLAGS: Final = {Flavour.ASYNC: 0, Flavour.SYNC: _IN_PLACE, Flavour.STREAM: _STREAM}
 
 
-class Service(Protocol):
-    """The host's own methods."""
-
-    def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
-        """Answer `call`, now or later, through the router; raise RemoteProtocolError for nonsense."""
-
-    def notice(self, peer: Peer, method: int, message: Encoded) -> None:
-        """Take a notification."""
-
-    def refuse(self, peer: Peer, handle: AnyHandle) -> BaseException:
-        """Note that a worker may not call what it was shown; return what it is told."""
-
-    def forget(self, peer: Peer) -> None:
-        """A worker is gone."""
-
-
-class Afterlife(Protocol):
-    """What becomes of calls into a worker that is dead, dying or overstaying."""
-
-    async def revive(self, handle: Handle, method: str) -> Encoded | None:
-        """Bring the owner of `handle` back, and `handle` with it.
-
-        When it stays dead, return what stands in for the answer of `method`, or raise.
-        """
-
-    async def answer_for(self, call: RoutedCall, method: str, tries: int) -> Encoded | None:
-        """Return what stands in for the lost answer, None to make the call again; raise to fail it.
-
-        `tries` counts the lives that the call has cost, this one included.
-        """
-
-    def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
-        """`call` has run longer than it may."""
-
-    def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None:
-        """The worker broke the protocol."""
-
-    def on_lost(self, peer: Peer) -> None:
-        """The worker's connection is gone."""
-
-
 class Router:
     """The one way for calls through the host."""
 
     def __init__(self, values: Values, tasks: asyncio.TaskGroup) -> None:
         self.values = values
+        self._host_objects = HostObjects(values)
         self.service: Service
         self.afterlife: Afterlife
         self._tasks = tasks
@@ -147,6 +109,14 @@ class Router:
         members = description.members
         # A member that there is not is told to whoever calls it where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
+
+    def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
+        try:
+            work = self._host_objects.answer(call, handle, method, message)
+        except AttributeError as exc:
+            self.fail(call, exc)
+        else:
+            self.serve(call, work)
 
     def on_event(self, peer: Peer, event: Frame) -> None:
         """Take anything else a worker says."""
@@ -526,57 +496,6 @@ class Router:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
-
-    # -- objects of the host ---------------------------------------------------------------
-
-    def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
-        members = handle.description.members
-        if method >= len(members):
-            self.fail(call, AttributeError(f"no member {method}"))
-            return
-        member = members[method]
-        if member.flavour is Flavour.STREAM:
-            call.credited = asyncio.Event()
-            self.serve(call, self._stream_host_object(call, handle, member.name, message))
-        else:
-            self.serve(call, self._call_host_object(handle, member.name, message))
-
-    def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
-        function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
-        args, kwargs, *_ = self.values.decode(message)  # what is told besides is for tools in workers
-        return function(*args, **kwargs)
-
-    async def _call_host_object(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
-        result = self._returned(handle, member, message)
-        if asyncio.iscoroutine(result) or asyncio.isfuture(result):
-            result = await result
-        return self.values.encode(result, share=isinstance(result, AsyncIterator))
-
-    async def _stream_host_object(
-        self, call: IncomingCall, handle: HostObject, member: str, message: Encoded
-    ) -> Encoded:
-        """Send the items of a generator of the application's as their reader wants them; it is closed in any case."""
-        source = self._returned(handle, member, message)
-        try:
-            async for item in source:
-                await self._send_item(call, self.values.encode(item))
-        finally:
-            if hasattr(source, "aclose"):
-                await source.aclose()
-        return self.values.encode(None)
-
-    async def _send_item(self, call: IncomingCall, item: Encoded) -> None:
-        channel = call.peer.channel
-        assert call.credited is not None  # what a stream has from its beginning
-        while not channel.connection.credit(call.id):
-            call.credited.clear()
-            await call.credited.wait()
-        entries = call.peer.send(item.handles, call.peer.may_reach)
-        try:
-            channel.write(channel.connection.send_item(call.id, item.body, entries))
-        except LocalProtocolError:
-            call.peer.take_back(entries)
-            raise
 
     # -- small decisions -------------------------------------------------------------------
 

@@ -110,6 +110,22 @@ class SharedState:
             return None
 
 
+def is_change(change: object) -> bool:
+    """Whether something that came in is a change: a path of keys, and the value there or nothing."""
+    match change:
+        case [[_, *_] as path, [] | [_]]:
+            return all(_is_key(key) for key in path)
+    return False
+
+
+def _is_key(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
 def patch(target: dict[Any, Any], path: list[Any], value: list[Any]) -> None:
     """Set or remove the value at `path`; a path through something that is no mapping is ignored."""
     for key in path[:-1]:

@@ -24,14 +24,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer, Parts
 from paddock_sdk.worker.crossing import explained
+from paddock_sdk.worker.handles import Handles
 from paddock_sdk.worker.mailbox import Mailbox
+from paddock_sdk.worker.outcome import Finish, Outcome, settle
+from paddock_sdk.worker.receiver import Receiver
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
@@ -49,63 +52,13 @@ serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving",
 _log = logging.getLogger(__name__)
 
 
-class Outcome(NamedTuple):
-    """What a call came to, or one item of it."""
-
-    value: Any
-    error: BaseException | None = None
-    is_item: bool = False
-
-    def take(self) -> Any:
-        """Return the value or raise the error."""
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-Finish = Callable[[Outcome], None]
-
-
-class Objects(Protocol):
-    """The objects that cross by handle."""
-
-    def export_all(self, values: Sequence[object]) -> list[HandleEntry]: ...
-
-    def may_go_live(self, value: object) -> bool: ...
-
-    def resolve(self, entry: HandleEntry) -> object: ...
-
-    def release(self, object_id: int, times: int) -> bool: ...
-
-    @property
-    def has_dropped(self) -> bool: ...
-
-    def dropped(self) -> list[tuple[int, int]]: ...
-
-    def take_back(self, entries: Sequence[HandleEntry]) -> None: ...
-
-
-class Receiver(Protocol):
-    """What the driver hands incoming frames to; no method may block. What one raises ends that frame alone."""
-
-    def on_request(self, request: Frame) -> None: ...
-
-    def on_mirror(self, change: Frame) -> None: ...
-
-    def on_notify(self, notice: Frame) -> None: ...
-
-    def on_welcome(self, welcome: Frame) -> None: ...
-
-    def on_goodbye(self) -> None: ...
-
-
 class Driver:
     """One worker's connection, its calls out, and the order of what comes in."""
 
     def __init__(self, sock: socket.socket, connection: Connection, codec: Codec) -> None:
         self.codec = codec
         self.connection = connection
-        self.objects: Objects
+        self.objects: Handles
         self.receiver: Receiver
         self.before_send: Callable[[], None] = lambda: None  # says what changed in shared state since the last frame
         self.circumstances: Callable[[], Sequence[Any]] = tuple  # what goes along with the call of a tool
@@ -182,7 +135,7 @@ class Driver:
         if not self.in_loop_thread:
             return (await self._from_loop(target, method, value, flags)).take()
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        id = self._request(target, method, value, flags, functools.partial(_settle, future))
+        id = self._request(target, method, value, flags, functools.partial(settle, future))
         try:
             outcome = await future
         except asyncio.CancelledError:
@@ -626,11 +579,6 @@ class Driver:
             finish(Outcome(None, ModuleGoneError(_GONE)))
         for task in list(self._tasks.values()):
             task.cancel()
-
-
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not future.done():  # its caller may have been cancelled, and have had no time yet to say so
-        future.set_result(outcome)
 
 
 def _kind_of(error: BaseException) -> str:

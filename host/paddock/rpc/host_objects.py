@@ -1,0 +1,77 @@
+"""Answer workers' calls of objects that live in the host: the application's, and those that the host shares itself.
+
+Arguments are decoded here, with the host's stand-ins for what lives in workers. A generator is read as fast as its
+reader wants its items, and closed in any case. Who may call what has been decided before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from paddock.rpc.calls import IncomingCall
+from paddock.rpc.handle import Encoded, HostObject
+from paddock.rpc.values import Values
+from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol.describing import member_of
+from paddock_sdk.protocol.description import Flavour
+
+
+class HostObjects:
+    """The host's own objects, as workers call them."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    def answer(
+        self, call: IncomingCall, handle: HostObject, method: int, message: Encoded
+    ) -> Coroutine[Any, Any, Encoded]:
+        """Return what comes to the answer of a call; the items of a stream are sent on the way.
+
+        Raises:
+            AttributeError: the object has no such member.
+        """
+        members = handle.description.members
+        if method >= len(members):
+            raise AttributeError(f"no member {method}")
+        member = members[method]
+        if member.flavour is Flavour.STREAM:
+            call.credited = asyncio.Event()
+            return self._stream(call, handle, member.name, message)
+        return self._call(handle, member.name, message)
+
+    def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
+        function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
+        args, kwargs, *_ = self._values.decode(message)  # what is told besides is for tools in workers
+        return function(*args, **kwargs)
+
+    async def _call(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
+        result = self._returned(handle, member, message)
+        if asyncio.iscoroutine(result) or asyncio.isfuture(result):
+            result = await result
+        return self._values.encode(result, share=isinstance(result, AsyncIterator))
+
+    async def _stream(self, call: IncomingCall, handle: HostObject, member: str, message: Encoded) -> Encoded:
+        source = self._returned(handle, member, message)
+        try:
+            async for item in source:
+                await _send_item(call, self._values.encode(item))
+        finally:
+            if hasattr(source, "aclose"):
+                await source.aclose()
+        return self._values.encode(None)
+
+
+async def _send_item(call: IncomingCall, item: Encoded) -> None:
+    channel = call.peer.channel
+    assert call.credited is not None  # what a stream has from its beginning
+    while not channel.connection.credit(call.id):
+        call.credited.clear()
+        await call.credited.wait()
+    entries = call.peer.send(item.handles, call.peer.may_reach)
+    try:
+        channel.write(channel.connection.send_item(call.id, item.body, entries))
+    except LocalProtocolError:
+        call.peer.take_back(entries)
+        raise
