@@ -78,8 +78,10 @@ def reachable_level() -> str:
 
 def require_unreachable() -> Mapping[str, Any]:
     """Return what was found out about a level that cannot be had here; skips where all can."""
-    found = next((one for one in diagnosis()["levels"] if not one["reachable"]), None)
-    return found if found is not None else pytest.skip("every level of isolation can be had here")
+    levels = diagnosis()["levels"]
+    found = next((one for one in levels if not one["reachable"]), None)
+    had = ", ".join(one["level"] for one in levels)
+    return found if found is not None else pytest.skip(f"every level of isolation can be had here: {had}")
 
 
 def _accepting(args: Sequence[str]) -> Sequence[str]:

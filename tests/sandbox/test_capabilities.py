@@ -18,7 +18,7 @@ _NONE = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapBnd": 0, "CapAmb": 0}
 
 _AS_ROOT = pytest.mark.skipif(
     "root" not in USERS or _SETPCAP not in capabilities.held().effective,
-    reason="only root has capabilities to lose, and not every root has CAP_SETPCAP",
+    reason=f"only root has capabilities to lose, and not every root CAP_SETPCAP: {capabilities.held()}",
 )
 
 # Prints the capability sets of a program started now, as the kernel tells them.
@@ -194,7 +194,7 @@ def test_a_program_that_root_starts_has_none_either() -> None:
     forgetful = run(_EXEC + "capabilities._set_none()\ntell(of_an_exec())", user="root")
     thorough = run(_EXEC + "capabilities.drop_all()\ntell(of_an_exec())", user="root")
     if forgetful["CapEff"] == 0:
-        pytest.skip("these tests themselves run without new privileges")
+        pytest.skip(f"these tests themselves run without new privileges: {forgetful}")
     assert forgetful["CapEff"] == forgetful["CapBnd"] != 0
     assert thorough == _NONE
 

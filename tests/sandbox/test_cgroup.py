@@ -187,7 +187,7 @@ print(json.dumps(CgroupHome.find().as_dict()))
 def test_an_ordinary_user_finds_a_home_or_learns_why_not() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", _FINDS], capture_output=True, timeout=_PATIENCE)
     if b"PermissionError" in done.stderr and b"os.set" in done.stderr:
-        pytest.skip("this root may not become another user")
+        pytest.skip(f"this root may not become another user: {done.stderr.decode().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr.decode()
     found = CgroupHome.from_dict(json.loads(done.stdout))
     assert found.controllers.union(problem.controller for problem in found.problems) == set(CONTROLLERS)

@@ -86,10 +86,13 @@ def contained(*command: str, user: bool = False) -> subprocess.CompletedProcess[
 @cache
 def interpreter(user: bool) -> str:
     """An interpreter that whoever is meant can reach."""
+    tried: list[str] = []
     for path in (sys.executable, "/usr/bin/python3"):
-        if contained(path, "-I", "-S", "-c", "pass", user=user).returncode == 0:
+        done = contained(path, "-I", "-S", "-c", "pass", user=user)
+        if done.returncode == 0:
             return path
-    pytest.skip("an ordinary user can reach no interpreter here")
+        tried.append(f"{path}: {done.stderr.strip()!r}")
+    pytest.skip(f"an ordinary user can reach no interpreter here: {'; '.join(tried)}")
 
 
 def _calls() -> str:

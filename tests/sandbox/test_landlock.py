@@ -20,7 +20,9 @@ from sandbox.subject import USERS, ground, run
 
 _NEWEST = 10  # the newest ABI that the tables know
 
-needs_landlock = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock, or has it switched off")
+needs_landlock = pytest.mark.skipif(
+    landlock.abi() == 0, reason=f"this kernel has no Landlock, or has it switched off: its ABI is {landlock.abi()}"
+)
 
 
 def needs_abi(version: int) -> pytest.MarkDecorator:
@@ -704,7 +706,7 @@ tell(os.listdir("/proc/self/fd") == before)
 @needs_landlock
 def test_whoever_may_still_gain_privileges_cannot_shut_itself_in() -> None:
     if prctl.is_no_new_privs():
-        pytest.skip("these tests themselves run without new privileges")
+        pytest.skip("these tests themselves run without new privileges: no_new_privs is set")
     assert run(
         """
 try:
@@ -796,7 +798,9 @@ def test_a_protection_is_named_from_the_abi_on_that_brought_it(version: int) -> 
 
 
 @needs_landlock
-@pytest.mark.skipif(landlock.abi() > _NEWEST, reason="this kernel's Landlock is newer than the tables")
+@pytest.mark.skipif(
+    landlock.abi() > _NEWEST, reason=f"this kernel's Landlock is {landlock.abi()}, newer than the tables' {_NEWEST}"
+)
 @pytest.mark.parametrize("word", Handled._fields)
 def test_the_running_kernel_can_refuse_nothing_else(word: str) -> None:
     most = landlock.handled(landlock.abi())

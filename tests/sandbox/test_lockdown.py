@@ -77,7 +77,7 @@ def told(program: str, scratch: Path, user: str = USERS[0]) -> Any:
 
 def needs_landlock() -> None:
     if landlock.abi() == 0:
-        pytest.skip("this kernel has no Landlock")
+        pytest.skip(f"this kernel has no Landlock: its ABI is {landlock.abi()}")
 
 
 def test_a_process_that_asks_for_no_isolation_takes_three_steps_and_says_so(user: str, scratch: Path) -> None:

@@ -53,7 +53,7 @@ def folder_in(parent: Path, name: str) -> Path:
 
 def needs_root() -> None:
     if "root" not in USERS:
-        pytest.skip("these tests do not run as root")
+        pytest.skip(f"these tests do not run as root: as {USERS}")
 
 
 def in_new_root(mounts: str, act: str, given: object, user: str) -> Any:

@@ -20,7 +20,7 @@ _NAMESPACES = "from paddock_sandbox import namespaces"
 
 def needs_root() -> None:
     if "root" not in USERS:
-        pytest.skip("these tests do not run as root")
+        pytest.skip(f"these tests do not run as root: as {USERS}")
 
 
 @as_each_user

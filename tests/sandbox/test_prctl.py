@@ -10,7 +10,9 @@ from paddock_sandbox import prctl
 from sandbox.subject import USERS, run
 
 
-@pytest.mark.skipif(prctl.is_no_new_privs(), reason="these tests themselves run without new privileges")
+@pytest.mark.skipif(
+    prctl.is_no_new_privs(), reason="these tests themselves run without new privileges: no_new_privs is set"
+)
 @pytest.mark.parametrize("user", USERS)
 def test_new_privileges_are_given_up_for_the_process_and_its_children(user: str) -> None:
     assert run(

@@ -278,7 +278,7 @@ async def test_a_granted_path_that_is_not_what_it_was_is_named(
     path = tmp_path / "granted"
     if kind == "a link":
         if way.level == "bwrap":
-            pytest.skip("bubblewrap follows links")
+            pytest.skip(f"{way.level}: bubblewrap follows links")
         path.symlink_to("/etc")
     error = await refused(levels, way, scratch, mounts=[Mount(str(path), str(path))])
     assert str(path) in error.message
@@ -382,10 +382,10 @@ async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
     if part == "Landlock":
         # Behind a root of one's own, this layer is the second one, and a refusal of it cannot be told from the first's.
         if way.level != "landlock":
-            pytest.skip("the mounts refuse it all by themselves")
+            pytest.skip(f"{way.level}: the mounts refuse it all by themselves")
         breached = {"read the kernel's settings", "list devices"}
     if part == "capabilities" and way.level in ("landlock", "bwrap") and os.geteuid() != 0:
-        pytest.skip("an ordinary user has none there")
+        pytest.skip(f"{way.level}: user {os.geteuid()} has none there")
     code = f"""
 def {function}(*arguments):
     return frozenset()

@@ -200,7 +200,7 @@ def file_system_of(path: Path) -> str:
 
 def test_files_that_are_mapped_are_not_a_trees_memory(tmp_path: Path) -> None:
     if file_system_of(tmp_path) == "tmpfs":
-        pytest.skip("the folder for temporary files is in memory itself")
+        pytest.skip(f"{tmp_path}: the folder for temporary files is in memory itself, a tmpfs")
     (tmp_path / "large").write_bytes(bytes(64 * _MIB))
     program = f"""
 large = open({str(tmp_path / "large")!r}, "rb")

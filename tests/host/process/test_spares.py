@@ -116,7 +116,7 @@ async def test_a_spare_has_nothing_of_any_module(launch: Launch, tmp_path: Path)
     first = await launch(mounts=[Mount(str(granted), str(granted), writable=True)])
     spare = await spare_beside(first)
     if not os.access(f"/proc/{spare}/fd", os.R_OK):
-        pytest.skip("an ordinary user may not look at what a worker has open")
+        pytest.skip(f"user {os.geteuid()} may not look at what a worker has open: /proc/{spare}/fd is closed to it")
     inherited = {os.readlink(f"/proc/{template()}/fd/{fd}") for fd in range(3)}
     for pid in (spare, *children_of(spare)):
         # Besides its line and its root, one that was born a moment ago has what it mounts.

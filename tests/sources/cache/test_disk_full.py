@@ -20,7 +20,7 @@ KEY = "sha256:" + "d" * 64
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few MiB."""
     if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
+        pytest.skip(f"only root can mount a small file system, not user {os.geteuid()}")
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(

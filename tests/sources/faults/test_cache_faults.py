@@ -28,7 +28,7 @@ _DISK_BYTES = 4 << 20
 def mounted(place: Path, *options: str) -> None:
     """Mount something at a folder; skips where that cannot be done."""
     if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
+        pytest.skip(f"only root can mount a file system, not user {os.geteuid()}")
     done = subprocess.run(["mount", *options, str(place)], capture_output=True, encoding="utf-8", timeout=20)
     if done.returncode != 0:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
