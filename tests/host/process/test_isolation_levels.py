@@ -62,6 +62,16 @@ async def test_a_worker_took_the_steps_of_its_level_before_its_entry(start: Laun
 
 
 @only_shut_in
+async def test_a_worker_that_is_granted_few_files_starts_whatever_its_user_has_on_its_way(start: Launch) -> None:
+    # The kernel holds all descriptors of a user that nobody has received yet against the limit of whoever sends more.
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        for _ in range(10):
+            socket.send_fds(sender, [b"x"], [sender.fileno()] * 10)
+        assert (await start(rlimits=(ResourceLimit("NOFILE", 24),))).init_pid > 0
+
+
+@only_shut_in
 async def test_a_worker_tried_to_get_out_and_was_refused(start: Launch, way: Way) -> None:
     ready = (await start()).ready
     assert len(ready.verdicts) > 25
