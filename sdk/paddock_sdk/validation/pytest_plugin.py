@@ -129,40 +129,23 @@ def validate_structure(event_loop_is_there: None, module_under_test: ModuleUnder
     return validate
 
 
-@_async_fixture
-async def provider_module(
-    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
-) -> AsyncIterator[Any]:
-    """The provider that the module mounts."""
-    async with mounted_object("provider", _package(module_under_test, "provider"), coordinator) as provider:
-        yield provider
+def _object_of(kind: str) -> Any:
+    """Return the fixture of what a module of this type mounts, the first of several."""
+
+    async def mounted(
+        event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+    ) -> AsyncIterator[Any]:
+        async with mounted_object(kind, _package(module_under_test, kind), coordinator) as instance:
+            yield instance
+
+    mounted.__doc__ = f"The {kind} that the module mounts, the first of several."
+    return _async_fixture(mounted)
 
 
-@_async_fixture
-async def tool_module(
-    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
-) -> AsyncIterator[Any]:
-    """The tool that the module mounts, the first of several."""
-    async with mounted_object("tool", _package(module_under_test, "tool"), coordinator) as tool:
-        yield tool
-
-
-@_async_fixture
-async def orchestrator_module(
-    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
-) -> AsyncIterator[Any]:
-    """The orchestrator that the module mounts."""
-    async with mounted_object("orchestrator", _package(module_under_test, "orchestrator"), coordinator) as orchestrator:
-        yield orchestrator
-
-
-@_async_fixture
-async def context_module(
-    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
-) -> AsyncIterator[Any]:
-    """The context manager that the module mounts."""
-    async with mounted_object("context", _package(module_under_test, "context"), coordinator) as context:
-        yield context
+provider_module = _object_of("provider")
+tool_module = _object_of("tool")
+orchestrator_module = _object_of("orchestrator")
+context_module = _object_of("context")
 
 
 @_async_fixture
