@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mounted import mounted
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.subject import ORDINARY, PATIENCE
 
@@ -133,10 +134,10 @@ def test_what_a_container_covers_is_covered(user: bool) -> None:
     assert sorted(inside["covered"]) == there
 
 
-def test_the_machine_is_left_as_it_was() -> None:
-    before = Path("/proc/self/mountinfo").read_text()
+def test_the_machine_is_left_as_it_was(tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = mounted(tmp_path_factory.getbasetemp())
     contained("/bin/true")
-    assert Path("/proc/self/mountinfo").read_text() == before
+    assert mounted(tmp_path_factory.getbasetemp()) == before
 
 
 @pytest.mark.parametrize(("command", "code"), [(["/bin/sh", "-c", "exit 5"], 5), (["/no/such/command"], 127)])

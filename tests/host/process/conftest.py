@@ -7,7 +7,6 @@ import gc
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -15,6 +14,7 @@ import pytest
 
 from host.process.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
 from host.process.waiting import PATIENCE
+from mounted import mounted
 from paddock.process import ExecLauncher, Launcher, LaunchSpec, ModuleProcess, TemplateLauncher, WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
@@ -54,22 +54,32 @@ def open_fds() -> set[str]:
 
 def processes_of_these_tests() -> set[int]:
     """Return every process that was started here, whosever child it has become."""
-    found = set()
-    for name in os.listdir("/proc"):
-        with suppress(OSError):  # it ended meanwhile
-            if name.isdigit() and TOKEN.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                found.add(int(name))
-    return found
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and is_of_these_tests(name)}
+
+
+def is_of_these_tests(pid: str) -> bool:
+    try:
+        return TOKEN.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False  # it ended meanwhile
 
 
 def groups_of_these_tests(home: CgroupHome) -> set[str]:
-    """Return the folders of this process's control groups."""
-    return {
+    """Return the folders of this process's control groups, but for those in which a session of other tests lives."""
+    folders = {
         os.path.join(place.directory, name)
         for place in home.places
         for name in os.listdir(place.directory)
         if name.startswith(home.owner.prefix)
     }
+    return {folder for folder in folders if all(map(is_of_these_tests, members(folder)))}
+
+
+def members(folder: str) -> list[str]:
+    try:
+        return Path(folder, "cgroup.procs").read_text().split()
+    except OSError:
+        return []  # removed meanwhile
 
 
 def still_there(find: Callable[[], Iterable[object]]) -> Iterable[object]:
@@ -93,20 +103,19 @@ def collections_are_quick() -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    fds, children, mounts = open_fds(), children_of_this_process(), mounted()
+def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.getbasetemp()
+    fds, children, mounts = open_fds(), children_of_this_process(), mounted(folder)
+    starts_workers = "levels" in request.fixturenames  # without it, nothing is started that could hide
+    home = request.getfixturevalue("levels").groups if starts_workers else CgroupHome()
+    groups = groups_of_these_tests(home)
     yield
     assert children_of_this_process() == children, "a child was not reaped"
     assert open_fds() == fds, "a descriptor was not closed"
-    assert mounted() == mounts, "something is still mounted"
-    if "levels" in request.fixturenames:  # without it, nothing is started that could hide
+    assert mounted(folder) == mounts, "something is still mounted"
+    if starts_workers:
         assert not still_there(processes_of_these_tests), "a process lives on"
-        home = request.getfixturevalue("levels").groups
-        assert not still_there(lambda: groups_of_these_tests(home)), "a control group was not removed"
-
-
-def mounted() -> str:
-    return Path("/proc/self/mountinfo").read_text()
+        assert not still_there(lambda: groups_of_these_tests(home) - groups), "a control group was not removed"
 
 
 @pytest.fixture(scope="session")
