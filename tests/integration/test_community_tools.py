@@ -258,16 +258,12 @@ async def test_a_shell_runs_ends_and_leaves_behind_no_more_than_its_session(
         assert said == {"stdout": "42\n", "stderr": "no\n", "returncode": 0}
         overdue = await tool.execute({"command": "sleep 60", "timeout": 0.1})
         assert not overdue.success and overdue.error["returncode"] == -9
-        job = await run(
-            session, "shell", background=True, command="while true; do echo x >> jobbeat; sleep 0.02; done"
-        )
+        job = await run(session, "shell", background=True, command="while true; do echo x >> jobbeat; sleep 0.02; done")
         assert job["pid"] > 1
         beat = tmp_path / "work" / "jobbeat"
         for size in (0, 10):  # it outlives the call that began it
             await until_larger(beat, size)
-    assert not any(
-        "jobbeat" in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
-    )
+    assert not any("jobbeat" in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
 async def until_larger(path: Path, size: int) -> None:
