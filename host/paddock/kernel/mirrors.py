@@ -136,7 +136,7 @@ class Mirrors:
             if known is not None:
                 _check_reads(peer)
                 body, _ = self._codec.encode([known, bytes(handle.described)], live_objects=False)
-                peer.mirror(MirrorSection.DESCRIPTION, Encoded(body), may_call=False)
+                peer.channel.mirror_along(known, MirrorSection.DESCRIPTION, body)
 
 
 def _check_reads(peer: Peer) -> None:

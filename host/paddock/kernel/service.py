@@ -360,13 +360,13 @@ class HostService:
                 handle = module.peer.export(object_id)
                 if handle is None:
                     return
-                budget = module.rates.descriptions
-                if not budget.admits(self._router.now(), check_description(description)):
+                budget, weight = module.rates.descriptions, check_description(description)
+                if not budget.admits(self._router.now(), weight):
                     if budget.begins_flood:
                         reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
                         module.deny(Denial("describe", "objects", module.name, reason=reason))
                     return
-                module.peer.weigh(object_id, description)
+                module.peer.weigh(object_id, weight)
                 self._values.redescribe(handle, description)
                 self._mirrors.redescribed(handle)
                 return

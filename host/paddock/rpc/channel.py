@@ -3,21 +3,22 @@
 A channel turns bytes into events for its receiver and calls into bytes, with one coarse timer
 for all of its deadlines, however many calls are open. It promises that each call given to it is
 ended exactly once, with the worker's answer or with None when the connection is gone, and that
-a worker that breaks the protocol is reported once and then heard no more. It knows nothing of
-processes, modules or handles' meaning.
+a worker that breaks the protocol is reported once and then heard no more. What a worker need only
+know before it is told anything else goes along with the next frame, or alone a tick later: waking
+it costs more than what it is told. It knows nothing of processes, modules or handles' meaning.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, Protocol
 
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer, Parts
 
-_TICK: Final = 0.05  # seconds between looks at the deadlines; they are tens of seconds long
+_TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
 FOREVER: Final = float("inf")
@@ -88,6 +89,7 @@ class Channel(asyncio.BufferedProtocol):
         self.connection = connection
         self.is_open = False  # whether what is said here can still reach the worker
         self.calls: dict[int, OpenCall] = {}
+        self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -131,7 +133,7 @@ class Channel(asyncio.BufferedProtocol):
         self.calls[id] = call
         self.write(frame)
         if self._timer is None and call.deadline != FOREVER:
-            self._timer = self._loop.call_later(_TICK, self._on_tick)
+            self._tick_later()
 
     def cancel(self, call: OpenCall) -> None:
         """Give `call` up: it is not ended any more, and the worker is told."""
@@ -158,6 +160,14 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             self.write(self.connection.send_mirror(section, body, handles))
 
+    def mirror_along(self, key: Hashable, section: int, body: Buffer) -> None:
+        """Tell the worker of a change along with the next frame, or at the next tick; the last of each `key` alone."""
+        if self.is_open:
+            frame = self.connection.send_mirror(section, body)
+            self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
+            if self._timer is None:
+                self._tick_later()
+
     def release(self, id: int, times: int) -> None:
         """Tell the worker that its object `id` is held no more; 0 times confirms what it let go of."""
         if self.is_open:
@@ -169,18 +179,22 @@ class Channel(asyncio.BufferedProtocol):
             self.write(self.connection.send_goodbye())
 
     def write(self, frame: bytes | Parts) -> None:
-        """Hand one frame to the transport; atomic, as the loop runs one callback at a time."""
+        """Hand one frame to the transport, after what is due; atomic, as the loop runs one callback at a time."""
         transport = self._transport
         if transport is None:
             raise LocalProtocolError("the connection is gone")
         if transport.get_write_buffer_size() > _MAX_UNSENT:
             self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
             self.close()
-        elif isinstance(frame, bytes):
-            transport.write(frame)
-        else:
-            transport.write(frame.head)
-            transport.write(frame.body)
+            return
+        head, *body = (frame,) if isinstance(frame, bytes) else frame
+        transport.write(b"".join((*self._take_due(), head)) if self._due else head)
+        for part in body:
+            transport.write(part)
+
+    def _take_due(self) -> Iterable[bytes]:
+        due, self._due = self._due, {}
+        return due.values()
 
     def close(self) -> None:
         """Close the socket; calls still open end with None."""
@@ -245,11 +259,16 @@ class Channel(asyncio.BufferedProtocol):
         for call in calls.values():
             call.on_end(None)
 
+    def _tick_later(self) -> None:
+        self._timer = self._loop.call_later(_TICK, self._on_tick)
+
     def _on_tick(self) -> None:
         now = self._loop.time()
         self._timer = None
+        if self._due:
+            self.write(b"".join(self._take_due()))
         for call in list(self.calls.values()):
             if call.is_overdue(now):
                 call.on_overdue()
         if any(call.deadline != FOREVER for call in self.calls.values()):
-            self._timer = self._loop.call_later(_TICK, self._on_tick)
+            self._tick_later()

@@ -180,19 +180,18 @@ class Peer:
                 raise RemoteProtocolError(f"object {entry.id} came without a description")
             if len(self._exports) + len(self._let_go_of) >= _MAX_OBJECTS:
                 raise RemoteProtocolError(f"more than {_MAX_OBJECTS} objects handed out")
-            self.weigh(entry.id, description)
+            self.weigh(entry.id, check_description(description))
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1
         return handle
 
-    def weigh(self, object_id: int, described: bytes) -> None:
-        """Count the description of an object of this worker, in place of the one it had before.
+    def weigh(self, object_id: int, weight: int) -> None:
+        """Count the weight of an object's description, in place of the one it had before.
 
         Raises:
-            RemoteProtocolError: it is over a cap, or too much together with those of the other objects.
+            RemoteProtocolError: it is too much together with those of the other objects.
         """
-        weight = check_description(described)
         total = self._described + weight - self._weights.get(object_id, 0)
         if total > _MAX_DESCRIBED:
             raise RemoteProtocolError(f"objects handed out whose descriptions take more than {_MAX_DESCRIBED} bytes")

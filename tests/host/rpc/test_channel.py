@@ -79,6 +79,23 @@ async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_i
     assert network.afterlife.violations == [("worker", "it does not read what it is sent")]
 
 
+async def test_what_goes_along_comes_before_the_next_frame_and_only_the_last_of_each_key(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    for key, body in (("first", b"\x01"), ("second", b"\x02"), ("first", b"\x03")):
+        peer.channel.mirror_along(key, 99, body)
+    peer.channel.release(7, 1)
+    await worker.take(Kind.RELEASE)
+    assert [bytes(frame.body) for frame in worker.heard(Kind.MIRROR)] == [b"\x03", b"\x02"]
+
+
+async def test_what_goes_along_does_not_wait_for_ever(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    peer.channel.mirror_along("key", 99, b"\x01")
+    assert bytes((await worker.take(Kind.MIRROR)).body) == b"\x01"
+    peer.channel.mirror_along("key", 99, bytes(1 << 17))
+    assert len((await worker.take(Kind.MIRROR)).body) == 1 << 17
+
+
 async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused(network: Network) -> None:
     peer, worker = await network.connect("worker")
     handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
@@ -88,6 +105,7 @@ async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused
     channel.respond(1, b"\xc0")
     channel.fail(1, b"\xc0")
     channel.mirror(1, b"\xc0")
+    channel.mirror_along("key", 1, b"\xc0")
     channel.release(1, 1)
     channel.goodbye()
     channel.close()
