@@ -12,6 +12,9 @@ import contextlib
 import datetime as dt
 import functools
 import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import PurePath
 from types import AsyncGeneratorType
@@ -28,16 +31,7 @@ from paddock_sdk.protocol.description import (
     is_public,
 )
 
-_SECRET_WORDS: Final = (
-    "api_key",
-    "apikey",
-    "secret",
-    "password",
-    "token",
-    "credential",
-    "private_key",
-    "authorization",
-)
+_SECRET: Final = re.compile("api_?key|secret|password|token|credential|private_key|authorization")
 _NOT_SECRET: Final = ("max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens")
 _MAX_DATA_DEPTH: Final = 12  # JSON schemas of tools nest about this deep at most
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
@@ -78,23 +72,17 @@ def describe(value: object) -> Description:
         return _GENERATOR
     of_class = _class_contents(type(value))
     members: list[Member] = []
-    attributes: dict[str, Any] = {}
-    class_attributes: dict[str, Any] = {}
-    properties: set[str] = set()
+    data = _Data()
     for name in _public_names(value, of_class):
         if len(members) == MAX_MEMBERS:
             break
         try:
             item = getattr(value, name)
             there = of_class.get(name, _MISSING)
-            if name == "__call__" or (callable(item) and not inspect.isclass(item)):
+            if _is_member(name, item):
                 members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
-            elif not _is_secret(name) and _is_data(item):
-                attributes[name] = masked(item)
-                if isinstance(there, property | functools.cached_property):
-                    properties.add(name)
-                elif there is not _MISSING and _is_data(there):
-                    class_attributes[name] = attributes[name] if there is item else masked(there)
+            else:
+                data.take(name, item, there)
         except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
             continue
     members.extend(_special_members(of_class))
@@ -102,10 +90,51 @@ def describe(value: object) -> Description:
     return Description(
         name if is_identifier(name) else "Object",
         tuple(members[:MAX_MEMBERS]),
-        attributes,
-        class_attributes=class_attributes,
-        properties=frozenset(properties),
+        data.attributes,
+        class_attributes=data.of_class,
+        properties=frozenset(data.properties),
     )
+
+
+def described_anew(value: object, before: Description) -> Description:
+    """Return the description of an object with the data it has now; its members stay what they were."""
+    if is_function(value) or isinstance(value, AsyncGeneratorType):
+        return before
+    of_class = _class_contents(type(value))
+    data = _Data()
+    for name in _public_names(value, of_class):
+        try:
+            item = getattr(value, name)
+            if not _is_member(name, item):
+                data.take(name, item, of_class.get(name, _MISSING))
+        except Exception:  # noqa: S112 - as above
+            continue
+    return replace(
+        before, attributes=data.attributes, class_attributes=data.of_class, properties=frozenset(data.properties)
+    )
+
+
+class _Data:
+    """What an object holds that is no member of it."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, Any] = {}
+        self.of_class: dict[str, Any] = {}
+        self.properties: set[str] = set()
+
+    def take(self, name: str, item: object, there: object) -> None:
+        """Take what was read under a name, unless it is no data or to stay home; `there` is what its class has."""
+        if _is_secret(name) or not _is_data(item):
+            return
+        self.attributes[name] = masked(item)
+        if isinstance(there, property | functools.cached_property):
+            self.properties.add(name)
+        elif there is not _MISSING and _is_data(there):
+            self.of_class[name] = self.attributes[name] if there is item else masked(there)
+
+
+def _is_member(name: str, item: object) -> bool:
+    return name == "__call__" or (callable(item) and not inspect.isclass(item))
 
 
 def member_of(value: Any, name: str) -> Any:
@@ -149,10 +178,10 @@ def _special_members(of_class: dict[str, Any]) -> list[Member]:
 
 def _is_secret(name: str) -> bool:
     lowered = name.lower()
-    return any(word in lowered for word in _SECRET_WORDS) and lowered not in _NOT_SECRET
+    return _SECRET.search(lowered) is not None and lowered not in _NOT_SECRET
 
 
-def _is_data(value: object, depth: int = 0) -> bool:
+def _is_data(value: Any, depth: int = 0) -> bool:
     """Whether a value crosses as what it is and holds no live objects."""
     kind = type(value)
     if kind in _PLAIN:
@@ -160,19 +189,26 @@ def _is_data(value: object, depth: int = 0) -> bool:
     if depth >= _MAX_DATA_DEPTH:
         return False
     if kind in (list, tuple, set, frozenset):
-        return all(_is_data(item, depth + 1) for item in value)  # type: ignore[attr-defined]
+        return _are_data(value, depth)
     if kind is dict:
-        return all(type(key) is str and _is_data(item, depth + 1) for key, item in value.items())  # type: ignore[attr-defined]
+        return {str}.issuperset(map(type, value)) and _are_data(value.values(), depth)
     return kind is bytes or isinstance(value, _SCALARS)
+
+
+def _are_data(values: Iterable[object], depth: int) -> bool:
+    for item in values:  # a loop, as this goes over whole conversations
+        if not (type(item) in _PLAIN or _is_data(item, depth + 1)):
+            return False
+    return True
 
 
 def masked(value: Any) -> Any:
     """Return data as a description has it, without what stands under a name that usually holds a secret."""
     if type(value) is dict:
         return {
-            key: "[REDACTED]" if _is_secret(key) and isinstance(item, str) else masked(item)
+            key: "[REDACTED]" if isinstance(item, str) and _is_secret(key) else masked(item)
             for key, item in value.items()
         }
     if type(value) in (list, tuple):
-        return type(value)(masked(item) for item in value)
+        return type(value)([masked(item) for item in value])
     return value

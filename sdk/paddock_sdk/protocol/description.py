@@ -7,6 +7,7 @@ Descriptions are data from the other side: reading one is capped and strict, and
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -22,6 +23,7 @@ SPECIAL_MEMBERS: Final = frozenset({"__call__", "__aenter__", "__aexit__", "__ai
 
 _OF_CLASS: Final = 4  # added to the flavour of what can be called on the class itself
 _MAX_NAME: Final = 200  # characters; no identifier a person wrote is longer
+_KEPT_MEMBERS: Final = 1024  # half a megabyte at most; all known modules together have fewer
 
 
 class Flavour(IntEnum):
@@ -71,7 +73,8 @@ def encode_description(description: Description, codec: Codec) -> bytes:
     }
     try:
         encoded = _encoded(description, own, codec, of_class)
-        check_description(encoded)
+        if len(encoded) > MAX_DESCRIPTION_VALUES:
+            check_description(encoded)
         return encoded
     except (EncodeError, RemoteProtocolError):
         return _with_what_fits(description, codec)
@@ -153,7 +156,7 @@ def decode_description(data: bytes, codec: Codec) -> Description:
             dict() as of_class,
             list() as properties,
         ] if len(members) <= MAX_MEMBERS and is_identifier(type_name):
-            read = tuple(_read_member(member) for member in members)
+            read = tuple([_read_member(member) for member in members])
             if all(is_public(name) for name in (*own, *of_class, *properties)):
                 return Description(type_name, read, {**of_class, **own}, is_function, of_class, frozenset(properties))
     raise RemoteProtocolError("an object's description that is none")
@@ -161,10 +164,17 @@ def decode_description(data: bytes, codec: Codec) -> Description:
 
 def _read_member(member: object) -> Member:
     match member:
-        case [str() as name, int() as said] if (is_public(name) or name in SPECIAL_MEMBERS) and type(said) is int:
-            flavour = said & ~_OF_CLASS
-            if flavour in (0, 1, 2):
-                return Member(name, Flavour(flavour), bool(said & _OF_CLASS))
+        case [str() as name, int() as said] if type(said) is int and len(name) <= _MAX_NAME:
+            return _known_member(name, said)
+    raise RemoteProtocolError("a member of an object that is none")
+
+
+@functools.lru_cache(maxsize=_KEPT_MEMBERS)  # the same few, each time that an object says of itself what is new
+def _known_member(name: str, said: int) -> Member:
+    if is_public(name) or name in SPECIAL_MEMBERS:
+        flavour = said & ~_OF_CLASS
+        if flavour in (0, 1, 2):
+            return Member(name, Flavour(flavour), bool(said & _OF_CLASS))
     raise RemoteProtocolError("a member of an object that is none")
 
 

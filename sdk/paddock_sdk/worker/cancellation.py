@@ -36,11 +36,11 @@ class RemoteCancellationToken(CancellationToken):
 
     def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
         super().register_tool_start(tool_call_id, tool_name)
-        self._driver.notify(HostMethod.TOOL_STARTED, [str(tool_call_id), str(tool_name)])
+        self._driver.notify(HostMethod.TOOL_STARTED, [str(tool_call_id), str(tool_name)], along=True)
 
     def register_tool_complete(self, tool_call_id: str) -> None:
         super().register_tool_complete(tool_call_id)
-        self._driver.notify(HostMethod.TOOL_COMPLETED, [str(tool_call_id)])
+        self._driver.notify(HostMethod.TOOL_COMPLETED, [str(tool_call_id)], along=True)
 
     def on_cancel(self, callback: Callable[[], Any]) -> None:
         """Have the host call `callback` when callbacks are triggered."""

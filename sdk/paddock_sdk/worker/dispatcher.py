@@ -245,7 +245,7 @@ class Dispatcher:
 
     def _describe(self, exported: Exported) -> None:
         description = encode_description(exported.description, self._driver.codec)
-        self._driver.notify(HostMethod.DESCRIBE, [exported.id, description])
+        self._driver.notify(HostMethod.DESCRIBE, [exported.id, description], along=True)
 
 
 async def _outcome(returned: Any) -> Any:

@@ -66,6 +66,7 @@ class Driver:
         self._fd = sock.fileno()
         self._inbox: deque[Frame] = deque()
         self._outbox: deque[memoryview] = deque()
+        self._along: list[bytes] = []  # frames that leave with the next one
         self._pending: dict[int, Finish] = {}
         self._contexts: dict[int, contextvars.Context] = {}
         self._items: dict[int, Finish] = {}
@@ -188,10 +189,13 @@ class Driver:
         self._post(report)
         done.result()
 
-    def notify(self, method: int, value: object, *, head: str | None = None) -> None:
-        """Tell the host something, without waiting; from another thread, not even to hear that it cannot be sent."""
+    def notify(self, method: int, value: object, *, head: str | None = None, along: bool = False) -> None:
+        """Tell the host something, without waiting; from another thread, not even to hear that it cannot be sent.
+
+        With `along` it leaves with the next frame, or when the loop gets to it: each by itself wakes the host up.
+        """
         if not self.in_loop_thread:
-            self._post(lambda: self.notify(method, value, head=head))
+            self._post(lambda: self.notify(method, value, head=head, along=along))
             return
         body, handles = self.encode(value, head=head)
         self.before_send()
@@ -201,7 +205,10 @@ class Driver:
             except LocalProtocolError:
                 self.objects.take_back(handles)
                 raise
-            self.write(frame)
+            if along:
+                self._send_along(frame)
+            else:
+                self.write(frame)
 
     async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
         """Call a generator and yield its items as they come; leaving early cancels it.
@@ -434,8 +441,12 @@ class Driver:
     # -- bytes -----------------------------------------------------------------------------
 
     def write(self, frame: bytes | Parts) -> None:
-        """Send now what the socket takes, and the rest when it takes more."""
-        for piece in (frame,) if isinstance(frame, bytes) else frame:
+        """Send now what the socket takes, and the rest when it takes more; what was to go along first."""
+        head, *rest = (frame,) if isinstance(frame, bytes) else frame
+        if self._along:
+            head = b"".join((*self._along, head))
+            self._along.clear()
+        for piece in (head, *rest):
             if self._outbox:
                 self._outbox.append(memoryview(piece))
                 continue
@@ -448,6 +459,15 @@ class Driver:
             if sent < len(piece):
                 self._outbox.append(memoryview(piece)[sent:])
                 self._loop.add_writer(self._fd, self._on_writable)
+
+    def _send_along(self, frame: bytes | Parts) -> None:
+        if not self._along:
+            self._loop.call_soon(self._flush)
+        self._along.append(frame if isinstance(frame, bytes) else b"".join(frame))
+
+    def _flush(self) -> None:
+        if self._along:
+            self.write(b"")
 
     def _on_writable(self) -> None:
         while self._outbox:

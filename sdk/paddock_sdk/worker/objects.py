@@ -11,12 +11,11 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from paddock_sdk.protocol import HandleEntry, HandleSide, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, NoFormError
-from paddock_sdk.protocol.describing import describe, masked, member_of
+from paddock_sdk.protocol.describing import describe, described_anew, masked, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
 from paddock_sdk.worker.crossing import barred
@@ -56,8 +55,7 @@ class Exported:
 
     def described_anew(self) -> bool:
         """Look at the object once more; return whether its data is different now."""
-        # Its members stay: others call them by their numbers.
-        fresh = replace(describe(self.value), members=self.description.members)
+        fresh = described_anew(self.value, self.description)  # its members stay: others call them by their numbers
         if fresh == self.description:
             return False  # what differed is masked, or was lost and came back
         self.description = fresh
@@ -246,7 +244,8 @@ def _member(value: object, name: str) -> Any:
 
 def _differs(value: object, name: str, known: object) -> bool:
     try:
-        return bool(masked(getattr(value, name, known)) != known)
+        item = getattr(value, name, known)
+        return bool(item != known and masked(item) != known)
     except Exception:  # a module's property; what was known of it stands
         return False
 
