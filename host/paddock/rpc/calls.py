@@ -19,6 +19,8 @@ from paddock_sdk.protocol import Frame
 class Switch(Protocol):
     """What calls report to."""
 
+    loop: asyncio.AbstractEventLoop
+
     def on_forward_end(self, forward: Forward, frame: Frame | None) -> None: ...
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None: ...
@@ -98,7 +100,7 @@ class HostCall(RoutedCall):
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
-        self.future: asyncio.Future[Frame | None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
         self.switch.time_stands_again(self)

@@ -187,10 +187,11 @@ class Channel(asyncio.BufferedProtocol):
             self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
             self.close()
             return
-        head, *body = (frame,) if isinstance(frame, bytes) else frame
-        transport.write(b"".join((*self._take_due(), head)) if self._due else head)
-        for part in body:
-            transport.write(part)
+        pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
+        if self._due:
+            pieces = (b"".join((*self._take_due(), pieces[0])), *pieces[1:])
+        for piece in pieces:
+            transport.write(piece)
 
     def _take_due(self) -> Iterable[bytes]:
         due, self._due = self._due, {}

@@ -72,10 +72,7 @@ class Attempts:
 
     def mark(self) -> int:
         """Return a number for this moment, to ask for what comes after it."""
-        try:
-            return self._noted[-1][0]
-        except IndexError:
-            return 0
+        return self._noted[-1][0] if self._noted else 0
 
     @property
     def has_news(self) -> bool:

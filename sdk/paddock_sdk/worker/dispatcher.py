@@ -102,7 +102,7 @@ class Dispatcher:
         }
 
     def _start(self, id: int, work: Any, context: contextvars.Context | None = None) -> None:
-        self._driver.own(id, asyncio.get_running_loop().create_task(work, context=context))
+        self._driver.start_serving(id, work, context)
 
     async def _call_runtime(self, id: int, method: int, value: Any) -> None:
         serving.set(id)
@@ -119,7 +119,9 @@ class Dispatcher:
     ) -> None:
         serving.set(id)
         try:
-            result = await _outcome(function(*args, **kwargs))
+            result = function(*args, **kwargs)
+            if inspect.isawaitable(result):  # behind a decorator a coroutine function may be a plain one
+                result = await result
             self._say_changes(exported)
             self._driver.reply(id, result)
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process

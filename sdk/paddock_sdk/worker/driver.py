@@ -23,7 +23,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
@@ -43,8 +43,10 @@ _LEAVE_SECONDS: Final = 1.0  # for what is cancelled at the host's goodbye to en
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
 _LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is short
 
+# Plain numbers: Python works on members of an enum in Python.
 _REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
 _MIRROR, _ITEM = int(Kind.MIRROR), int(Kind.ITEM)
+_IN_PLACE, _BLOCKED, _STREAM = int(Flag.IN_PLACE), int(Flag.BLOCKED), int(Flag.STREAM)
 
 serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
 """The id of the request in whose service the current code runs, 0 outside of any."""
@@ -132,7 +134,7 @@ class Driver:
             ModuleGoneError: the host is gone.
             Exception: what the callee raised, rebuilt.
         """
-        flags = Flag.IN_PLACE if in_place else Flag.NONE
+        flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
             return (await self._from_loop(target, method, value, flags)).take()
         future: asyncio.Future[Outcome] = self._loop.create_future()
@@ -158,11 +160,11 @@ class Driver:
 
         `what` is the value in the module's eyes, if it is not the arguments of a call.
         """
-        flags = Flag.IN_PLACE if in_place else Flag.NONE
+        flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
             return self._from_thread(target, method, value, flags, head, what=what).result().take()
         answer: list[Outcome] = []
-        self._request(target, method, value, flags | Flag.BLOCKED, answer.append, head, what)
+        self._request(target, method, value, flags | _BLOCKED, answer.append, head, what)
         self._blocked += 1
         try:
             while not answer:
@@ -256,7 +258,7 @@ class Driver:
                     run(lambda: self._give_up(*started))
 
     def _start_stream(self, target: int, method: int, value: object, deliver: Finish) -> int:
-        id = self._request(target, method, value, Flag.STREAM, deliver)
+        id = self._request(target, method, value, _STREAM, deliver)
         self._items[id] = deliver
         self._grant(id, _STREAM_WINDOW)
         return id
@@ -396,9 +398,9 @@ class Driver:
                 raise
             self.write(frame)
 
-    def own(self, id: int, task: asyncio.Task[None]) -> None:
-        """Remember the task that serves request `id`, so that a cancellation finds it."""
-        self._tasks[id] = task
+    def start_serving(self, id: int, work: Coroutine[Any, Any, None], context: contextvars.Context | None) -> None:
+        """Run what serves request `id` as a task that a cancellation finds; it ends with `disown`."""
+        self._tasks[id] = self._loop.create_task(work, context=context)
 
     def disown(self, id: int) -> None:
         """Forget the task that served request `id`."""
@@ -442,11 +444,11 @@ class Driver:
 
     def write(self, frame: bytes | Parts) -> None:
         """Send now what the socket takes, and the rest when it takes more; what was to go along first."""
-        head, *rest = (frame,) if isinstance(frame, bytes) else frame
+        pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._along:
-            head = b"".join((*self._along, head))
+            pieces = (b"".join((*self._along, pieces[0])), *pieces[1:])
             self._along.clear()
-        for piece in (head, *rest):
+        for piece in pieces:
             if self._outbox:
                 self._outbox.append(memoryview(piece))
                 continue

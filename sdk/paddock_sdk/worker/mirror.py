@@ -43,6 +43,9 @@ class Mirror:
     def on_mirror(self, change: Frame) -> None:
         """Apply one change."""
         section = change.method
+        if section == MirrorSection.DESCRIPTION:
+            self._objects.redescribe(*self._driver.decode(change))
+            return
         self._coordinator.observer = None
         try:
             if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
@@ -90,8 +93,6 @@ class Mirror:
                 self._attributes.apply([[[name], []]])
             case MirrorSection.CONTRIBUTOR, [channel, name, callback]:
                 coordinator.register_contributor(channel, name, callback)
-            case MirrorSection.DESCRIPTION, [object_id, description]:
-                self._objects.redescribe(object_id, description)
             case MirrorSection.SESSION, {"session_id": str(), "config": dict()}:
                 self._take_session(value)
 
