@@ -12,6 +12,9 @@ NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	if "$$name" -c "$(NEW_ENOUGH)" 2>/dev/null; then command -v "$$name"; break; fi; done)
 
+# Hundreds of programs are started here, and each would compile all of its own code again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := run
 .PHONY: run test lint bench clean
 
