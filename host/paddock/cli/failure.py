@@ -12,6 +12,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import paddock
 from paddock.errors import (
@@ -24,10 +25,12 @@ from paddock.errors import (
     TurnError,
     render,
 )
-from paddock.kernel.session import ModuleStatus
-from paddock.process.exit_report import ExitReport
 from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
+
+if TYPE_CHECKING:  # most commands start no session, and need not load what one is made of
+    from paddock.kernel.session import ModuleStatus
+    from paddock.process.exit_report import ExitReport
 
 _NEEDED = ("orchestrator", "context", "provider")  # kinds whose death a turn may fail of
 _DEFECT = 3
@@ -77,6 +80,8 @@ def as_dict(error: BaseException) -> dict[str, object]:
         facts = {**more(), **facts}
     report = getattr(error, "report", None)
     if isinstance(error, ModuleDiedError) or report is not None:
+        from paddock.process.exit_report import ExitReport
+
         facts["report"] = report.as_dict() if isinstance(report, ExitReport) else None
     return facts
 
