@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from types import TracebackType
 from typing import Final, Self
 
 _PERIOD: Final = 0.005  # seconds between two looks at the clock
+_WAITED: Final = "/proc/thread-self/schedstat"  # nanoseconds it ran, those it waited for a processor, turns it had
 
 
 class Responsiveness:
-    """Measures while it is entered; `lag` is the longest delay of a timer so far, in seconds."""
+    """Measures while it is entered; `lag` is the longest delay of a timer so far, in seconds.
+
+    Without the time for which the thread could have run and had no processor, where the kernel counts that: all that a
+    busy machine makes slow.
+    """
 
     def __init__(self) -> None:
         self.lag = 0.0
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
+        try:
+            self._counter: int | None = os.open(_WAITED, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # a kernel that does not count it
+            self._counter = None
         self._wait()
         return self
 
@@ -26,9 +36,11 @@ class Responsiveness:
     ) -> None:
         self._timer.cancel()
         self._note()
+        if self._counter is not None:
+            os.close(self._counter)
 
     def _wait(self) -> None:
-        self._due = time.monotonic() + _PERIOD
+        self._due = self._now() + _PERIOD
         self._timer = self._loop.call_later(_PERIOD, self._ring)
 
     def _ring(self) -> None:
@@ -36,4 +48,9 @@ class Responsiveness:
         self._wait()
 
     def _note(self) -> None:
-        self.lag = max(self.lag, time.monotonic() - self._due)
+        self.lag = max(self.lag, self._now() - self._due)
+
+    def _now(self) -> float:
+        """Return the time, without that in which this thread waited for a processor."""
+        waited = 0 if self._counter is None else int(os.pread(self._counter, 128, 0).split()[1])
+        return time.monotonic() - waited / 1e9

@@ -1,0 +1,77 @@
+"""How long the host stood still is told whatever else the machine is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from paddock.selftest.responsiveness import Responsiveness
+
+_SECONDS = 0.3
+_TURN = 0.1  # seconds, and many times what a loop with nothing to do is late by
+_PATIENCE = 60.0
+
+
+async def test_a_loop_that_stands_still_is_noticed() -> None:
+    with Responsiveness() as responsiveness:
+        await asyncio.sleep(0.02)
+        time.sleep(_SECONDS)  # noqa: ASYNC251 - to stand still is the subject
+        await asyncio.sleep(0.02)
+    assert responsiveness.lag >= _SECONDS - 0.02
+
+
+async def test_a_loop_that_computes_is_noticed() -> None:
+    with Responsiveness() as responsiveness:
+        await asyncio.sleep(0.02)
+        began = time.thread_time()
+        while time.thread_time() - began < _SECONDS:
+            pass
+    assert responsiveness.lag >= _SECONDS - 0.02
+
+
+# Gives way to whatever else wants the one processor, until it has had to for long.
+_GIVES_WAY = """
+import asyncio, json, os, sys, time
+sys.path[:0] = json.loads(sys.argv[1])
+from paddock.selftest.responsiveness import Responsiveness
+
+async def main():
+    with Responsiveness() as responsiveness:
+        longest = 0.0
+        while longest < float(sys.argv[2]):
+            before = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - before)
+        await asyncio.sleep(0)
+    print(json.dumps([longest, responsiveness.lag]))
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+other = os.fork()
+if other == 0:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pass
+    os._exit(0)
+os.nice(19)
+try:
+    asyncio.run(main())
+finally:
+    os.kill(other, 9)
+    os.waitpid(other, 0)
+"""
+
+
+def test_a_loop_that_has_to_wait_for_a_processor_does_not_stand_still() -> None:
+    if not os.path.exists("/proc/thread-self/schedstat"):
+        pytest.skip("this kernel does not count what a thread waits for a processor")
+    command = [sys.executable, "-I", "-c", _GIVES_WAY, json.dumps(sys.path), str(_TURN)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    assert done.returncode == 0, done.stderr
+    waited, lag = json.loads(done.stdout)
+    assert lag < _TURN <= waited
