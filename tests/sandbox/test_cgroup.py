@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -135,10 +136,15 @@ def program() -> Iterator[Program]:
                 start_new_session=True,
             )
             running.enter_context(process)
-            running.callback(process.kill)
+            running.callback(end_with_its_children, process)
             return process
 
         yield program
+
+
+def end_with_its_children(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def begin(process: subprocess.Popen[bytes]) -> None:
