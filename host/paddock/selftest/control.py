@@ -23,9 +23,11 @@ from .attack import Attack, Outside
 from .bystanders import GATES
 from .stage import Stage
 
+# What is compiled of it is kept for the next one, where no attack looks for it.
 _CODE: Final = (
-    "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, sys.argv[1])\n"
-    "from amplifier_module_tool_attacker.outside import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); sys.pycache_prefix = sys.argv[2]\n"
+    "from amplifier_module_tool_attacker.outside import main\n"
+    "sys.pycache_prefix, sys.dont_write_bytecode = None, True; main()"
 )
 _ANSWER_SECONDS: Final = 20.0  # for one attack; hit only by a hang
 _ENDLESS_SECONDS: Final = 0.4  # what has not ended by then is taken not to end
@@ -151,7 +153,7 @@ def _attacker(attack: Attack, stage: Stage) -> Iterator[subprocess.Popen[str]]:
         own.sendall(stage.key.encode())
         reader = threading.Thread(target=_drain, args=(own,))
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module)],
+            [sys.executable, "-I", "-S", "-c", _CODE, os.fspath(stage.files.module), os.fspath(stage.compiled)],
             env={
                 **os.environ,
                 **stage.environ,

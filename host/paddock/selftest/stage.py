@@ -69,6 +69,8 @@ class Stage:
         }
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
+        self.compiled = self.folder / "compiled"
+        self.compiled.mkdir()
         self.lock = self.files.workspace / "lock"
         self.doors = Doors(mark, self.files.outside, self.files.workspace)
         stack.callback(self.doors.close)
