@@ -20,7 +20,7 @@ USER = 65534  # nobody; runs nothing that counts, and owns nothing
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROBE = "import anyio, click, msgpack, paddock.cli, paddock_sdk, paddock_sources, pydantic, rich, yaml"
-_PROBE_SECONDS = 20
+_PROBE_SECONDS = 60
 
 
 def require_root() -> None:

@@ -14,7 +14,7 @@ from paddock.selftest.service import GREETING, Service
 
 _MARK = "0123456789abcdef"
 _KEY = "sk/secret+key"
-_SECONDS = 5
+_SECONDS = 60
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import anyio
 from paddock import Session
 
 COMMUNITY = Path(__file__).parents[1] / "fixtures" / "community"
-_SECONDS = 10  # for what a background task or another process does in its own time
+_SECONDS = 60  # for what a background task or another process does in its own time
 
 
 class Heard(NamedTuple):

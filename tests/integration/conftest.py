@@ -18,7 +18,7 @@ from paddock import Session
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
 
-_SECONDS = 25  # for one whole session in a test; hit only by a hang
+_SECONDS = 60  # for one whole session in a test; hit only by a hang
 _DIRECT = """
     import json
 

@@ -120,8 +120,8 @@ async def test_a_status_hook_reads_the_session_in_place_and_asks_git_about_the_r
     work = tmp_path / "work"
     work.mkdir()
     for command in (["init", "-q", "-b", "trunk"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
-        subprocess.run(["git", *command], cwd=work, check=True, timeout=10)
-    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "start"], cwd=work, check=True, timeout=10)
+        subprocess.run(["git", *command], cwd=work, check=True, timeout=60)
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "start"], cwd=work, check=True, timeout=60)
     bearings = community("hooks-bearings", permissions={"read": ["."], "run": ["git"]})
     async with open_session(orchestrator=_PLAIN, providers=script("ok"), hooks=[bearings]) as session:
         await session.execute("where am I")
@@ -263,7 +263,7 @@ async def test_a_hook_that_looks_for_programs_by_name_finds_none_of_the_hosts(op
     marker = f"a-program-of-the-host-{time.monotonic_ns()}"
     bystander = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", marker], stdin=subprocess.PIPE)
     try:
-        found = subprocess.run(["pgrep", "-f", marker], capture_output=True, text=True, timeout=10)
+        found = subprocess.run(["pgrep", "-f", marker], capture_output=True, text=True, timeout=60)
         assert str(bystander.pid) in found.stdout.split()  # outside it can be found
         watchman = community("hooks-watchman", config={"pattern": marker}, permissions={"run": ["pgrep", "pkill"]})
         async with open_session(

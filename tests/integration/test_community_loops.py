@@ -98,7 +98,7 @@ async def test_a_stream_is_shown_word_by_word_and_may_be_left_early(open_session
         deltas = listen(session, "content_block:delta")
         assert await session.execute("go") == "on on"
         provider = session.coordinator.get("providers", "brook")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while provider.streams_closed == 0:  # its owner sees the end as an early close
                 await provider.list_models()
     assert len(deltas) == 2

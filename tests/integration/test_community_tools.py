@@ -118,7 +118,7 @@ def test_a_module_that_guards_its_import_of_the_kernel_is_a_library_without_it(t
         [sys.executable, "-I", "-S", "-c", code, str(package), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
     assert ran.stdout == "False {'track': 't', 'laps': 1, 'done': False}\n", ran.stderr
 
@@ -268,6 +268,6 @@ async def test_a_shell_runs_ends_and_leaves_behind_no_more_than_its_session(
 
 async def until_larger(path: Path, size: int) -> None:
     """Wait until a file holds more than so many bytes."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not await anyio.Path(path).exists() or (await anyio.Path(path).stat()).st_size <= size:
             await anyio.sleep(0.01)

@@ -17,7 +17,7 @@ from integration.conftest import WriteModule
 from paddock.kernel.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
 
-_SECONDS = 25
+_SECONDS = 60
 _DIARY = """
     import os
     from pathlib import Path

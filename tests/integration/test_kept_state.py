@@ -51,7 +51,7 @@ _KEEPER = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Keep())
 """
-_SECONDS = 25
+_SECONDS = 60
 
 
 class Project:

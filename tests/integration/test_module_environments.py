@@ -22,7 +22,7 @@ from sources.git_repositories import library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
 
-_SECONDS = 25
+_SECONDS = 60
 _TYPING_EXTENSIONS = Path(str(typing_extensions.__file__)).read_text()
 _OTHER_VERSION = "4.13.99"  # of typing-extensions: one that pydantic takes, and that no runtime has
 

@@ -28,7 +28,7 @@ from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
 from vendor.openai_server import OpenAIServer
 
 _COMMAND = (sys.executable, "-c", "from paddock.cli import main; main()")
-_SECONDS = 25  # for one command; hit only by a hang
+_SECONDS = 60  # for one command; hit only by a hang
 
 
 class Operator:
@@ -471,7 +471,7 @@ _PRYING = r"""
             data=json.dumps({"model": "any", "messages": [{"role": "user", "content": "hello"}]}).encode(),
             headers={"Authorization": f"Bearer {config['key']}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), json.loads(answer.read())
 
     def pry(config):

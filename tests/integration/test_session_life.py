@@ -331,7 +331,7 @@ def test_killing_the_host_outright_leaves_no_process_of_it(write_module: WriteMo
     assert len(descendants) >= 8  # template, three inits with their workers, the grandchild
     watched = [os.pidfd_open(pid) for pid in descendants]
     host.send_signal(signal.SIGKILL)
-    host.wait(timeout=10)
+    host.wait(timeout=60)
     host.stdout.close()
     for pidfd in watched:
         ended, _, _ = select.select([pidfd], [], [], 10)

@@ -340,7 +340,7 @@ def _audited(folder: Path) -> list[dict[str, Any]]:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not condition():
             await anyio.sleep(0.01)
 

@@ -71,7 +71,7 @@ async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module
 
 @pytest.mark.parametrize("stage", ["mount", "execute"])
 async def test_a_call_that_is_cancelled_leaves_nothing(write_module: WriteModule, stage: str) -> None:
-    with anyio.fail_after(20), anyio.CancelScope() as scope:
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
         call = ToolCall(
             write_module("tool-stages", _STAGES),
             "stages",

@@ -18,7 +18,7 @@ import pytest
 import paddock_sandbox
 from paddock_sandbox import capabilities
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 ORDINARY = 65534  # "nobody": owns nothing, and may do nothing that root may
 
 _CHOWN, _SETGID, _SETUID = 0, 6, 7

@@ -19,7 +19,7 @@ import paddock_sandbox
 from paddock_sandbox.cgroup import CONTROLLERS, Cgroup, CgroupHome, CgroupPlace, Controller, v1, v2
 from paddock_sandbox.cgroup.home import Owner
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _HOST = Path(paddock_sandbox.__file__).parents[1]
 _MIB = 1 << 20
 

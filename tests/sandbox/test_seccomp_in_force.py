@@ -679,7 +679,7 @@ def threads():
         assert sum(pool.map(lambda n: n * n, range(100))) == 328350
     lock, box = threading.Condition(), queue.Queue()
     threading.Thread(target=box.put, args=[1]).start()
-    assert box.get(timeout=10) == 1
+    assert box.get(timeout=60) == 1
 
 def processes():
     context = multiprocessing.get_context("fork")
@@ -700,8 +700,8 @@ def shared_memory():  # the library starts a program that watches over it
     segment.unlink()
 
 def programs():
-    assert subprocess.run(["/bin/echo", "text"], capture_output=True, timeout=10).stdout == b"text\\n"
-    assert subprocess.run("echo text | /bin/cat", shell=True, capture_output=True, timeout=10).stdout == b"text\\n"
+    assert subprocess.run(["/bin/echo", "text"], capture_output=True, timeout=60).stdout == b"text\\n"
+    assert subprocess.run("echo text | /bin/cat", shell=True, capture_output=True, timeout=60).stdout == b"text\\n"
     async def main():
         process = await asyncio.create_subprocess_exec("/bin/cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return await asyncio.wait_for(process.communicate(b"text"), 10)

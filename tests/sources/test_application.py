@@ -73,7 +73,7 @@ def find(resolver: object, hint: object = None) -> FolderUri | NoAnswer:
 
 async def find_in_thread(resolver: object) -> FolderUri | NoAnswer:
     asking = ApplicationResolver(resolver, not_found=(NotFoundError,), await_call=anyio.from_thread.run)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         return await anyio.to_thread.run_sync(asking.find, "tool-x", "hint")
 
 

@@ -152,7 +152,7 @@ def _others() -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

@@ -84,7 +84,7 @@ class Stage:
         self.coordinator.hooks.register(event, answer)
 
     async def play(self, prompt: str = "go") -> str:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             return await self.orchestrator.execute(
                 prompt=prompt,
                 context=self.context,

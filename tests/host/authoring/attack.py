@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 SECRET = "what nobody may read"
-_SECONDS = 10
+_SECONDS = 60
 
 _CODE = """
 import json, os, signal, socket

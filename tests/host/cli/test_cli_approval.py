@@ -68,7 +68,7 @@ class Asking:
         async def ask() -> None:
             answers.append(await self.ask(*args, **options))
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
                 yield answers
@@ -345,7 +345,7 @@ async def test_the_time_for_an_answer_begins_when_one_can_be_typed(there: Asking
 
 
 async def test_a_question_that_nobody_answers_ends_with_its_time(there: Asking) -> None:
-    with anyio.fail_after(5), pytest.raises(ApprovalTimeoutError):
+    with anyio.fail_after(60), pytest.raises(ApprovalTimeoutError):
         await there.ask(seconds=0.05)
     await there.person.until("no answer; the default is deny")
 
@@ -366,7 +366,7 @@ async def test_the_end_of_the_input_allows_nothing(there: Asking, end: str) -> N
 
 async def test_once_withdrawn_nothing_more_is_asked(there: Asking) -> None:
     there.approval.withdraw()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         assert await there.ask() == "deny"
     assert there.person.rows() == [""]
 
@@ -445,7 +445,7 @@ async def test_of_a_flood_behind_a_question_the_first_is_shown_and_the_rest_coun
 
 
 async def test_a_module_that_does_not_stop_asking_is_denied_and_no_other_with_it(there: Asking) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for _ in range(20):
             with pytest.raises(ApprovalTimeoutError):
                 await there.ask(seconds=0)
@@ -462,7 +462,7 @@ async def test_a_module_that_does_not_stop_asking_is_denied_and_no_other_with_it
 
 
 async def test_whom_a_module_names_as_the_one_who_asks_makes_it_no_other_module(there: Asking) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for number in range(20):
             with pytest.raises(ApprovalTimeoutError):
                 await there.ask(seconds=0, asker=Asker("orchestrator", "loop-x", f"hook-{number}"))

@@ -58,7 +58,7 @@ async def _answered(person: Person, review: PlanReview, *typed: str) -> Answer:
     async def ask() -> None:
         answers.append(await _consent(person).ask(review))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             for number, keys in enumerate(typed):
@@ -137,7 +137,7 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
     async def ask() -> None:
         answers.append(await _consent(person).ask(PlanReview(hostile, f"sha256:{'ab' * 32}", (module,))))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             await person.until(_READY)

@@ -27,7 +27,7 @@ class Command:
         return Interruption(self.told.append, self.stop_gently, self.stop_now)
 
     async def until_asked(self, times: int) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while len(self.asked) < times:
                 await anyio.lowlevel.checkpoint()
 

@@ -28,7 +28,7 @@ from paddock.errors import Denial
 from paddock.plan.net_rule import NetRule
 from paddock_sandbox.network import GATEWAY
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 LOOPBACK = "127.0.0.1"
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

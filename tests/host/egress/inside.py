@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 GATEWAY = "198.18.0.1"
-SECONDS = 15
+SECONDS = 60
 
 
 def main() -> None:

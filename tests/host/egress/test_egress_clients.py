@@ -34,8 +34,6 @@ PLACEHOLDER = "paddock-secret-KEY-00112233"
 
 Way = Literal["direct", "proxy", "token"]
 
-pytestmark = pytest.mark.timeout(90)
-
 
 @cache
 def why_no_network_of_its_own() -> str:

@@ -29,7 +29,7 @@ from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
 
 from ..rpc.scripted_worker import ASYNC, Lent, ScriptedWorker, until
 
-_SECONDS = 10  # for one whole test; hit only by a hang
+_SECONDS = 60  # for one whole test; hit only by a hang
 
 Mount = Callable[[ScriptedWorker], Awaitable[None]]
 

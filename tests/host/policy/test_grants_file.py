@@ -268,7 +268,7 @@ for number in range(first, first + count):
 def test_of_two_who_accept_at_the_same_time_neither_loses_anything(file: GrantsFile) -> None:
     processes = [_process(_ACCEPT, file.path, first, 15) for first in (100, 200, 300)]
     for process in processes:
-        _, errors = process.communicate(timeout=25)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode()
     expected = {digest(first + number) for first in (100, 200, 300) for number in range(15)}
     assert {one.digest for one in file.all()} == expected
@@ -302,7 +302,7 @@ def test_who_is_killed_in_the_middle_leaves_the_file_whole_and_nobody_waiting(
 ) -> None:
     file.accept(digest(1), "/1.yaml", GRANTS)
     process = _process(_DIE, file.path, step)
-    process.communicate(timeout=25)
+    process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert {one.digest for one in file.all()} == {digest(1)} | ({f"sha256:{64 * 'f'}"} if is_new else set())
     file.accept(digest(2), "/2.yaml")
@@ -326,7 +326,7 @@ def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: py
         with pytest.raises(GrantsNotKeptError, match="another process"):
             file.accept(digest(2), "/2.yaml")
     finally:
-        holder.communicate(timeout=10)
+        holder.communicate(timeout=60)
     assert [one.digest for one in file.all()] == [digest(1)]
 
 
@@ -359,7 +359,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_and_nothing_is_changed() -> 
 
         def told(number: int) -> str:
             process = _process(_ACCEPT_AND_TELL, path, number, stdout=subprocess.PIPE)
-            output, errors = process.communicate(timeout=25)
+            output, errors = process.communicate(timeout=60)
             assert process.returncode == 0, errors.decode()
             return str(output.decode())
 

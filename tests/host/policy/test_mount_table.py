@@ -146,7 +146,7 @@ def test_no_folder_around_a_fixed_place_can_be_renamed(wishes: list[tuple[str, P
 
 
 def in_namespaces(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True, timeout=20)
+    return subprocess.run(["unshare", "-Urm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
 
 
 def why_no_mounts() -> str:

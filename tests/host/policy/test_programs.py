@@ -124,7 +124,7 @@ def test_the_programs_of_this_machine_are_found() -> None:
 
 @pytest.mark.skipif(not Path("/usr/bin/git").exists(), reason="there is no git")
 def test_git_comes_with_its_helpers() -> None:
-    said = subprocess.run(["/usr/bin/git", "--exec-path"], capture_output=True, text=True, check=True, timeout=10)
+    said = subprocess.run(["/usr/bin/git", "--exec-path"], capture_output=True, text=True, check=True, timeout=60)
     assert Path(os.path.realpath(said.stdout.strip())) in Program.find("git").needs
 
 

@@ -47,7 +47,7 @@ def test_all_that_the_interpreter_is_made_of_is_seen_and_nothing_of_it_can_be_wr
         capture_output=True,
         text=True,
         check=True,
-        timeout=20,
+        timeout=60,
     )
     for path in [located.interpreter, *filter(lambda path: Path(path).exists(), told.stdout.split())]:
         shown = covered(mounts, path)

@@ -128,7 +128,7 @@ async def test_secrets_are_got_at_the_same_time(home: Path) -> None:
         for one, first, second in (("a", "ab", "ba"),)
     )
     text += f"[B]\ncommand = ['sh', '-c', 'cat {home}/ab; echo y > {home}/ba']\n"
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert await sources(home, text).fetch(["A", "B"]) == {"A": "y", "B": "x"}
 
 
@@ -184,7 +184,7 @@ async def test_a_command_that_gives_no_secret_says_why_and_not_what_it_printed(
     home: Path, command: list[str], said: str
 ) -> None:
     found = sources(home, f"[KEY]\ncommand = {json.dumps(command)}")
-    with pytest.raises(SecretError) as caught, anyio.fail_after(20):
+    with pytest.raises(SecretError) as caught, anyio.fail_after(60):
         await found.fetch(["KEY"])
     told = everything_told_by(caught.value)
     assert said in told and f"{file_in(home)}:1" in told
@@ -200,7 +200,7 @@ async def test_a_host_without_descriptors_says_so_of_each_secret(
 
     monkeypatch.setattr(os, call, exhausted)
     found = sources(home, "[KEY]\ncommand = ['echo', 'x']\n[OTHER]\ncommand = ['echo', 'x']")
-    with pytest.raises(SecretError) as caught, anyio.fail_after(20):
+    with pytest.raises(SecretError) as caught, anyio.fail_after(60):
         await found.fetch(["KEY", "OTHER"])
     assert [problem.path for problem in caught.value.problems] == ["KEY", "OTHER"]
     assert all("too many open files" in problem.message for problem in caught.value.problems)
@@ -238,7 +238,7 @@ class _reader_of:
         pass
 
     def _is_at_its_end(self) -> bool:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         try:
             while time.monotonic() < deadline:
                 try:
@@ -262,7 +262,7 @@ async def test_a_command_is_ended_when_nobody_waits_for_it_any_more(home: Path) 
     os.mkfifo(home / "alive")
     reader = _reader_of(home / "alive")
     found = sources(home, f"[KEY]\ncommand = ['sh', '-c', 'exec > {home}/alive; touch {home}/begun; sleep 600']")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(found.fetch, ["KEY"])
             while not (home / "begun").exists():
@@ -345,7 +345,7 @@ async def test_a_file_that_is_not_ones_own_alone_or_holds_no_secret_is_refused(
     text = '[KEY]\nfile = "~/keys/key"'
     assert await sources(home, text).fetch(["KEY"]) == {"KEY": VALUE}
     spoil(path)
-    with pytest.raises(SecretError) as caught, anyio.fail_after(10):
+    with pytest.raises(SecretError) as caught, anyio.fail_after(60):
         await sources(home, text).fetch(["KEY"])
     told = everything_told_by(caught.value)
     assert said in told and fix in told and "file `~/keys/key`" in told

@@ -25,6 +25,6 @@ def test_certificates_are_written_as_they_are_read_whatever_the_locale(tmp_path:
     environ = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "SSL_CERT_FILE": str(bundle)}
     argv = [sys.executable, "-c", _LAYS_OUT, str(tmp_path / "network")]
     environ["PYTHONPATH"] = os.pathsep.join([*folders, *sys.path])
-    subprocess.run(argv, env=environ, check=True, timeout=20)
+    subprocess.run(argv, env=environ, check=True, timeout=60)
     certificates = (tmp_path / "network" / "certificates.pem").read_text(encoding="utf-8")
     assert certificates == "# AC Ra\u00edz FNMT\nextra\n"

@@ -109,7 +109,7 @@ class _Instant:
 async def _hits(folder: Path, init_pid: int | None) -> list[LimitHit]:
     hits: list[LimitHit] = []
     process = None if init_pid is None else SimpleNamespace(init_pid=init_pid)
-    with anyio.fail_after(20), anyio.CancelScope() as scope:
+    with anyio.fail_after(60), anyio.CancelScope() as scope:
         clock = _Instant(scope)
         await FolderQuota(folder, _MOST, SimpleNamespace(process=process), hits.append, clock=clock).run()
     return hits

@@ -11,7 +11,7 @@ from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 
 _HERE = Path(__file__).parent
 _REPOSITORY = _HERE.parents[2]
-_SECONDS = 100
+_SECONDS = 400
 
 _RUN = """
 import os, sys

@@ -15,7 +15,7 @@ from paddock.process.process_tree import ListedChildren, ProcessTree, ScannedChi
 from paddock_sandbox.syscalls import call
 
 _MIB = 1 << 20
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 _EATS = "eaten = bytearray(64 << 20); eaten[::4096] = bytes(len(eaten) >> 12)\nhere()"
 _SPREADS = """

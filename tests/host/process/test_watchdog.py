@@ -19,7 +19,7 @@ from paddock.process.process_tree import TreeReading
 from paddock.process.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
 
 _MIB = 1 << 20
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 Running = Callable[[Watchdog], AbstractAsyncContextManager[None]]
 

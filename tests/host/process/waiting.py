@@ -12,7 +12,7 @@ import anyio
 
 from paddock.process import ExitStatus, ModuleProcess
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 async def answer(process: ModuleProcess) -> bytes:

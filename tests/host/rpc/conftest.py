@@ -22,7 +22,7 @@ from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtoc
 
 from .scripted_worker import ScriptedWorker, until
 
-_SECONDS = 10  # for one whole test; hit only by a hang
+_SECONDS = 60  # for one whole test; hit only by a hang
 
 
 class ScriptedService:

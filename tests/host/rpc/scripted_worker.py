@@ -27,7 +27,7 @@ from paddock_sdk.protocol.description import Description, Flavour, Member, decod
 from paddock_sdk.protocol.frames import Parts
 from paddock_sdk.protocol.methods import HostMethod
 
-_SECONDS = 5  # for a frame to arrive; hit only by a hang
+_SECONDS = 60  # for a frame to arrive; hit only by a hang
 
 ASYNC, SYNC, STREAM = Flavour.ASYNC, Flavour.SYNC, Flavour.STREAM
 

@@ -96,7 +96,7 @@ async def test_a_turn_sees_the_applications_wish_and_its_end_is_announced(
     async def turn() -> None:
         outcome.update(await place.run("cancellation.until_cancelled"))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(turn)
             await polling.wait()

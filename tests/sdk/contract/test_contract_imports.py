@@ -22,7 +22,7 @@ def modules_after_importing(name: str) -> set[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         env={"PYTHONPATH": str(_SDK)},
     )
     return set(json.loads(answer.stdout))

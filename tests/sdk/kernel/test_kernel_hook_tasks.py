@@ -108,7 +108,7 @@ async def test_cancelling_the_emitter_cancels_the_handler_and_the_emitter(
     registry.register("e", lambda event, data: reached.append(event))
     emit = registry.emit_and_collect("e", {}, timeout=60) if collecting else registry.emit("e", {})
     task = asyncio.create_task(emit)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await handler.started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -139,7 +139,7 @@ async def test_an_emit_cancelled_before_its_handler_began_leaves_no_coroutine_be
 async def test_a_deadline_around_an_emit_ends_it() -> None:
     registry, handler = HookRegistry(), Hanging()
     registry.register("e", handler)
-    with anyio.fail_after(5), pytest.raises(TimeoutError):
+    with anyio.fail_after(60), pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await registry.emit("e", {})
     assert handler.ended == ["cancelled"]
@@ -178,7 +178,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_left_out_of_the_co
     registry.register("e", slow)
     registry.register("e", slow_payload)
     registry.register("e", lambda event, data: {"data": {"n": 2}})
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         assert await registry.emit_and_collect("e", {}, timeout=0.01) == [{"n": 1}, {"n": 2}]
     assert slow.ended == slow_payload.ended == ["cancelled"]
 

@@ -42,7 +42,7 @@ def run(code: str) -> object:
         check=True,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         env={"PYTHONPATH": _IMPORT_PATH},
     )
     return json.loads(answer.stdout)

@@ -97,7 +97,7 @@ def test_the_command_runs_as_a_program_of_its_own(tmp_path: Path) -> None:
         env={"PYTHONPATH": f"{stand_in}:{stand_in.parents[1]}"},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
     assert (answer.stdout, answer.stderr, answer.returncode) == (
         "PASSED: 8/8 checks passed (0 errors, 0 warnings)\n",

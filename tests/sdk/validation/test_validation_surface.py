@@ -56,7 +56,7 @@ def test_the_bases_have_as_many_tests_as_the_contract_says_in_files_that_pytest_
         env={"PYTHONPATH": f"{_STAND_IN}:{_STAND_IN.parents[1]}"},
         check=True,
         capture_output=True,
-        timeout=20,
+        timeout=60,
     )
     assert json.loads(answer.stdout) == {
         "ToolBehaviorTests": 7,

@@ -48,7 +48,7 @@ _OF_KIND = {
 
 
 async def validated(kind: str, package: Path, **options: object) -> ValidationResult:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await validator_for(kind).validate(package, **options)  # type: ignore[arg-type]
 
 
@@ -397,7 +397,7 @@ async def test_a_cancelled_validation_leaves_nothing_behind(tmp_path: Path) -> N
 
     path, modules = list(sys.path), set(sys.modules)
     task = asyncio.create_task(validator_for("tool").validate(package, config={"cleanup": on_mount}))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await mounting.wait()
         assert package.name in sys.modules
         task.cancel()
@@ -424,7 +424,7 @@ async def test_packages_of_one_name_are_validated_side_by_side_without_meeting(t
         started.append("one")
         await go_on.wait()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         tasks = [
             asyncio.create_task(validator_for("tool").validate(package, config={"wait": wait_for_both}))
             for package in packages

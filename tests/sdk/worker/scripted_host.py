@@ -16,7 +16,7 @@ from paddock_sdk.protocol.description import Description, Flavour, Member, decod
 from paddock_sdk.protocol.frames import Parts
 from paddock_sdk.protocol.methods import HostMethod
 
-SECONDS = 5  # for anything one end waits for; hit only by a hang
+SECONDS = 60  # for anything one end waits for; hit only by a hang
 
 ASYNC, SYNC, STREAM = Flavour.ASYNC, Flavour.SYNC, Flavour.STREAM
 

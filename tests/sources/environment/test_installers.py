@@ -139,7 +139,7 @@ def test_a_plain_installation_of_a_source_archive_runs_its_author_s_code(
     (sdist,) = (tmp_path / name for name in ["only-source-1.0.tar.gz"])
     sdist.write_bytes(server.content("only-source", sdist.name))
     pip = ["-m", "pip", "install", "--isolated", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
-    subprocess.run([sys.executable, *pip, tmp_path / "site", sdist], capture_output=True, timeout=25, check=False)
+    subprocess.run([sys.executable, *pip, tmp_path / "site", sdist], capture_output=True, timeout=60, check=False)
     assert trap.exists()
     trap.unlink()
 
@@ -175,7 +175,7 @@ def test_an_environment_has_exactly_what_was_locked_and_nothing_to_run(bench: Be
         "leaf-2.0.dist-info",
     ]
     code = "import sys; sys.path.append(sys.argv[1]); import branch, leaf; print(branch.__version__, leaf.__version__)"
-    told = subprocess.run([sys.executable, "-I", "-S", "-c", code, site], capture_output=True, timeout=20, check=True)
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", code, site], capture_output=True, timeout=60, check=True)
     assert told.stdout == b"1.0 2.0\n"
 
 

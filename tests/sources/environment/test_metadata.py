@@ -56,7 +56,7 @@ print(m.version("amplifier-module-tool-demo"), tool.name, tool.value, *m.entry_p
 print(*m.requires("amplifier_module_tool_demo"), *[f.name for f in m.files("amplifier-module-tool-demo")], sep="|")
 """
     told = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, folder], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-I", "-S", "-c", code, folder], capture_output=True, text=True, timeout=60, check=True
     )
     assert told.stdout.splitlines() == [
         "1.2.3 tool-demo amplifier_module_tool_demo:mount demo",

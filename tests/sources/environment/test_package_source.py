@@ -157,7 +157,7 @@ def test_what_it_depends_on_comes_with_it_and_nothing_else_does(
     )
     code += "print(version('leaf'), version('amplifier-module-tool-demo'))"
     told = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, found.import_root], capture_output=True, timeout=20, check=True
+        [sys.executable, "-I", "-S", "-c", code, found.import_root], capture_output=True, timeout=60, check=True
     )
     assert told.stdout == b"3.0 1.0\n"
 

@@ -29,7 +29,7 @@ def mounted(place: Path, *options: str) -> None:
     """Mount something at a folder; skips where that cannot be done."""
     if os.geteuid() != 0:
         pytest.skip(f"only root can mount a file system, not user {os.geteuid()}")
-    done = subprocess.run(["mount", *options, str(place)], capture_output=True, encoding="utf-8", timeout=20)
+    done = subprocess.run(["mount", *options, str(place)], capture_output=True, encoding="utf-8", timeout=60)
     if done.returncode != 0:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
 
@@ -40,7 +40,7 @@ def unmounting() -> Iterator[list[Path]]:
     places: list[Path] = []
     yield places
     for place in places:
-        subprocess.run(["umount", "--lazy", str(place)], check=True, timeout=20)
+        subprocess.run(["umount", "--lazy", str(place)], check=True, timeout=60)
 
 
 @pytest.fixture

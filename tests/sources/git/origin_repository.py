@@ -42,7 +42,7 @@ class OriginRepository:
                 input=stdin,
                 check=True,
                 capture_output=True,
-                timeout=20,
+                timeout=60,
             )
             .stdout.decode()
             .strip()

@@ -169,7 +169,7 @@ def test_a_host_that_is_killed_at_any_stage_leaves_a_good_cache(
     second = origin.commit({"a.py": "2"})
     arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environ, capture_output=True, timeout=20)
+    ended = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environ, capture_output=True, timeout=60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     with SourceCache(tmp_path / "cache") as fresh:
         assert fresh.verify() == ()
@@ -243,8 +243,8 @@ def test_a_repository_that_sends_damage_is_refused_and_costs_nothing_that_was_go
 def take_files(folder: Path) -> None:
     """Take the files of all commits away, as one does who makes room, and leave what they were made from."""
     for entry in (folder / "trees-v1").iterdir():
-        subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=10)
-        subprocess.run(["rm", "-r", str(entry)], check=True, timeout=10)
+        subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=60)
+        subprocess.run(["rm", "-r", str(entry)], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("offline", [False, True])

@@ -50,7 +50,7 @@ def test_a_poisoned_home_and_environment_have_no_effect(
         ["git", "clone", "-q", victim, str(tmp_path / "clone")],
         env={"PATH": os.environ["PATH"], "HOME": str(home)},
         capture_output=True,
-        timeout=20,
+        timeout=60,
     )
     assert ordinary.returncode != 0  # an ordinary git is led astray by it
     marker.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def test_importing_gitpython_runs_nothing_and_leaves_the_environment_as_it_was(t
     script = "import os; before = dict(os.environ)\nimport {}\nassert dict(os.environ) == before, os.environ\n"
     for module, is_run in (("git", True), ("paddock_sources.git.sandboxed_git", False)):
         command = [sys.executable, "-c", script.format(module)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert marker.exists() == is_run
         marker.unlink(missing_ok=True)
@@ -250,5 +250,5 @@ with SourceCache({str(tmp_path / "cache")!r}) as cache:
 assert "git" not in sys.modules and "subprocess" not in sys.modules, "git was imported"
 """
     environ = {"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
