@@ -393,6 +393,29 @@ print(open("/proc/self/cgroup").read())
         assert is_empty_within(group, _PATIENCE)
 
 
+def test_one_makers_groups_are_removed_but_for_those_in_use_and_those_named(home: CgroupHome, program: Program) -> None:
+    needs(home, "pids")
+    ours, theirs = home.for_one_maker(), home.for_one_maker()
+    assert CgroupHome.from_dict(json.loads(json.dumps(ours.as_dict()))) == ours
+    left, named, busy = ours.create("left"), ours.create("named"), ours.create("busy")
+    others = [theirs.create("theirs"), home.create("nobodys")]
+    process = program("sys.stdin.read()")
+    try:
+        busy.place(process.pid)
+        assert not ours.remove_empty([named.name], within=0)
+        assert not is_there(left)
+        assert all(map(is_there, (named, busy, *others)))
+        process.kill()
+        assert ours.remove_empty([named.name], within=_PATIENCE)
+        assert not is_there(busy)
+        assert all(map(is_there, (named, *others)))
+        assert ours.remove_empty()
+    finally:
+        process.kill()
+        for group in (left, named, busy, *others):
+            assert group.remove()
+
+
 def test_groups_of_dead_hosts_are_removed_and_those_of_living_ones_stay(home: CgroupHome, program: Program) -> None:
     needs(home, "pids")
     dead = program("")

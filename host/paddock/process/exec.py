@@ -12,7 +12,8 @@ from functools import partial
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.process.launcher import LaunchSpec, launch_through
+from paddock.process.brood import Brood
+from paddock.process.launcher import LaunchSpec
 from paddock.process.module_process import ModuleProcess
 from paddock.process.reaper import Reaper
 from paddock.process.wiring import Wiring
@@ -38,10 +39,14 @@ class ExecLauncher:
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that is entering its entry; see `Launcher.launch`."""
         request = spec.request()
+        brood = Brood(self._groups)
         try:
-            return await launch_through(spec, partial(self._spawn, spec, request))
-        except OSError as error:
-            raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
+            return await brood.launch(spec, partial(self._spawn, spec, request, brood))
+        except BaseException as error:
+            brood.end()
+            if isinstance(error, OSError):
+                raise LaunchError(spec.name, "exec", f"{spec.runtime.interpreter}: {error}") from error
+            raise
 
     async def aclose(self) -> None:
         """Wait, bounded in time, until the processes that ended are reaped; live ones go on."""
@@ -49,11 +54,11 @@ class ExecLauncher:
             for reaper in self._reapers:
                 await reaper.ends_within(_REAP_SECONDS)
 
-    async def _spawn(self, spec: LaunchSpec, request: bytes, wiring: Wiring) -> None:
+    async def _spawn(self, spec: LaunchSpec, request: bytes, brood: Brood, wiring: Wiring) -> None:
         self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
         fds = wiring.worker_fds
         # An interpreter that fails before it can report says so on the module's stderr.
-        settings = {**fds, "cgroups": None if self._groups is None else self._groups.as_dict()}
+        settings = {**fds, "cgroups": brood.cgroups}
         child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
         self._reapers.append(Reaper(child))
         wiring.lifeline.send(request)

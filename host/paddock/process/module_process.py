@@ -135,14 +135,15 @@ class ModuleProcess:
         return await self.wait()
 
     async def abandon(self) -> None:
-        """End the tree as if the host were gone and release everything, `rpc` included."""
-        try:
-            self._lifeline.hang_up()
-            with anyio.CancelScope(shield=True):
-                await self._ends_within(_KILL_SECONDS)
-        finally:
-            self._release()
-            self.rpc.close()
+        """End the tree as if the host were gone and release everything, `rpc` included.
+
+        If a cancellation cannot be held off, what tells of the tree's end is released with that.
+        """
+        self.rpc.close()
+        self._lifeline.hang_up()
+        with anyio.CancelScope(shield=True):
+            await self._ends_within(_KILL_SECONDS)
+        self._release()
 
     async def _ends_within(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):

@@ -16,7 +16,8 @@ from functools import partial
 import anyio
 
 from paddock.errors import LaunchError
-from paddock.process.launcher import LaunchSpec, launch_through
+from paddock.process.brood import Brood
+from paddock.process.launcher import LaunchSpec
 from paddock.process.module_process import ENDED_SILENTLY, ModuleProcess
 from paddock.process.reaper import Reaper
 from paddock.process.runtime import WorkerRuntime
@@ -36,13 +37,14 @@ class Template:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._sending = asyncio.Lock()
+        self._brood = Brood(groups)
         try:
             settings = {
                 "control": theirs.fileno(),
                 "preload": runtime.preload,
                 "host": os.getpid(),
                 "shared": [astuple(mount) for mount in runtime.mounts],
-                "cgroups": None if groups is None else groups.as_dict(),
+                "cgroups": self._brood.cgroups,
             }
             self._reaper = Reaper(runtime.spawn(settings, (theirs.fileno(),), stderr))
         except BaseException:
@@ -58,25 +60,14 @@ class Template:
         """True once the template is dead and reaped."""
         return self._reaper.has_ended
 
-    async def fork(self, request: bytes, wiring: Wiring) -> None:
-        """Have a worker forked that takes over the worker's ends; its own lifeline tells how that went.
+    async def launch(self, spec: LaunchSpec, request: bytes) -> ModuleProcess:
+        """Return a process forked from this one; see `launch_through`.
 
         Raises:
+            LaunchError: A step failed, or the template ended on the way.
             OSError: The template is gone.
         """
-        loop = asyncio.get_running_loop()
-        async with self._sending:
-            while True:
-                try:
-                    socket.send_fds(self._control, [request], list(wiring.worker_fds.values()), socket.MSG_NOSIGNAL)
-                    return
-                except BlockingIOError:
-                    writable = asyncio.Event()
-                    loop.add_writer(self._control, writable.set)
-                    try:
-                        await writable.wait()
-                    finally:
-                        loop.remove_writer(self._control)
+        return await self._brood.launch(spec, partial(self._fork, request))
 
     async def ends_soon(self) -> bool:
         """Return whether the template is dead, or was about to be."""
@@ -91,7 +82,7 @@ class Template:
         return said.splitlines()[-1] if said else ""
 
     async def aclose(self) -> None:
-        """End the template and release it; what it forked goes on."""
+        """End the template and release it; what it forked goes on, and what it prepared for others does not."""
         try:
             self._control.close()
             with anyio.CancelScope(shield=True):
@@ -101,6 +92,23 @@ class Template:
         finally:
             self._reaper.kill()
             self._release()
+            self._brood.end()
+
+    async def _fork(self, request: bytes, wiring: Wiring) -> None:
+        """Have a worker forked that takes over the worker's ends; its own lifeline tells how that went."""
+        loop = asyncio.get_running_loop()
+        async with self._sending:
+            while True:
+                try:
+                    socket.send_fds(self._control, [request], list(wiring.worker_fds.values()), socket.MSG_NOSIGNAL)
+                    return
+                except BlockingIOError:
+                    writable = asyncio.Event()
+                    loop.add_writer(self._control, writable.set)
+                    try:
+                        await writable.wait()
+                    finally:
+                        loop.remove_writer(self._control)
 
     def _release(self) -> None:
         self._control.close()
@@ -124,7 +132,7 @@ class TemplateLauncher:
         for _ in range(_ATTEMPTS):
             template = self._running(spec)
             try:
-                return await launch_through(spec, partial(template.fork, request))
+                return await template.launch(spec, request)
             except OSError as error:
                 last_words = str(error)
             except LaunchError as error:

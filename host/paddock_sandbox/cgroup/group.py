@@ -78,6 +78,11 @@ class Cgroup:
             raise
         return cls(name, tuple(parts))
 
+    @classmethod
+    def found(cls, places: Iterable[CgroupPlace], name: str) -> Cgroup:
+        """Return the group of this name, of which some folders may be gone."""
+        return cls(name, tuple(replace(place, directory=os.path.join(place.directory, name)) for place in places))
+
     @property
     def controllers(self) -> frozenset[Controller]:
         """What the group can limit."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paddock_sandbox.cgroup.group import Cgroup
@@ -42,11 +42,15 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class CgroupHome:
-    """The groups in which others can be made, one in each hierarchy of use, and why a controller is missing."""
+    """The groups in which others can be made, one in each hierarchy of use, and why a controller is missing.
+
+    `branch` is in the names of all that are made here, where not all of a host's groups are one maker's.
+    """
 
     places: tuple[CgroupPlace, ...] = ()
     problems: tuple[CgroupProblem, ...] = ()
     owner: Owner = field(default_factory=Owner.here)
+    branch: str = ""
 
     @classmethod
     def find(cls) -> CgroupHome:
@@ -72,6 +76,10 @@ class CgroupHome:
         """What groups made here can limit."""
         return frozenset(name for place in self.places for name in place.controllers)
 
+    def for_one_maker(self) -> CgroupHome:
+        """Return a home in the same places, with groups that `remove_empty` tells from those of every other."""
+        return replace(self, branch=f"{_unique()}-")
+
     def create(self, name: str) -> Cgroup:
         """Make a group, without limits; its folder's name begins `paddock-<pid>-` with the finder's, and is unique.
 
@@ -81,7 +89,7 @@ class CgroupHome:
         """
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot be part of a control group's name")
-        return Cgroup.make(self.places, f"{self.owner.prefix}{name}-{os.urandom(4).hex()}")
+        return Cgroup.make(self.places, f"{self.owner.prefix}{name}-{self.branch}{_unique()}")
 
     def remove_stale(self) -> int:
         """Remove the empty groups of hosts that are dead; return how many folders were removed.
@@ -91,6 +99,23 @@ class CgroupHome:
         """
         return sum(_is_removed(directory) for place in self.places for directory in self._stale_in(place))
 
+    def remove_empty(self, but: Collection[str] = (), within: float = 1.0) -> bool:
+        """Remove the groups that this home's one maker left; return whether all but the named are gone.
+
+        For when the maker is dead. Waits so many seconds for the last process in each to end.
+
+        Raises:
+            OSError: One may not be removed at all.
+        """
+        left = {
+            name
+            for place in self.places
+            for name in _names_in(place)
+            if name.startswith(self.owner.prefix) and f"-{self.branch}" in name and name not in but
+        }
+        gone = [Cgroup.found(self.places, name).remove(within) for name in left]
+        return all(gone)
+
     def as_dict(self) -> dict[str, object]:
         """Return the home as plain data."""
         return {
@@ -99,6 +124,7 @@ class CgroupHome:
                 [problem.controller, problem.tried, problem.error, problem.advice] for problem in self.problems
             ],
             "owner": [self.owner.pid, self.owner.namespace],
+            "branch": self.branch,
         }
 
     @classmethod
@@ -108,17 +134,25 @@ class CgroupHome:
             tuple(map(CgroupPlace.from_list, data["places"])),
             tuple(CgroupProblem(*problem) for problem in data["problems"]),
             Owner(*data["owner"]),
+            data["branch"],
         )
 
     def _stale_in(self, place: CgroupPlace) -> Iterator[str]:
-        try:
-            names = os.listdir(place.directory)
-        except OSError:
-            return
-        for name in names:
+        for name in _names_in(place):
             match = _OURS.match(name)
             if match is not None and int(match["namespace"]) == self.owner.namespace and not _lives(int(match["pid"])):
                 yield os.path.join(place.directory, name)
+
+
+def _unique() -> str:
+    return os.urandom(4).hex()
+
+
+def _names_in(place: CgroupPlace) -> list[str]:
+    try:
+        return os.listdir(place.directory)
+    except OSError:
+        return []
 
 
 def _pid_namespace() -> int:

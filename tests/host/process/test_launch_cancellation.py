@@ -54,12 +54,16 @@ async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
     assert descendants_of_this_process() == known, "somebody else was ended along"
     await first.stop(0)
     first.rpc.close()
-    assert len(open_fds()) <= len(fds)
+    # Where the cancellation could not be held off, the loop lets go of a process when that has ended.
+    with anyio.fail_after(PATIENCE):
+        while len(open_fds()) > len(fds):
+            await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("cancellations", [1, 2])  # the first can be held off, the second cannot
 @pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
 async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_nothing(
-    levels: Levels, way: Way, scratch: Path
+    levels: Levels, way: Way, scratch: Path, cancellations: int
 ) -> None:
     launcher = levels.launcher(way)
     for _ in range(2):  # the first one may have a template started
@@ -73,7 +77,9 @@ async def test_a_launch_into_isolation_that_is_given_up_part_of_the_way_leaves_n
         launching = asyncio.get_running_loop().create_task(launcher.launch(levels.spec(way.level, scratch)))
         with anyio.move_on_after(took * part / 10):
             await asyncio.wait([launching])
-        launching.cancel()
+        for _ in range(cancellations):
+            launching.cancel()
+            await asyncio.sleep(0)
         with anyio.fail_after(PATIENCE):
             await asyncio.wait([launching])
         if not launching.cancelled():  # it was quicker than the cancellation

@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,9 +19,9 @@ import pytest
 from host.process.conftest import Needs, children_of_this_process, groups_of_these_tests
 from host.process.levels import Levels
 from host.process.test_host_death import doomed_host, groups_of, pidfd_of
-from host.process.waiting import PATIENCE, answer, children_of, fifo, gone, here
+from host.process.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
 from paddock.errors import LaunchError
-from paddock.process import ModuleProcess, TemplateLauncher, WorkerRuntime
+from paddock.process import ModuleProcess, TemplateLauncher, WorkerRuntime, brood
 from paddock_sandbox.profile import Mount
 
 Launch = Callable[..., Awaitable[ModuleProcess]]
@@ -164,11 +166,12 @@ async def test_a_spare_ends_with_its_template_and_leaves_no_control_group(
     with pidfd_of(spare) as pidfd:
         await launcher.aclose()
         await gone(pidfd)
-    first_group = {part.directory for part in first.cgroup.parts} if first.cgroup else set()
-    assert groups_of_these_tests(levels.groups) == first_group
+    assert groups_of_these_tests(levels.groups) == folders_of(first)
 
 
-async def test_a_spare_ends_when_its_template_is_killed(levels: Levels, launch: Launch) -> None:
+async def test_a_spare_ends_when_its_template_is_killed_and_its_control_group_goes_with_the_next_launch(
+    levels: Levels, launch: Launch
+) -> None:
     first = await launch()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
@@ -176,17 +179,67 @@ async def test_a_spare_ends_when_its_template_is_killed(levels: Levels, launch: 
         os.kill(template(), signal.SIGKILL)
         await gone(init_pidfd)
         await gone(worker_pidfd)
-    # Nobody is left to remove its group: that waits, empty, for the host that looks for such next.
-    first_group = {part.directory for part in first.cgroup.parts} if first.cgroup else set()
-    with anyio.fail_after(PATIENCE):
-        while left := groups_of_these_tests(levels.groups) - first_group:
-            for folder in left:
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    await anyio.sleep(0.01)  # the kernel has not let go of it yet
+    left = groups_of_these_tests(levels.groups) - folders_of(first)
+    assert bool(left) == bool(levels.groups.places)
     second = await launch()
+    await these_are_gone(left)
     await here(second)
+    await here(first)
+
+
+async def test_the_control_group_of_a_spare_whose_template_was_killed_goes_with_the_launcher(
+    levels: Levels, launcher: TemplateLauncher, launch: Launch
+) -> None:
+    first = await launch()
+    with pidfd_of(await spare_beside(first)) as pidfd:
+        os.kill(template(), signal.SIGKILL)
+        await gone(pidfd)
+    left = groups_of_these_tests(levels.groups) - folders_of(first)
+    await launcher.aclose()
+    await these_are_gone(left)
+    await here(first)
+
+
+async def test_what_a_worker_used_is_known_though_it_ended_before_its_templates_groups_are_removed(
+    levels: Levels, launcher: TemplateLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "memory" not in levels.groups.controllers:
+        pytest.skip("no control group counts memory here")
+    is_tidy, remove = threading.Event(), brood._remove
+
+    def removed(*parts: Any) -> None:
+        remove(*parts)
+        is_tidy.set()
+
+    monkeypatch.setattr(brood, "_remove", removed)
+    first = await launch()
+    try:
+        stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)
+    except PermissionError:
+        pytest.skip(f"user {os.geteuid()} may not open what a worker has open")
+    try:
+        with pidfd_of(first.init_pid) as pidfd:
+            first.kill()
+            await gone(pidfd)  # its group is empty, and is read when the last of its output has come
+        os.kill(template(), signal.SIGKILL)
+        await launcher.aclose()
+        with anyio.fail_after(PATIENCE):
+            assert await anyio.to_thread.run_sync(is_tidy.wait, PATIENCE)
+    finally:
+        os.close(stdout)
+    used = (await ended(first)).used
+    assert used is not None
+    assert used.memory_peak
+
+
+def folders_of(process: ModuleProcess) -> set[str]:
+    return {part.directory for part in process.cgroup.parts} if process.cgroup else set()
+
+
+async def these_are_gone(folders: set[str]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while any(map(os.path.exists, folders)):
+            await anyio.sleep(0.01)
 
 
 async def test_nothing_is_left_of_a_spare_when_the_host_is_killed(levels: Levels, needs: Needs, tmp_path: Path) -> None:
