@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from escape.reachable import skip_or_fail
+from paddock.kernel.private_folder import sweep
 from paddock.selftest import LEVELS
 from paddock.selftest.stage import ATTACKER
 
@@ -30,7 +32,7 @@ def _is_held(lock: Path) -> bool:
 def test_nothing_of_a_module_outlives_a_host_that_is_killed(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # nobody removes what a killed host has there
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what a killed host has there, the next one would remove
     workspace = tmp_path / "work"
     workspace.mkdir()
     host = subprocess.Popen(
@@ -51,3 +53,7 @@ def test_nothing_of_a_module_outlives_a_host_that_is_killed(
         while any(_is_held(lock) for lock in locks) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert [lock.name for lock in locks if _is_held(lock)] == []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert list(tmp_path.glob("paddock-*"))
+    sweep()
+    assert not list(tmp_path.glob("paddock-*"))

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from paddock.kernel.command_profile import SCRATCH
 from paddock.kernel.control_groups import find_groups
-from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.private_folder import PrivateFolder, sweep
 from paddock.policy import RuntimePaths
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.mount_table import MountTable
@@ -54,8 +54,10 @@ class CommandMeans:
         """Have all that is needed made, and given up at the end."""
         groups = await anyio.to_thread.run_sync(find_groups)
         async with AsyncExitStack() as stack:
-            folder = make_private_folder()
-            stack.push_async_callback(_remove, folder)
+            await anyio.to_thread.run_sync(sweep)
+            private = PrivateFolder()
+            stack.push_async_callback(_remove, private)
+            folder = private.path
             covers = folder / "empty"
             covers.mkdir()
             located = WorkerRuntime.locate()
@@ -115,8 +117,8 @@ class _Trials:
         return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self._runtime, profile)
 
 
-async def _remove(folder: Path) -> None:
-    await _shielded(lambda: anyio.to_thread.run_sync(remove_private_folder, folder))
+async def _remove(folder: PrivateFolder) -> None:
+    await _shielded(lambda: anyio.to_thread.run_sync(folder.remove))
 
 
 async def _shielded(act: Callable[[], Awaitable[None]]) -> None:

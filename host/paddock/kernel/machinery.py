@@ -22,7 +22,7 @@ from paddock.kernel.confinements import Confinements, OnConfined, Place
 from paddock.kernel.control_groups import find_groups
 from paddock.kernel.networks import Networks
 from paddock.kernel.operator_folders import make_operator_folders
-from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.private_folder import PrivateFolder, sweep
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
@@ -78,12 +78,12 @@ class Machinery:
         self._on_confined = on_confined
         self._tasks = asyncio.TaskGroup()
         self._launchers: dict[str, Launcher] = {}
-        self._folder: Path
+        self._folder: PrivateFolder
 
     @property
     def folder(self) -> Path:
         """The host's own folder, which goes with this."""
-        return self._folder
+        return self._folder.path
 
     async def __aenter__(self) -> Self:
         groups = await anyio.to_thread.run_sync(find_groups)
@@ -93,11 +93,12 @@ class Machinery:
             "exec": ExecLauncher(groups),
             "bubblewrap": ExecLauncher(None, bubblewrap_command),  # in its namespaces no groups can be made
         }
-        self._folder = make_private_folder()
-        self.networks = Networks(self._folder, self.audit)
+        await anyio.to_thread.run_sync(sweep)
+        self._folder = PrivateFolder()
+        self.networks = Networks(self.folder, self.audit)
         try:
             self.confinements = Confinements(
-                Place(self.working_dir, self._environ, self._folder, (*self._kept, *operators)),
+                Place(self.working_dir, self._environ, self.folder, (*self._kept, *operators)),
                 groups,
                 self.launcher_at,
                 self.networks,
@@ -105,7 +106,7 @@ class Machinery:
                 on_confined=self._on_confined,
             )
         except BaseException:
-            remove_private_folder(self._folder)
+            self._folder.remove()
             raise
         await self._tasks.__aenter__()
         watchdog = Watchdog()
@@ -126,7 +127,7 @@ class Machinery:
                 await self._tasks.__aexit__(None, None, None)
             finally:
                 with anyio.CancelScope(shield=True):  # in a thread: modules may have left any number of files
-                    await anyio.to_thread.run_sync(remove_private_folder, self._folder)
+                    await anyio.to_thread.run_sync(self._folder.remove)
 
     async def shelter(self, clearance: Clearance) -> None:
         """Decide how each module that was cleared is shut in; what they are started with is settled by that.

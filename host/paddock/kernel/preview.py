@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal, SourcesError
-from paddock.kernel.private_folder import make_private_folder, remove_private_folder
+from paddock.kernel.private_folder import PrivateFolder
 from paddock.kernel.provisioning import offline_provisioner
 from paddock.kernel.readiness import check_working_dir
 from paddock.kernel.session_record import ModuleRecord, SessionRecord
@@ -54,12 +54,12 @@ class _EverySecret(Mapping[str, str]):
 @contextmanager
 def located_paths() -> Iterator[RuntimePaths]:
     """Find what workers run from, and Paddock itself."""
-    folder = make_private_folder()
+    folder = PrivateFolder()
     try:
         located = WorkerRuntime.locate()
-        yield RuntimePaths.locate(located.interpreter, located.packages, folder)
+        yield RuntimePaths.locate(located.interpreter, located.packages, folder.path)
     finally:
-        remove_private_folder(folder)
+        folder.remove()
 
 
 class Preview:

@@ -1,24 +1,81 @@
-"""A folder of the host's own for one session, and its end, whatever modules made in it."""
+"""A folder of the host's own for one session, and its end, whatever modules made in it.
+
+It is locked for as long as the host lives. Whose lock is gone, is dead: what a host left that was killed is swept away
+by the next one, without guessing from names or times.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import secrets
+import stat
 import tempfile
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 _log = logging.getLogger(__name__)
 
+# With the machine in it: of a folder that several share over a network, each knows its own locks only.
+_PREFIX: Final = f"paddock-{zlib.crc32(os.uname().nodename.encode()):08x}-"
+_MODE: Final = 0o700
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_private_folder() -> Path:
-    """Return a new folder that nobody else may look into, by a path without links."""
-    return Path(tempfile.mkdtemp(prefix="paddock-")).resolve()
+class PrivateFolder:
+    """A new folder that nobody else may look into; `path` is without links."""
+
+    def __init__(self) -> None:
+        """Make it, among the temporary files."""
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+            with suppress(FileNotFoundError):  # swept, in the moment before it was locked
+                self._lock = os.open(self.path, _FOLDER)
+                if _is_alone(self._lock) and self.path.exists():
+                    return
+                os.close(self._lock)
+
+    def remove(self) -> None:
+        """Remove it with everything in it; what cannot be removed is logged."""
+        try:
+            remove_private_folder(self.path)
+        finally:
+            os.close(self._lock)
+
+
+def sweep() -> None:
+    """Remove from among the temporary files what hosts of this user left there that are dead."""
+    folder = Path(tempfile.gettempdir())  # others may write there too
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(_PREFIX):
+                _sweep(folder / name)
+
+
+def _sweep(left: Path) -> None:
+    # Whatever cannot be done to it is done another time.
+    with suppress(OSError):
+        top = os.open(left, _FOLDER)
+        try:
+            facts = os.fstat(top)
+            if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) == _MODE and _is_alone(top):
+                _empty(top)
+                os.rmdir(left)
+        finally:
+            os.close(top)
+
+
+def _is_alone(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def remove_private_folder(folder: Path) -> None:

@@ -1,0 +1,131 @@
+"""The host's own folder is there as long as the host is, and one that was killed leaves it to the next to remove."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import paddock
+from paddock.kernel.machinery import Machinery
+from paddock.kernel.private_folder import PrivateFolder, sweep
+
+_PATIENCE = 20.0
+_HOST = f"""
+import sys
+sys.path[:0] = {[str(Path(paddock.__file__).parents[1])]}
+from pathlib import Path
+from paddock.kernel.private_folder import PrivateFolder
+folder = PrivateFolder().path
+(folder / "deep" / "deeper").mkdir(parents=True)
+(folder / "deep" / "file").write_text("left")
+print(folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def host(temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+    ) as host:
+        yield host
+        host.kill()
+
+
+def folder_of(host: subprocess.Popen[str]) -> Path:
+    assert host.stdout is not None
+    return Path(host.stdout.readline().strip())
+
+
+def left_by(host: subprocess.Popen[str]) -> Path:
+    folder = folder_of(host)
+    host.kill()
+    host.wait(_PATIENCE)
+    return folder
+
+
+def test_the_folder_of_a_host_that_was_killed_is_swept_away(host: subprocess.Popen[str], temporary: Path) -> None:
+    left = left_by(host)
+    assert (left / "deep" / "file").exists()
+    sweep()
+    assert os.listdir(temporary) == []
+
+
+async def test_a_session_begins_by_sweeping(host: subprocess.Popen[str], temporary: Path, tmp_path: Path) -> None:
+    left = left_by(host)
+    async with Machinery(working_dir=tmp_path, environ={"HOME": str(tmp_path)}) as machinery:
+        assert not left.exists()
+        assert os.listdir(temporary) == [machinery.folder.name]
+    assert os.listdir(temporary) == []
+
+
+def test_the_folder_of_a_host_that_lives_stays(host: subprocess.Popen[str]) -> None:
+    folder, own = folder_of(host), PrivateFolder()
+    for _ in range(2):
+        sweep()
+        assert (folder / "deep" / "file").exists()
+        assert own.path.exists()
+    own.remove()
+
+
+def test_what_has_another_name_or_others_may_look_into_stays(host: subprocess.Popen[str], temporary: Path) -> None:
+    left = left_by(host)
+    left.chmod(0o755)
+    renamed = temporary / "paddock-of-mine"
+    renamed.mkdir(mode=0o700)
+    sweep()
+    assert {*os.listdir(temporary)} == {left.name, renamed.name}
+    left.chmod(0o700)
+    sweep()
+    assert os.listdir(temporary) == [renamed.name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_what_belongs_to_another_user_stays(host: subprocess.Popen[str]) -> None:
+    left = left_by(host)
+    os.chown(left, 4242, 4242)
+    sweep()
+    assert (left / "deep" / "file").exists()
+
+
+def test_no_link_is_followed(host: subprocess.Popen[str], tmp_path: Path) -> None:
+    left, mine = left_by(host), tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    (mine / "precious").touch()
+    (left / "link").symlink_to(mine)
+    sweep()
+    assert not left.exists()
+    left.symlink_to(mine)
+    sweep()
+    assert left.is_symlink()
+    assert (mine / "precious").exists()
+
+
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], tempfile.mkdtemp
+
+    def raced(prefix: str) -> str:
+        made.append(make(prefix=prefix))
+        if len(made) == 1:
+            sweep()  # as another host does that starts at this moment
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", raced)
+    own = PrivateFolder()
+    assert [Path(folder).exists() for folder in made] == [False, True]
+    own.remove()
