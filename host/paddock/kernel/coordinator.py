@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from paddock.kernel.mirrors import MayCall, Mirrors
@@ -40,6 +41,7 @@ class HostedCoordinator(ModuleCoordinator):
     """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
 
     _origin: Peer | None
+    _contributions: int  # that were ever made
     _told_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
@@ -51,6 +53,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._state_weights = {}
         self.on_state_written = lambda origin, key, before, after: None
         self._origin = None
+        self._contributions = 0
         super().__init__(session)
         self.observer = _Broadcast(self)
         self.hooks.observer = _Heard(self)
@@ -133,18 +136,20 @@ class HostedCoordinator(ModuleCoordinator):
         self._shared_state.apply(changes)
         self._tell_state(changes, origin)
 
-    def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> None:
-        """Add a module's contributor, without telling the module itself."""
+    def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
+        """Add a module's contributor, without telling the module itself; return what withdraws it."""
         self._origin = origin
         try:
             self.register_contributor(channel, name, callback)
         finally:
             self._origin = None
+        return partial(self._withdraw, channel, self._contributions, self.channels[channel][-1])
 
-    def withdraw_contributor(self, channel: str, callback: object) -> None:
-        """Forget a contributor whose module is no more."""
+    def _withdraw(self, channel: str, number: int, contributor: object) -> None:
         contributors = self.channels.get(channel, [])
-        contributors[:] = [known for known in contributors if known["callback"] is not callback]
+        contributors[:] = [known for known in contributors if known is not contributor]
+        if self._mirrors.drop(("contributor", number)):
+            self._mirrors.tell(MirrorSection.CONTRIBUTOR_WITHDRAWN, self._values.encode([channel, number]))
 
     def retract(self, name: str, value: Encoded) -> None:
         """Forget a capability, unless another has taken its place."""
@@ -294,9 +299,10 @@ class _Broadcast:
             self._coordinator._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name]))
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
-        count = len(self._coordinator.channels[channel])
+        self._coordinator._contributions += 1
+        number = self._coordinator._contributions
         self._coordinator.put(
-            ("contributor", channel, count), MirrorSection.CONTRIBUTOR, [channel, name, callback], may_call=nobody
+            ("contributor", number), MirrorSection.CONTRIBUTOR, [channel, name, callback, number], may_call=nobody
         )
 
     def cleanup(self, fn: Any) -> None:

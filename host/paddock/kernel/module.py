@@ -536,9 +536,8 @@ class HostedModule:
         """Add a contributor of this module, or renew that of an earlier life."""
         key = ("contributor", channel, name)
         if self._registrations.renew(key, function.handle) is None:
-            asked = Contributor(self._router, function)
-            coordinator.contribute_from(self.peer, channel, name, asked)
-            self._registrations.add(key, function.handle, lambda: coordinator.withdraw_contributor(channel, asked))
+            withdraw = coordinator.contribute_from(self.peer, channel, name, Contributor(self._router, function))
+            self._registrations.add(key, function.handle, withdraw)
 
     def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
         """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle."""

@@ -61,6 +61,7 @@ class MirrorSection(IntEnum):
     ATTRIBUTE = 6  # name, then the value
     ATTRIBUTE_DELETED = 7  # [name]
     STATE = 8  # [[path, [value] | []]…]
-    CONTRIBUTOR = 9  # [channel, name, callback]
+    CONTRIBUTOR = 9  # [channel, name, callback, number]
     CANCELLATION = 10  # [state, {running call id: tool name}]
     DESCRIPTION = 11  # [object id, description]
+    CONTRIBUTOR_WITHDRAWN = 12  # [channel, number]

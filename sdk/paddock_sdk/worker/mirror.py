@@ -38,6 +38,7 @@ class Mirror:
         self._reporter = reporter
         self._state = SharedState(driver.codec, on_kept=self._on_kept)
         self._attributes = SharedState(driver.codec)
+        self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
         self._is_telling = False
 
     def on_mirror(self, change: Frame) -> None:
@@ -91,8 +92,13 @@ class Mirror:
                 vars(coordinator).pop(name, None)
                 self._reporter.shared.discard(name)
                 self._attributes.apply([[[name], []]])
-            case MirrorSection.CONTRIBUTOR, [channel, name, callback]:
+            case MirrorSection.CONTRIBUTOR, [channel, name, callback, number]:
                 coordinator.register_contributor(channel, name, callback)
+                self._contributors[number] = coordinator.channels[channel][-1]
+            case MirrorSection.CONTRIBUTOR_WITHDRAWN, [channel, number]:
+                withdrawn = self._contributors.pop(number, None)
+                contributors = coordinator.channels.get(channel, [])
+                contributors[:] = [known for known in contributors if known is not withdrawn]
             case MirrorSection.SESSION, {"session_id": str(), "config": dict()}:
                 self._take_session(value)
 

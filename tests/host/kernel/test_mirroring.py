@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from ..rpc.scripted_worker import ASYNC, ScriptedWorker, until
 from .conftest import Hosted, changes, tool
 
 
@@ -120,6 +121,44 @@ async def test_a_module_never_hears_of_its_own_changes_and_all_others_do(
     await onlooker.round_trip()
     assert [frame.method for frame in onlooker.heard(Kind.MIRROR)] == [section]
     assert doer.heard(Kind.MIRROR) == []
+
+
+async def test_contributors_that_a_module_does_not_register_again_are_gone_for_everyone(hosted: Hosted) -> None:
+    async def contribute(worker: ScriptedWorker, *names: str) -> None:
+        for number, name in enumerate(names):
+            await worker.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", name, worker.function(9 + number)])
+
+    async def contributes_both(worker: ScriptedWorker) -> None:
+        await contribute(worker, "first", "second")
+
+    async def contributes_the_second(worker: ScriptedWorker) -> None:
+        await contribute(worker, "second")
+
+    _, onlooker = await hosted.start("tool", "tool-onlooker")
+    module, _ = await hosted.start("tool", "tool-x", contributes_both)
+    await onlooker.round_trip()
+    told = [change[1::2] for change in changes(onlooker, MirrorSection.CONTRIBUTOR)]
+    module.supervisor.die()  # type: ignore[attr-defined]
+    await until(lambda: not module.is_running)
+    asked = asyncio.ensure_future(hosted.coordinator.collect_contributions("colours"))
+    again = await hosted.mount_next(module, contributes_the_second)
+    again.respond((await again.request_from_host()).id, "red")
+    assert await asked == ["red"]
+    await onlooker.round_trip()
+    number_of: dict[str, int] = dict(told)
+    withdrawn = [["colours", number_of["first"]]]
+    assert changes(onlooker, MirrorSection.CONTRIBUTOR_WITHDRAWN) == withdrawn
+    assert changes(again, MirrorSection.CONTRIBUTOR_WITHDRAWN) == withdrawn, "it was told of it when it came"
+    assert changes(onlooker, MirrorSection.CONTRIBUTOR) == []
+    await contribute(again, "second", "third")
+    late: list[Any] = []
+
+    async def look(worker: ScriptedWorker) -> None:
+        late.extend(change[1] for change in changes(worker, MirrorSection.CONTRIBUTOR))
+
+    await hosted.start("tool", "tool-late", look)
+    assert late == ["second", "second", "third"]
+    assert [known["name"] for known in hosted.coordinator.channels["colours"]] == late
 
 
 async def test_who_registers_a_handler_hears_that_the_event_is_heard_and_so_does_everyone_else(hosted: Hosted) -> None:

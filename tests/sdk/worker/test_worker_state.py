@@ -296,7 +296,8 @@ async def test_the_hosts_changes_are_there_and_none_is_reported_back(rig: Rig) -
         (MirrorSection.CAPABILITY, {"number": 1}, "offered"),
         (MirrorSection.ATTRIBUTE, ["first"], "notes"),
         (MirrorSection.STATE, [[["goal"], [{"turns": 1}]], [["goal", "turns"], [2]], [["gone"], []]]),
-        (MirrorSection.CONTRIBUTOR, ["colours", "other", host.function(11, SYNC)]),
+        (MirrorSection.CONTRIBUTOR, ["colours", "other", host.function(11, SYNC), 1]),
+        (MirrorSection.CONTRIBUTOR, ["colours", "another", host.function(12, SYNC), 2]),
         (MirrorSection.CANCELLATION, ["graceful", {"call_1": "bash"}]),
     )
     assert (coordinator.session_id, coordinator.parent_id) == ("s", "p")
@@ -307,7 +308,7 @@ async def test_the_hosts_changes_are_there_and_none_is_reported_back(rig: Rig) -
     assert coordinator.get_capability("offered") == {"number": 1}
     assert coordinator.notes == ["first"]
     assert coordinator.session_state == {"goal": {"turns": 2}}
-    assert [entry["name"] for entry in coordinator.channels["colours"]] == ["other"]
+    assert [entry["name"] for entry in coordinator.channels["colours"]] == ["other", "another"]
     assert coordinator.cancellation.is_graceful
     assert coordinator.cancellation.running_tools == {"call_1"}
     assert coordinator.cancellation.running_tool_names == ["bash"]
@@ -316,12 +317,15 @@ async def test_the_hosts_changes_are_there_and_none_is_reported_back(rig: Rig) -
         (MirrorSection.UNMOUNTED, ["tools", "echo"]),
         (MirrorSection.UNMOUNTED, ["context", None]),
         (MirrorSection.ATTRIBUTE_DELETED, ["notes"]),
+        (MirrorSection.CONTRIBUTOR_WITHDRAWN, ["colours", 1]),
+        (MirrorSection.CONTRIBUTOR_WITHDRAWN, ["colours", 1]),
         (MirrorSection.STATE, [[["goal"], []]]),
         (MirrorSection.CANCELLATION, ["none", {}]),
         (MirrorSection.CANCELLATION, ["immediate", {}]),
     )
     assert coordinator.get("tools") == {} and coordinator.get("context") is None
     assert not hasattr(coordinator, "notes")
+    assert [entry["name"] for entry in coordinator.channels["colours"]] == ["another"]
     assert coordinator.session_state == {}
     assert coordinator.cancellation.is_immediate
 
