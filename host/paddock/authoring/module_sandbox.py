@@ -98,7 +98,7 @@ class ModuleSandbox:
             cleanup = _Once(self._portal, coordinator)
             try:
                 yield MountedModule(
-                    self._object(coordinator, values),
+                    self._portal.call(self._object, coordinator, values),
                     _Elsewhere(coordinator, self._portal),
                     cleanup if coordinator.has_cleanups else None,
                 )
@@ -189,17 +189,20 @@ class _Caller:
         return self._portal.call(self._call, method, value)
 
     async def stream(self, target: int, method: int, value: object) -> AsyncIterator[Any]:
-        message = self._values.encode(value, share=True)
-        items = self._values.router.stream(self._handle, method, message)
-        while True:
-            item = await asyncio.wrap_future(self._portal.start_task_soon(anext, items, self))
-            if item is self:
-                return
-            yield self._values.decode(item)
+        items = self._items(method, value)
+        while (item := await asyncio.wrap_future(self._portal.start_task_soon(anext, items, self))) is not self:
+            yield item
 
     def circumstances(self) -> Sequence[Any]:
         """Tell nothing beside the arguments: a test has no turn around it."""
         return ()
+
+    # Values are encoded and decoded on the host's loop alone: here, on whichever asks for what these return.
+
+    async def _items(self, method: int, value: object) -> AsyncIterator[Any]:
+        message = self._values.encode(value, share=True)
+        async for item in self._values.router.stream(self._handle, method, message):
+            yield self._values.decode(item)
 
     async def _call(self, method: int, value: object) -> Any:
         message = self._values.encode(value, share=True)  # what a test hands over, it means to

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.protocol import LocalProtocolError
-from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.body import Codec, Vocabulary
 
 _NAME: Final = "_tool_dispatch_contexts"
 _KEY: Final = "dispatch_context"  # of what is told beside the arguments
@@ -23,12 +23,12 @@ _KEY: Final = "dispatch_context"  # of what is told beside the arguments
 class DispatchContexts:
     """The mapping in one process."""
 
-    def __init__(self, coordinator: ModuleCoordinator, codec: Codec) -> None:
+    def __init__(self, coordinator: ModuleCoordinator, vocabulary: Vocabulary) -> None:
         self._attributes = vars(coordinator)
-        self._codec = codec
+        self._vocabulary = vocabulary
 
     def going_out(self) -> Sequence[Any]:
-        """Return what is told with a call that the current task makes."""
+        """Return what is told with a call that the current task makes, on whatever thread's loop that runs."""
         contexts = self._attributes.get(_NAME)
         if not contexts or not isinstance(contexts, dict):
             return ()
@@ -36,7 +36,7 @@ class DispatchContexts:
         if not isinstance(context, dict):
             return ()
         try:
-            self._codec.encode(context, live_objects=False)
+            Codec(self._vocabulary).encode(context, live_objects=False)  # the driver's is its loop's alone
         except LocalProtocolError:
             return ()  # something of the orchestrator's own
         return ({_KEY: context},)

@@ -175,7 +175,7 @@ class Driver:
                 self._loop.call_soon(self._drain)
         return answer[0].take()
 
-    def on_loop(self, act: Callable[[], None]) -> None:
+    def on_loop(self, act: Callable[[], object]) -> None:
         """Do something on the loop, from any thread, and return when it is done, or raise what it raises."""
         if self.in_loop_thread:
             act()
@@ -184,7 +184,8 @@ class Driver:
 
         def report() -> None:
             try:
-                done.set_result(act())  # type: ignore[func-returns-value]
+                act()
+                done.set_result(None)
             except BaseException as exc:  # belongs to the waiting thread, whatever it is
                 done.set_exception(exc)
 

@@ -48,7 +48,8 @@ class Worker:
 
     def __init__(self, rpc: socket.socket, name: str) -> None:
         self._name = name
-        self._driver = Driver(rpc, Connection(Role.WORKER), Codec(ContractVocabulary()))
+        vocabulary = ContractVocabulary()
+        self._driver = Driver(rpc, Connection(Role.WORKER), Codec(vocabulary))
         self._objects = ObjectTable(self._driver, self._driver.codec)
         self._driver.objects = self._objects
         self._driver.receiver = self
@@ -57,7 +58,7 @@ class Worker:
         self._coordinator.observer = reporter
         self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
         self._attempts = Attempts()
-        contexts = DispatchContexts(self._coordinator, self._driver.codec)
+        contexts = DispatchContexts(self._coordinator, vocabulary)
         self._driver.circumstances = contexts.going_out
         self._dispatcher = Dispatcher(
             self._driver, self._objects, self._coordinator, self._call, self._attempts, contexts

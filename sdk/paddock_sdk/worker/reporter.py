@@ -38,7 +38,7 @@ class Reporter:
     def mounted(self, point: str, name: str | None, obj: Any) -> None:
         """Mount at the host as well; a refusal restores what is mounted there."""
         self._decide(HostMethod.MOUNT, point, name, obj)
-        self._objects.mark_mounted(obj, point)
+        self._driver.on_loop(lambda: self._objects.mark_mounted(obj, point))
 
     def unmounted(self, point: str, name: str | None) -> None:
         """Unmount at the host as well; what is another module's stays, here as there."""

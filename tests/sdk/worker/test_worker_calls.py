@@ -264,6 +264,55 @@ async def test_a_call_from_a_thread_goes_through_while_the_loop_stands_still(rig
     assert answers == ["for the thread", "for the loop"]
 
 
+async def test_what_another_thread_has_encoded_meanwhile_changes_nothing(rig: Rig) -> None:
+    """An orchestrator may call a tool on another thread's loop, and what it notes for the call is tried there."""
+    inside, on = threading.Event(), threading.Event()
+
+    class SlowThere(list[Any]):
+        def __iter__(self) -> Any:
+            inside.set()
+            on.wait(5)
+            return iter(["there"])
+
+    class SlowHere(list[Any]):
+        def __iter__(self) -> Any:
+            thread.start()
+            assert inside.wait(5)
+            return iter(["here"])
+
+    class Tool:
+        async def execute(self) -> None: ...
+
+    told: list[Any] = []
+
+    async def elsewhere() -> None:
+        coordinator: Any = rig.coordinator
+        vars(coordinator)["_tool_dispatch_contexts"] = {asyncio.current_task(): {"slow": SlowThere()}}
+        told.extend(rig.driver.circumstances())
+
+    thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+    try:
+        body, handles = rig.driver.encode([SlowHere(), Tool()])
+    finally:
+        on.set()
+        thread.join(5)
+    assert len(handles) == 1
+    assert rig.driver.codec.decode(body, ["the tool"]) == [["here"], "the tool"]
+    assert [list(one["dispatch_context"]) for one in told] == [["slow"]]
+    rig.objects.take_back(handles)
+
+
+async def test_what_a_thread_mounts_is_noted_on_the_modules_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[tuple[object, str, int]] = []
+    monkeypatch.setattr(
+        rig.objects, "mark_mounted", lambda obj, point: noted.append((obj, point, threading.get_ident()))
+    )
+    tool = object()
+    async with rig.playing(lambda host: host.respond(host.request_from_worker(HostMethod.MOUNT).id)):
+        await asyncio.to_thread(asyncio.run, rig.coordinator.mount("tools", tool, name="threaded"))
+    assert noted == [(tool, "tools", threading.get_ident())]
+
+
 async def test_calls_awaited_on_another_loop_return_there(rig: Rig) -> None:
     async def elsewhere() -> Any:
         return await asyncio.gather(*(rig.driver.call(0, _METHOD, number) for number in range(3)))
