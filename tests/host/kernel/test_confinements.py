@@ -14,6 +14,7 @@ from paddock.errors import IsolationRefusedError, IsolationUnavailableError, Lau
 from paddock.kernel.clearance import Clearance, Cleared
 from paddock.kernel.confinements import Confinements, Place, failure_of
 from paddock.kernel.networks import Networks
+from paddock.kernel.shelters import FurtherShelters
 from paddock.plan import EntryPlace, Kind, ModuleEntry
 from paddock.policy import Asked, Confinement, Machine, Owner, Policy, PolicyFile, Situation, Trust, evaluate
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
@@ -227,6 +228,27 @@ async def test_each_module_has_a_private_folder_of_its_own_where_it_has_no_root_
         assert folder.is_relative_to(scene.place.folder)
         assert folder.stat().st_mode & 0o777 == 0o700
         assert confinements.of(entry).environ["HOME"] == str(folder)
+
+
+@pytest.mark.parametrize("level", ["ns", "landlock"])
+async def test_a_further_worker_of_an_entry_shares_the_home_that_is_kept_and_no_other_folder(
+    scene: Scene, level: IsolationLevel, tmp_path: Path
+) -> None:
+    confinements = scene.confinements(ScriptedMachine("ns", "landlock"), isolation=level)
+    kept, code = scene.module("tool-x", state="keep")
+    second, _ = scene.module("tool-y", state="keep", instance_id="second")
+    plain = scene.module("tool-z")
+    await confinements.decide(scene.cleared((kept, code), (second, code), plain, accepted=True))
+    shelters = FurtherShelters(confinements, tmp_path, AuditLog.silent())
+    first, further = confinements.of(kept), shelters.of(kept)
+    assert further.home is not None and further.home == first.home
+    assert further.environ["HOME"] == str(first.home)
+    assert confinements.of(second).home not in (None, first.home)
+    for entry in (kept, plain[0]):
+        scratches = [where.confinement.profile.scratch for where in (confinements.of(entry), shelters.of(entry))]
+        assert len({*scratches}) == (1 if level == "ns" else 2), "the same path, in a root of each worker's own"
+    await shelters.aclose()
+    assert first.home is not None and first.home.is_dir()
 
 
 async def test_what_is_wrong_with_all_entries_is_told_at_once_and_nothing_is_decided(scene: Scene) -> None:
