@@ -17,7 +17,7 @@ from paddock_sdk.contract.models import HookResult, ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
 from paddock_sdk.protocol import body as body_module
-from paddock_sdk.protocol.body import Codec, check_caps, unpack_prefix, weight_of
+from paddock_sdk.protocol.body import Codec, EncodeError, check_caps, unpack_prefix, weight_of
 
 from .wire_inputs import thorough
 
@@ -170,3 +170,21 @@ def test_text_weighs_its_bytes_and_what_is_over_the_callers_cap_is_refused() -> 
     assert weight_of(body, max_values=101) == len(body) + 64 * 101
     with pytest.raises(RemoteProtocolError, match="more than 100 values"):
         weight_of(body, max_values=100)
+
+
+@pytest.mark.parametrize("levels", [100, 600, 100_000])
+def test_a_value_that_is_nested_too_deep_is_refused_in_words(levels: int) -> None:
+    deep: list[object] = []
+    for _ in range(levels):
+        deep = [deep]
+    for value in (deep, (deep,), {"lone": "\ud800", "deep": deep}):
+        with pytest.raises(EncodeError, match="nested deeper than 64"):
+            Codec().encode(value)
+
+
+def test_a_value_that_holds_itself_is_refused_in_words() -> None:
+    itself: list[object] = []
+    itself.append(itself)
+    for value in (itself, (itself,), {"lone": "\ud800", "itself": itself}):
+        with pytest.raises(EncodeError, match="nested deeper than 64, or holds itself, cannot be sent"):
+            Codec().encode(value)

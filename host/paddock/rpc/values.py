@@ -15,6 +15,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
+import os
 import weakref
 from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
@@ -43,6 +44,9 @@ _HOST_MEANS = (
     ModuleType,
     type,
 )
+_HOST = os.path.dirname(
+    os.path.dirname(os.path.abspath(__file__))
+)  # where it failed there is nothing a module or its author can change
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
@@ -65,7 +69,7 @@ class Values:
     """Encode and decode for one session; on the session's loop only."""
 
     def __init__(self) -> None:
-        self.codec = Codec(ContractVocabulary())
+        self.codec = Codec(ContractVocabulary(hidden=(_HOST,)))
         self.router: Calls
         self.never_shared: tuple[type, ...] = ()  # objects of the host that no module is handed, whoever passes them on
         self._handles: weakref.WeakKeyDictionary[Any, AnyHandle] = weakref.WeakKeyDictionary()
@@ -180,7 +184,7 @@ class Values:
         held = self._host_objects.get(id(value))
         if held is None:
             if not share or isinstance(value, (*_HOST_MEANS, *self.never_shared)) or _is_tied(value):
-                raise EncodeError(f"a {type(value).__module__}.{type(value).__qualname__} of the host is not shared")
+                raise EncodeError(f"{_called(value)} of the host is not shared")
             description = describe(value)
             held = HostObject(value, description, encode_description(description, self.codec))
             self._host_objects[id(value)] = held
@@ -225,6 +229,13 @@ class Values:
 def _is_tied(value: object) -> bool:
     """Whether a value means nothing outside of this process, like an open file or a lock."""
     return live_kind(value) is not None and not is_function(value) and not isinstance(value, AsyncGeneratorType)
+
+
+def _called(value: object) -> str:
+    """Return what people call a value, with the name of its class."""
+    kind = live_kind(value)
+    name = type(value).__qualname__
+    return f"an object ({name})" if kind is None else f"{kind.name} ({name})"
 
 
 class _Caller:

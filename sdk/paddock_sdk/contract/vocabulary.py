@@ -87,6 +87,7 @@ _OURS: Final = (  # where frames begin that say nothing of a module
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""),
     os.path.join(os.path.dirname(importlib.__file__), ""),
     "<frozen importlib",
+    "msgpack/",  # as it was compiled
 )
 _TRACEBACK_CHARACTERS: Final = 8000  # of a remote traceback; the innermost frames are the ones kept
 _TRACEBACK_ENTRY: Final = 2000  # characters of one frame or message in it, lest one push all others out
@@ -104,12 +105,17 @@ _MAX_INTEGER_BITS: Final = 3300  # a thousand digits, which is what can be sent
 
 
 class ContractVocabulary:
-    """The `Vocabulary` of everything the module contracts name."""
+    """The `Vocabulary` of everything the module contracts name.
 
-    __slots__ = ("_forms",)
+    Of where an exception was raised, code in the folders of `hidden` is never told; an exception that was raised in no
+    other has its words alone.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_forms", "_hidden")
+
+    def __init__(self, hidden: tuple[str, ...] = ()) -> None:
         self._forms: dict[type, _Form | None] = {}
+        self._hidden = tuple(os.path.join(folder, "") for folder in hidden)
 
     def to_wire(self, value: object) -> tuple[int, object] | None:
         """Return the form of a model or exception, None for anything else."""
@@ -122,7 +128,7 @@ class ContractVocabulary:
             name, fields_of = form
             return Ext.MODEL, [name, fields_of(value)]
         if isinstance(value, BaseException):
-            return Ext.ERROR, _describe_error(value)
+            return Ext.ERROR, _describe_error(value, self._hidden)
         if kind is Record:
             return Ext.MODEL, ["", dict(value)]  # type: ignore[call-overload]
         if hasattr(kind, "__pydantic_decorators__") and hasattr(kind, "model_dump"):
@@ -250,7 +256,7 @@ def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
         raise ValueError(f"no {cls.__name__}: {exc}") from exc
 
 
-def _describe_error(error: BaseException, depth: int = 0) -> list[object]:
+def _describe_error(error: BaseException, hidden: tuple[str, ...], depth: int = 0) -> list[object]:
     """Return an exception's form, well below 256 KiB; what a module's own class will not tell is left out.
 
     Those in a group have a share of its room each, and no traces of their own: the group's has them.
@@ -264,19 +270,22 @@ def _describe_error(error: BaseException, depth: int = 0) -> list[object]:
     return [
         names if first == names[0] else [first, *names],
         _message(error, _MESSAGE_CHARACTERS >> share),
-        _group(error, depth) if isinstance(error, BaseExceptionGroup) else _arguments(error, _ARGS_BYTES >> share),
+        _group(error, hidden, depth)
+        if isinstance(error, BaseExceptionGroup)
+        else _arguments(error, _ARGS_BYTES >> share),
         _attributes(error, _ATTRIBUTES_BYTES >> share),
         ""
         if depth
-        else _carried(error, "remote_traceback") or _text(functools.partial(_trace, error), "", -_TRACEBACK_CHARACTERS),
+        else _carried(error, "remote_traceback")
+        or _text(functools.partial(_trace, error, hidden), "", -_TRACEBACK_CHARACTERS),
     ]
 
 
-def _group(error: BaseExceptionGroup[Any], depth: int) -> list[object]:
+def _group(error: BaseExceptionGroup[Any], hidden: tuple[str, ...], depth: int) -> list[object]:
     """Return what a group is made of: its words, and the forms of the exceptions in it."""
     told = error.exceptions[:_GROUP_MEMBERS] if depth < _GROUP_DEPTH else ()
     words = _text(lambda: error.message, "a group of exceptions", _MESSAGE_CHARACTERS >> 4 * depth)
-    return [words, [_describe_error(member, depth + 1) for member in told]]
+    return [words, [_describe_error(member, hidden, depth + 1) for member in told]]
 
 
 def _carried(error: BaseException, attribute: str) -> str:
@@ -302,20 +311,34 @@ def _message(error: BaseException, characters: int) -> str:
     return _text(functools.partial(str, error), type(error).__name__, characters)
 
 
-def _trace(error: BaseException) -> str:
+def _trace(error: BaseException, hidden: tuple[str, ...]) -> str:
     # Python lays out all of a group before it leaves most of it out, however many times it holds the same one.
     is_laid_out = _count(error, _GROUP_TRACES) <= _GROUP_TRACES
-    trace = _beyond_ours(error.__traceback__)
+    trace = _theirs(error.__traceback__, hidden)
+    if trace is None and hidden:
+        return ""
     entries = traceback.format_exception(type(error), error, trace) if is_laid_out else traceback.format_tb(trace)
     return "".join(entry if len(entry) <= _TRACEBACK_ENTRY else entry[:_TRACEBACK_ENTRY] + "…\n" for entry in entries)
 
 
-def _beyond_ours(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from where a module's code begins: how it is called says nothing of what went wrong in it."""
-    theirs = trace
-    while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_OURS):
-        theirs = theirs.tb_next
-    return theirs if theirs is not None else trace
+def _theirs(trace: TracebackType | None, hidden: tuple[str, ...]) -> TracebackType | None:
+    """Return a traceback from where a module's code begins to where it ends.
+
+    How that is called, and how what it called goes on, says nothing of what went wrong in it. A traceback that has none
+    of it stays whole, if nothing is to be hidden.
+    """
+    entries: list[TracebackType] = []
+    entry = trace
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    theirs = [not entry.tb_frame.f_code.co_filename.startswith((*_OURS, *hidden)) for entry in entries]
+    if not any(theirs):
+        return None if hidden else trace
+    cut: TracebackType | None = None
+    for entry in reversed(entries[theirs.index(True) : len(theirs) - theirs[::-1].index(True)]):
+        cut = TracebackType(cut, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return cut
 
 
 def _count(error: BaseException, most: int) -> int:

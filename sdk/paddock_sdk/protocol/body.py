@@ -55,6 +55,8 @@ _VALUE_BYTES: Final = 64  # of memory: an empty list and its place in another on
 _WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # values more that one takes the memory of
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
+_TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds itself, cannot be sent"
+_PACKERS_DEPTH: Final = "recursion limit exceeded"  # what msgpack says of it, as a ValueError
 _MAP_16, _MAP_32 = 0xDE, 0xDF
 _NARROW: Final = bytes(range(0xC4))  # what begins no character past Latin-1, in UTF-8
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
@@ -139,7 +141,11 @@ class Codec:
                 _check_keys(body)
         except EncodeError:
             raise
+        except RecursionError as exc:
+            raise EncodeError(_TOO_DEEP) from exc
         except Exception as exc:  # a value may be of any class, and raise anything when it is looked at
+            if _PACKERS_DEPTH in str(exc):
+                raise EncodeError(_TOO_DEEP) from exc
             raise EncodeError(f"a value cannot be sent: {exc}") from exc
         finally:
             self._exported, self._may_go_live = before
@@ -533,7 +539,7 @@ def _integer(value: int) -> object:
 def _tame(value: Any, depth: int = 0) -> Any:
     """Copy plain data with the strings that msgpack refuses replaced by extensions."""
     if depth > MAX_DEPTH:
-        raise EncodeError(f"a value nested deeper than {MAX_DEPTH} cannot be sent")
+        raise EncodeError(_TOO_DEEP)
     if type(value) is dict:
         return {_tame(key, depth + 1): _tame(item, depth + 1) for key, item in value.items()}
     if type(value) is list:

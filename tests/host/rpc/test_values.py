@@ -9,6 +9,7 @@ import io
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -185,6 +186,25 @@ async def test_an_object_that_is_only_shown_goes_out_and_comes_back_with_nothing
 async def test_what_belongs_to_the_hosts_process_is_not_shared_either(value: object, network: Network) -> None:
     with pytest.raises(EncodeError, match="not shared"):
         network.values.encode({"log": value}, share=True)
+
+
+async def test_what_is_not_shared_is_called_what_people_call_it(network: Network, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w") as file, pytest.raises(EncodeError) as refused:
+        network.values.encode([file], share=True)
+    assert str(refused.value) == "an open file (TextIOWrapper) of the host is not shared"
+    with pytest.raises(EncodeError, match=r"^an object \(Proactor\) of the host is not shared$"):
+        network.values.encode([type("Proactor", (), {})()])
+
+
+async def test_no_module_is_told_where_in_the_host_it_failed(network: Network) -> None:
+    try:
+        network.values.encode([threading.Lock()], share=True)
+    except EncodeError as exc:
+        error = exc
+    told = network.values.decode_error(network.values.encode_error(error))
+    trace = vars(told)["remote_traceback"]
+    assert "in test_no_module_is_told_where_in_the_host_it_failed" in trace, "the application's own code is told"
+    assert "host/paddock" not in trace
 
 
 async def test_a_plain_function_of_a_worker_is_called_before_anything_that_is_asked_for_later(network: Network) -> None:

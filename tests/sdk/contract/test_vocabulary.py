@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +36,7 @@ from paddock_sdk.contract.message_models import (
 from paddock_sdk.contract.models import ContextInjection, HookResult, ModelInfo, Pricing, SessionStatus, ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, Ext
+from paddock_sdk.protocol.body import Codec, EncodeError, Ext
 
 from .model_table import TABLE, Row
 
@@ -451,6 +452,30 @@ def test_the_traceback_of_where_it_happened_comes_along_cut_to_its_end() -> None
     trace = crossed(caught.value).remote_traceback
     assert "in fails" in trace and trace.endswith("ValueError: deep\n")
     assert len(trace) <= 8000
+
+
+def test_a_traceback_ends_where_a_modules_code_does() -> None:
+    def of_a_module() -> None:
+        crossed(object())
+
+    with pytest.raises(EncodeError) as caught:
+        of_a_module()
+    trace = crossed(caught.value).remote_traceback
+    assert "in of_a_module" in trace and "body.py" not in trace
+    assert trace.endswith(f"{caught.value}\n")
+
+
+def test_of_hidden_code_nothing_is_told_but_the_words_of_what_it_raised() -> None:
+    def fails() -> None:
+        raise ValueError("in words")
+
+    with pytest.raises(ValueError, match="in words") as caught:
+        fails()
+    elsewhere = Codec(ContractVocabulary(hidden=(str(Path(__file__).parents[3] / "nowhere"),)))
+    here = Codec(ContractVocabulary(hidden=(str(Path(__file__).parents[3]),)))
+    assert "in fails" in CODEC.decode(elsewhere.encode(caught.value)[0]).remote_traceback
+    hidden = CODEC.decode(here.encode(caught.value)[0])
+    assert (str(hidden), hidden.remote_traceback) == ("in words", "")
 
 
 def test_what_an_exception_carries_that_is_no_data_is_told_in_words_or_left_out() -> None:
