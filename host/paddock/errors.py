@@ -499,7 +499,7 @@ class Denial:
         """Return what to do, as a line of text."""
         if not self.grant:
             return "no grant allows this"
-        return f"to allow it, add to the entry of `{self.caller}` in the plan: {self.grant}"
+        return f"to allow it, write in the entry of `{self.caller}` in the plan: {self.grant}"
 
     def describe(self) -> str:
         """Return what was refused, and why, as a line of text."""

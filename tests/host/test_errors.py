@@ -102,7 +102,7 @@ def test_the_shape_of_a_rendered_error_is_error_detail_blank_hints() -> None:
     assert render(error) == (
         "error: module `tool-w` may not connect to `api.example:443`\n"
         "\n"
-        'hint: to allow it, add to the entry of `tool-w` in the plan: permissions: {net: ["api.example:443"]}'
+        'hint: to allow it, write in the entry of `tool-w` in the plan: permissions: {net: ["api.example:443"]}'
     )
 
 

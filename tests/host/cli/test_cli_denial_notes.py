@@ -20,7 +20,7 @@ def _told(*denials: Denial) -> list[str]:
     [
         (
             Denial("read", "/x", "x", "files", "permissions: shell", "why"),
-            "module `x` may not read `/x`: why; to allow it, add to the entry of `x` in the plan: permissions: shell",
+            "module `x` may not read `/x`: why; to allow it, write in the entry of `x` in the plan: permissions: shell",
         ),
         (Denial("emit", "tool:pre", "tool-x"), "module `tool-x` may not emit `tool:pre`; no grant allows this"),
         (Denial("read", "a\x1b[2J\nb", "x"), r"module `x` may not read `a\x1b[2J\nb`; no grant allows this"),
