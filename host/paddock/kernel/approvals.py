@@ -37,8 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def open_approval(module: HostedModule, now: float, on_behalf_of: str = "") -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it with who asks.
+def open_approval(
+    module: HostedModule, now: float, on_behalf_of: str = "", asker: Asker | None = None
+) -> Iterator[None]:
+    """Count an approval as long as it waits for its answer, and stamp it with who asks: the module, or else `asker`.
 
     Raises:
         CallRefusedError: the module asks too often, or has too many that wait.
@@ -49,7 +51,7 @@ def open_approval(module: HostedModule, now: float, on_behalf_of: str = "") -> I
         raise CallRefusedError(Denial("ask for", "approvals", module.name, reason=reason))
     module.open_approvals += 1
     try:
-        with asking(Asker(module.kind, module.name, on_behalf_of)):
+        with asking(asker or Asker(module.kind, module.name, on_behalf_of)):
             yield
     finally:
         module.open_approvals -= 1

@@ -6,12 +6,19 @@ the length of the call.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final
+
+_KEPT: Final = 100  # questions that nobody asked the person yet; most never are, as something else was decided
 
 _current: ContextVar[Asker | None] = ContextVar("asker", default=None)
+
+
+_answering: ContextVar[list[tuple[Asker, str | None]] | None] = ContextVar("answering", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +43,45 @@ def asking(asker: Asker) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def collecting_questions() -> Iterator[list[tuple[Asker, str | None]]]:
+    """Collect who wants the person asked, and what, in answer to the event that is emitted within."""
+    asked: list[tuple[Asker, str | None]] = []
+    token = _answering.set(asked)
+    try:
+        yield asked
+    finally:
+        _answering.reset(token)
+
+
+def note_question(asker: Asker, prompt: str | None) -> None:
+    """Note that a module answers the event that is being emitted with a question."""
+    asked = _answering.get()
+    if asked is not None:
+        asked.append((asker, prompt))
+
+
+class OpenQuestions:
+    """What events were answered with, until whoever emitted them has it asked: so it is known whose question that is.
+
+    Only a question that a module really answered with is asked in its name, once for each time.
+    """
+
+    def __init__(self) -> None:
+        self._open: deque[tuple[object, Asker, str | None]] = deque(maxlen=_KEPT)
+
+    def note(self, emitter: object, prompt: str | None, asked: list[tuple[Asker, str | None]]) -> None:
+        """Note whose question an emitter is answered with."""
+        asker = next((asker for asker, known in asked if known == prompt), None)
+        if asker is not None:
+            self._open.append((emitter, asker, prompt))
+
+    def take(self, emitter: object, prompt: str | None) -> Asker | None:
+        """Return whose question it is that an emitter has asked, None where it is not known to be anybody's."""
+        for one in self._open:
+            if one[0] is emitter and one[2] == prompt:
+                self._open.remove(one)
+                return one[1]
+        return None

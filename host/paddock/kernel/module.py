@@ -22,6 +22,7 @@ import anyio
 from paddock.audit import AuditLog
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
 from paddock.kernel.allowance import Allowance
+from paddock.kernel.asker import Asker, note_question
 from paddock.kernel.attempts import Attempts
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
@@ -519,7 +520,8 @@ class HostedModule:
         """Register a handler of this module, or renew the registration of an earlier life."""
         act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
-            proxy = HookProxy(self._router.values, function, self.name, self.entry.on_failure)
+            ask = partial(note_question, Asker(self.kind, self.name))
+            proxy = HookProxy(self._router.values, function, self.name, self.entry.on_failure, ask)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
         return act

@@ -19,6 +19,7 @@ import anyio
 from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.allowance import SharedKeys
 from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
+from paddock.kernel.asker import OpenQuestions, collecting_questions
 from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
@@ -88,6 +89,7 @@ class HostService:
         self._state_keys = SharedKeys("state")
         coordinator.on_state_written = self._on_state_written
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
+        self._questions = OpenQuestions()
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
@@ -257,7 +259,11 @@ class HostService:
         if event == events.PROVIDER_REQUEST:  # which is put together of what tools say of themselves
             self._coordinator.tell_state_changes()
             await describe_anew(self._router, self._mirrors)
-        return self._values.encode(await self._coordinator.hooks.emit_payload(event, payload))
+        with collecting_questions() as asked:
+            result = await self._coordinator.hooks.emit_payload(event, payload)
+        if result.action == "ask_user":
+            self._questions.note(module.peer, result.approval_prompt, asked)
+        return self._values.encode(result)
 
     async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
         match args:
@@ -477,7 +483,8 @@ class HostService:
                 if result.action != "ask_user":
                     return await self._coordinator.process_hook_result(result, event, hook_name)
                 try:
-                    with open_approval(module, self._router.now(), hook_name):
+                    asker = self._questions.take(module.peer, result.approval_prompt)
+                    with open_approval(module, self._router.now(), hook_name, asker):
                         return await self._coordinator.process_hook_result(result, event, hook_name)
                 except CallRefusedError as error:
                     module.deny(error.denial)

@@ -8,6 +8,7 @@ answered for here, by the policy of its plan entry: what guards a gate keeps it 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
@@ -16,6 +17,7 @@ from paddock.rpc.handle import Encoded
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
+from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 
@@ -30,8 +32,17 @@ _log = logging.getLogger(__name__)
 class HookProxy:
     """One registration of a handler by the module `name`."""
 
-    def __init__(self, values: Values, function: RegisteredFunction, name: str, on_failure: OnFailure | None) -> None:
+    def __init__(
+        self,
+        values: Values,
+        function: RegisteredFunction,
+        name: str,
+        on_failure: OnFailure | None,
+        on_question: Callable[[str | None], None],
+    ) -> None:
+        """`on_question` is told of each question that the handler answers with, before anybody is asked it."""
         self._values = values
+        self._on_question = on_question
         self._function = function
         self._name = name
         self._on_failure = on_failure
@@ -54,9 +65,15 @@ class HookProxy:
             return None
         try:
             # Read, and written down for every later handler: what it was only shown, a module cannot have told.
-            return self._values.decode_named(answer)
+            result = self._values.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
+        match result:
+            case HookResult(action="ask_user", approval_prompt=prompt):
+                self._on_question(prompt)
+            case {"action": "ask_user"}:
+                self._on_question(result.get("approval_prompt"))
+        return result
 
     def _in_its_place(self, event: str, error: Exception) -> object:
         policy = self._on_failure or ("deny" if event in _GATES else "continue")

@@ -187,6 +187,36 @@ async def test_an_approval_is_asked_for_with_the_name_of_who_asks(hosted: Hosted
     assert current_asker() is None
 
 
+async def test_a_hooks_question_is_asked_in_the_hooks_name_once_for_each_time_it_had_it(hosted: Hosted) -> None:
+    askers: list[tuple[str, Asker | None]] = []
+
+    class Approval:
+        async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+            askers.append((prompt, current_asker()))
+            return "Allow"
+
+    async def has_it_asked(result: HookResult) -> None:
+        await loop.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "tool:pre", "bash"])
+
+    hosted.coordinator.approval_system = Approval()
+    _, hook = await hosted.start("hook", "hooks-x")
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 0, "guard", hook.function(5)])
+    for answer in (
+        HookResult(action="ask_user", approval_prompt="Go on?"),
+        {"action": "ask_user", "approval_prompt": "Go on?"},
+    ):
+        emitted = loop.request(0, HostMethod.EMIT, ["tool:pre", {}])
+        hook.respond((await hook.request_from_host()).id, answer)
+        question = await loop.answer(emitted)
+        await has_it_asked(question.model_copy(update={"approval_prompt": "Give it all away?"}))
+        await has_it_asked(question)
+        await has_it_asked(question)
+    passed_on = ("Go on?", Asker("orchestrator", "loop-x", "bash"))
+    made_up = ("Give it all away?", Asker("orchestrator", "loop-x", "bash"))
+    assert askers == 2 * [made_up, ("Go on?", Asker("hook", "hooks-x")), passed_on]
+
+
 async def test_a_message_is_shown_with_the_name_of_who_says_it(
     hosted: Hosted, caplog: pytest.LogCaptureFixture
 ) -> None:
