@@ -529,7 +529,7 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
         assert json.loads(second["output"])["messages"] == ["be kind", "see", "see"]
         for id in ("nobody", family.session.session_id):
             refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
-            assert "could be gone on with" in refused["error"]["message"]
+            assert "to go on with" in refused["error"]["message"]
         assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
         made = await family.spawn("a" * 600)
         again = await family.call(

@@ -16,6 +16,7 @@ from paddock.kernel.clearance import Cleared
 from paddock.kernel.conversation import Conversation
 from paddock.kernel.machinery import Machinery
 from paddock.plan.agent import Agent
+from paddock.plan.units import size_text
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more
 
@@ -129,5 +130,9 @@ class Family:
         """
         conversation, _ = self._kept.get(id, (None, 0))
         if conversation is None or conversation.parent_id != parent:
-            raise ValueError(f"this session has started no session `{id}` that could be gone on with")
+            raise ValueError(
+                f"there is no session `{id:.200}` to go on with: this one started none of that id that has ended, or "
+                f"it is forgotten, as the latest {self._kept_max} are kept, of {size_text(_KEPT_BYTES)} together; "
+                "`session.spawn` starts another"
+            )
         return conversation

@@ -80,7 +80,9 @@ def test_only_who_started_a_session_goes_on_with_it() -> None:
     assert family.kept("first", "child").id == "child"
     assert family.kept("child", "grandchild").id == "grandchild"
     for parent, id in (("first", "grandchild"), ("child", "child"), ("first", "nobody")):
-        with pytest.raises(ValueError, match="could be gone on with"):
+        with pytest.raises(
+            ValueError, match=rf"no session `{id}` to go on with: .* none of that id .* `session\.spawn` starts another"
+        ):
             family.kept(parent, id)
 
 
@@ -105,7 +107,7 @@ def test_only_so_many_conversations_are_kept() -> None:
     for id in ("one", "two", "one", "three"):
         family.keep(_conversation(id))
     assert family.kept("first", "one") and family.kept("first", "three")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="or it is forgotten, as the latest 2 are kept, of 64 MiB together"):
         family.kept("first", "two")
 
 
