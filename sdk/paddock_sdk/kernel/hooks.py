@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.answer import InvalidAnswerError, hook_result_class, read_answer
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
 
 _log = logging.getLogger(__name__)
+
+_MAX_DESERTED: Final = 1000  # events that are listed without a handler; a module can make up as many as it likes
 
 
 class PayloadHandler(Protocol):
@@ -87,6 +89,8 @@ class HookRegistry:
         self.observer: HookObserver | None = None
         # Tuples, replaced on every change: an emit that is under way keeps the handlers it started with, for free.
         self._handlers: dict[str, tuple[_Registration, ...]] = {}
+        # Those of them whose handlers all went, which the contract goes on listing; the longest ago first.
+        self._deserted: dict[str, None] = {}
         self._by_name: dict[str, list[_Registration]] = {}
         self._defaults: dict[str, Any] = {}
 
@@ -111,6 +115,7 @@ class HookRegistry:
         present = self._handlers.get(event, ())
         place = bisect_right(present, priority, key=lambda other: other.priority)
         self._handlers[event] = (*present[:place], registration, *present[place:])
+        self._deserted.pop(event, None)
         self._by_name.setdefault(registration.name, []).append(registration)
         if not present and self.observer is not None:
             self.observer.subscribed(event)
@@ -230,8 +235,13 @@ class HookRegistry:
             del self._by_name[registration.name]
         event = registration.event
         self._handlers[event] = tuple(other for other in self._handlers[event] if other is not registration)
-        if not self._handlers[event] and self.observer is not None:
-            self.observer.unsubscribed(event)
+        if not self._handlers[event]:
+            self._deserted[event] = None
+            if len(self._deserted) > _MAX_DESERTED:
+                longest = next(iter(self._deserted))
+                del self._deserted[longest], self._handlers[longest]
+            if self.observer is not None:
+                self.observer.unsubscribed(event)
 
 
 async def _ask(registration: _Registration, event: str, payload: Payload, watch: CancelWatch) -> object:

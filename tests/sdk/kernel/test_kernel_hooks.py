@@ -91,6 +91,19 @@ def test_an_unregister_function_removes_its_own_registration_only_and_only_once(
     assert registry.list_handlers() == {"e": []}
 
 
+def test_events_whose_handlers_all_went_are_listed_and_forgotten_when_they_are_too_many() -> None:
+    registry = HookRegistry()
+    for number in range(1100):
+        registry.register(f"event-{number}", print)()
+    registry.register("event-100", print)
+    registry.register("another", print)()
+    listed = registry.list_handlers()
+    assert len(listed) == 1001
+    assert [event for event, names in listed.items() if names] == ["event-100"]
+    assert listed["another"] == listed["event-1099"] == []
+    assert "event-99" not in listed and "event-101" in listed
+
+
 async def test_unregister_removes_the_most_recent_registration_of_a_name() -> None:
     registry, heard = HookRegistry(), []
     registry.register("e", lambda event, data: heard.append("first"), priority=9, name="same")
