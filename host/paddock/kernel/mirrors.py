@@ -14,8 +14,11 @@ from typing import Final
 
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
+from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.description import Description
+from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 
 _log = logging.getLogger(__name__)
@@ -56,7 +59,7 @@ class Mirrors:
         self._peers: dict[Peer, None] = {}
         self._entries: dict[Hashable, _Entry] = {}
         self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
-        self._codec = Codec()
+        self._codec = Codec(ContractVocabulary())
 
     @property
     def peers(self) -> list[Peer]:
@@ -125,18 +128,26 @@ class Mirrors:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
 
-    def redescribed(self, handle: Handle) -> None:
-        """Tell everyone who knows the object behind `handle` how it is described now.
+    def redescribed(self, handle: Handle, before: Description | None = None) -> None:
+        """Tell everyone who knows the object behind `handle` how it is described now: of what they know, what changed.
 
         Raises:
             RemoteProtocolError: its owner says more of it than others can read.
         """
+        news = None if before is None else handle.description(self._codec).data_since(before)
+        if news is None:
+            self._tell_of(handle, MirrorSection.DESCRIPTION, handle.described)
+        elif any(news):
+            changed, gone = news
+            body, _ = self._codec.encode([changed, gone], live_objects=False)
+            self._tell_of(handle, MirrorSection.DATA, body, *changed, *gone)
+
+    def _tell_of(self, handle: Handle, section: MirrorSection, body: Buffer, *names: str) -> None:
         for peer in self._peers:
             known = peer.granted(handle)
             if known is not None:
                 _check_reads(peer)
-                body, _ = self._codec.encode([known, bytes(handle.described)], live_objects=False)
-                peer.channel.mirror_along(known, MirrorSection.DESCRIPTION, body)
+                peer.channel.mirror_along((known, section, names), section, body, target=known)
 
 
 def _check_reads(peer: Peer) -> None:

@@ -373,8 +373,7 @@ class HostService:
                         module.deny(Denial("describe", "objects", module.name, reason=reason))
                     return
                 module.peer.weigh(object_id, weight)
-                self._values.redescribe(handle, description)
-                self._mirrors.redescribed(handle)
+                self._mirrors.redescribed(handle, self._values.redescribe(handle, description))
                 return
         raise _malformed("an object's description")
 

@@ -160,10 +160,11 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             self.write(self.connection.send_mirror(section, body, handles))
 
-    def mirror_along(self, key: Hashable, section: int, body: Buffer) -> None:
+    def mirror_along(self, key: Hashable, section: int, body: Buffer, *, target: int = 0) -> None:
         """Tell the worker of a change along with the next frame, or at the next tick; the last of each `key` alone."""
         if self.is_open:
-            frame = self.connection.send_mirror(section, body)
+            frame = self.connection.send_mirror(section, body, target=target)
+            self._due.pop(key, None)  # the later of two comes last
             self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
             if self._timer is None:
                 self._tick_later()

@@ -203,8 +203,8 @@ class Values:
         self._handles[instance] = handle
         return instance
 
-    def redescribe(self, handle: Handle, described: bytes) -> None:
-        """Take a newer description of a worker's object, and show what it says in the host's stand-in.
+    def redescribe(self, handle: Handle, described: bytes) -> Description:
+        """Take a newer description of a worker's object, show its data in the host's stand-in, and return the older.
 
         Raises:
             RemoteProtocolError: it is no description.
@@ -215,6 +215,7 @@ class Values:
         known = handle.proxy() if handle.proxy is not None else None
         if known is not None:
             refresh(known, description, before)
+        return before
 
     def bind(self, instance: object, handle: Handle) -> None:
         """Let `instance` be the host's stand-in for `handle`."""

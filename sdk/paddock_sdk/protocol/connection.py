@@ -341,12 +341,16 @@ class Connection:
             _NOTIFY, method=method, target=target, handles=handles, body=body, max_frame_bytes=self.send_limit
         )
 
-    def send_mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> bytes | Parts:
-        """Tell the worker of a change of shared state."""
+    def send_mirror(
+        self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0
+    ) -> bytes | Parts:
+        """Tell the worker of a change of shared state, or of the object `target` that it holds."""
         self._require_open("a mirror change")
         if self._role is not Role.HOST:
             raise LocalProtocolError("only the host sends mirror changes")
-        return encode_frame(_MIRROR, method=section, handles=handles, body=body, max_frame_bytes=self.send_limit)
+        return encode_frame(
+            _MIRROR, method=section, target=target, handles=handles, body=body, max_frame_bytes=self.send_limit
+        )
 
     def send_cancel(self, id: int) -> bytes | Parts | None:
         """Give up call `id`: its end, when it comes, is swallowed. None if it has ended or was given up."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -57,6 +57,21 @@ class Description:
     is_function: bool = False
     class_attributes: Mapping[str, Any] = field(default_factory=dict)
     properties: frozenset[str] = frozenset()
+
+    def data_since(self, before: Description) -> tuple[dict[str, Any], list[str]] | None:
+        """Return what is in the data that was not before, and what is no more; None if more than data is different."""
+        if self != replace(before, attributes=self.attributes):
+            return None
+        known = before.attributes
+        changed = {name: value for name, value in self.attributes.items() if name not in known or known[name] != value}
+        return changed, [name for name in known if name not in self.attributes]
+
+    def with_data(self, changed: Mapping[str, Any], gone: Iterable[str]) -> Description:
+        """Return the description after changes of its data alone."""
+        attributes = {**self.attributes, **changed}
+        for name in gone:
+            attributes.pop(name, None)
+        return replace(self, attributes=attributes)
 
     def number_of(self, name: str) -> int | None:
         """Return the method number of member `name`, None if there is no such member."""

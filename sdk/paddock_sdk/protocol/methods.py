@@ -63,5 +63,6 @@ class MirrorSection(IntEnum):
     STATE = 8  # [[path, [value] | []]…]
     CONTRIBUTOR = 9  # [channel, name, callback, number]
     CANCELLATION = 10  # [state, {running call id: tool name}]
-    DESCRIPTION = 11  # [object id, description]
+    DESCRIPTION = 11  # of the object that is the target: a description
     CONTRIBUTOR_WITHDRAWN = 12  # [channel, number]
+    DATA = 13  # of the object that is the target: {name: value}, [name that is gone]

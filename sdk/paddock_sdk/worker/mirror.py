@@ -44,8 +44,11 @@ class Mirror:
     def on_mirror(self, change: Frame) -> None:
         """Apply one change."""
         section = change.method
+        if section == MirrorSection.DATA:
+            self._objects.update(change.target, *self._driver.decode(change))
+            return
         if section == MirrorSection.DESCRIPTION:
-            self._objects.redescribe(*self._driver.decode(change))
+            self._objects.redescribe(change.target, bytes(change.body))
             return
         self._coordinator.observer = None
         try:

@@ -209,6 +209,14 @@ class ObjectTable:
         if instance is not None:
             refresh(instance, description, before)
 
+    def update(self, object_id: int, changed: dict[str, Any], gone: list[str]) -> None:
+        """Take the newer data of an object that a stand-in here may show."""
+        before = self._descriptions[object_id]
+        after = self._descriptions[object_id] = before.with_data(changed, gone)
+        instance = self._stand_ins.get(object_id)
+        if instance is not None:
+            refresh(instance, after, before)
+
     @property
     def has_dropped(self) -> bool:
         return bool(self._collected)

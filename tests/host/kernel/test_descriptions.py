@@ -55,8 +55,7 @@ async def test_a_request_to_a_provider_is_heard_when_what_tools_compute_has_been
     agents.respond(request.id)
     await loop.answer(emitted)
     assert heard == [1]
-    ((_, description),) = changes(loop, MirrorSection.DESCRIPTION)
-    assert loop.description(HandleEntry(HandleSide.SENDER, 1, description)).attributes["description"] == "writer"
+    assert changes(loop, MirrorSection.DATA) == [[{"description": "writer"}, []]]
     assert hosted.coordinator.get("tools", "agents").description == "writer"
     await loop.ask(0, HostMethod.EMIT, ["provider:request", {"iteration": 2}])
     assert not agents.heard(Kind.REQUEST), "nothing has changed since"

@@ -308,8 +308,8 @@ async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worke
     owner.notify(HostMethod.DESCRIBE, [5, description])
     await owner.round_trip()
     await reader.round_trip()
-    ((number, told),) = changes(reader, MirrorSection.DESCRIPTION)
-    assert (number, told) == (entry.id, description)
+    (told,) = (frame for frame in reader.heard(Kind.MIRROR) if frame.target == entry.id)
+    assert (told.method, reader.value(told)) == (MirrorSection.DATA, [{"description": "new"}, []])
     assert on_the_host.description == "new"
 
     async def look(worker: ScriptedWorker) -> None:
@@ -317,6 +317,20 @@ async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worke
         assert worker.description(fresh).attributes["description"] == "new"
 
     await hosted.start("tool", "tool-late", look)
+
+
+async def test_of_an_object_that_has_become_another_all_is_told_and_of_one_that_has_not_nothing(hosted: Hosted) -> None:
+    _, owner = await hosted.start("tool", "tool-owner", tool("changing", description="old"))
+    _, reader = await hosted.start("orchestrator", "loop-reader")
+    ((_, _, entry),) = changes(reader, MirrorSection.MOUNTED)
+    other = owner.describe({"execute": ASYNC, "look": ASYNC}, name="changing")
+    for description in (other, other, owner.describe({"execute": ASYNC, "look": ASYNC}, colour="red")):
+        owner.notify(HostMethod.DESCRIBE, [5, description])
+    await owner.round_trip()
+    await reader.round_trip()
+    whole, data = (frame for frame in reader.heard(Kind.MIRROR) if frame.target == entry.id)
+    assert (whole.method, bytes(whole.body)) == (MirrorSection.DESCRIPTION, other)
+    assert (data.method, reader.value(data)) == (MirrorSection.DATA, [{"colour": "red"}, ["name"]])
 
 
 @pytest.mark.parametrize("description", [b"\xc0", b"\xc1", bytes(300 * 1024)])

@@ -85,7 +85,7 @@ async def test_what_goes_along_comes_before_the_next_frame_and_only_the_last_of_
         peer.channel.mirror_along(key, 99, body)
     peer.channel.release(7, 1)
     await worker.take(Kind.RELEASE)
-    assert [bytes(frame.body) for frame in worker.heard(Kind.MIRROR)] == [b"\x03", b"\x02"]
+    assert [bytes(frame.body) for frame in worker.heard(Kind.MIRROR)] == [b"\x02", b"\x03"]
 
 
 async def test_what_goes_along_does_not_wait_for_ever(network: Network) -> None:

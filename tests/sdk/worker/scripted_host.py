@@ -118,10 +118,10 @@ class ScriptedHost:
         """End the worker's request badly."""
         self.write(self.connection.send_failure(id, self.codec.encode(error)[0]))
 
-    def mirror(self, section: int, value: object, head: str | None = None) -> None:
+    def mirror(self, section: int, value: object, head: str | None = None, target: int = 0) -> None:
         """Tell the worker of a change."""
         body, handles = self.body(value, head)
-        self.write(self.connection.send_mirror(section, body, handles))
+        self.write(self.connection.send_mirror(section, body, handles, target=target))
 
     # -- hearing ---------------------------------------------------------------------------
 

@@ -100,7 +100,8 @@ async def test_every_failure_is_told_whatever_it_is_made_of(number: int, rig: Ri
         pytest.param(MirrorSection.CAPABILITY, b"\x90\xc0", id="a name that is a list"),
         pytest.param(MirrorSection.ATTRIBUTE, b"\xa5hooks\xc0", id="an attribute that cannot be set"),
         pytest.param(MirrorSection.MOUNTED, b"\x93\xa7nowhere\xa1x\xc0", id="a place that there is not"),
-        pytest.param(MirrorSection.DESCRIPTION, b"\x92\x01\xc4\x01\xc1", id="a description that is none"),
+        pytest.param(MirrorSection.DESCRIPTION, b"\xc1", id="a description that is none"),
+        pytest.param(MirrorSection.DATA, b"\x92\x80\x90", id="the data of an object that it was never handed"),
     ],
 )
 async def test_a_change_that_cannot_be_applied_costs_the_ones_behind_it_nothing(

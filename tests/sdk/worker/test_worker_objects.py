@@ -235,9 +235,35 @@ async def test_objects_in_an_answer_nobody_waits_for_count_and_are_let_go(rig: R
 async def test_a_new_description_shows_in_the_stand_in_at_hand(rig: Rig) -> None:
     tool = await _capability(rig, rig.host.own(9, {"execute": ASYNC}, name="tool", description="old"))
     description = rig.host.describe({"execute": ASYNC}, name="tool", description="new")
-    await rig.play(lambda host: host.mirror(MirrorSection.DESCRIPTION, [9, description]))
+    await rig.play(
+        lambda host: host.write(host.connection.send_mirror(MirrorSection.DESCRIPTION, description, target=9))
+    )
     await until(lambda: tool.description == "new")
     assert tool.name == "tool"
+
+
+async def test_newer_data_shows_in_the_stand_in_at_hand(rig: Rig) -> None:
+    tool = await _capability(rig, rig.host.own(9, {"execute": ASYNC}, name="tool", description="old"))
+    tool.name = "its own"
+    await rig.play(lambda host: host.mirror(MirrorSection.DATA, [{"colour": "red"}, ["description"]], target=9))
+    await until(lambda: hasattr(tool, "colour"))
+    assert not hasattr(tool, "description")
+    assert tool.name == "its own", "what a module sets stays until the owner says otherwise of that very attribute"
+
+
+async def test_newer_data_shows_in_the_stand_in_that_is_made_after_the_last_was_let_go(rig: Rig) -> None:
+    await _capability(rig, rig.host.own(9, {"work": ASYNC}, colour="red"), "something else")
+    gc.collect()
+
+    def script(host: ScriptedHost) -> None:
+        host.is_silent()
+        host.take(Kind.RELEASE)
+        host.mirror(MirrorSection.DATA, [{"colour": "blue"}, []], target=9)
+        host.mirror(MirrorSection.CAPABILITY, host.again(9), head="shown")
+        host.is_silent()
+
+    await rig.play(script)
+    assert rig.coordinator.get_capability("shown").colour == "blue"
 
 
 async def test_a_stand_in_outlives_the_host_as_an_object_that_is_gone(rig: Rig) -> None:
