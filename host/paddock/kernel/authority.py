@@ -38,6 +38,7 @@ class Authority:
 
     def __init__(self, entry: ModuleEntry) -> None:
         self._entry = entry
+        self._kind = entry.kind
         self._name = entry.instance_id or entry.module
         self._emits = (*_EMITS[entry.kind], *entry.permissions.emit)
         self._may_emit: dict[str, bool] = {}
@@ -54,7 +55,7 @@ class Authority:
     def may_call(self, point: str, name: str | None) -> bool:
         """Whether the module may call what is mounted at `point` under `name` without being handed it."""
         granted = self._entry.permissions.call
-        return self._entry.kind == "orchestrator" or any(
+        return self._kind == "orchestrator" or any(
             grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in granted
         )
 
@@ -72,7 +73,7 @@ class Authority:
 
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
-        return (self._entry.kind, point) not in _LENT or member in _LENT[(self._entry.kind, point)]
+        return (self._kind, point) not in _LENT or member in _LENT[(self._kind, point)]
 
     def check_handler(self, event: str) -> None:
         """Refuse a handler that the module may not register.
@@ -80,7 +81,7 @@ class Authority:
         Raises:
             CallRefusedError: with the grant that allows it.
         """
-        if self._entry.kind != "hook" and not _matches(event, self._entry.permissions.hooks):
+        if self._kind != "hook" and not _matches(event, self._entry.permissions.hooks):
             raise CallRefusedError(
                 Denial("register a handler for", event, self._name, grant=self.grant_for("hooks", event))
             )
@@ -91,7 +92,7 @@ class Authority:
         Raises:
             CallRefusedError: no grant allows it.
         """
-        is_the_hosts = name.startswith(HOST_NAMES) and self._entry.kind != "orchestrator"
+        is_the_hosts = name.startswith(HOST_NAMES) and self._kind != "orchestrator"
         if is_the_hosts or name in _APPLICATION_NAMES:
             raise CallRefusedError(Denial("register the capability", name, self._name))
 
@@ -101,7 +102,7 @@ class Authority:
         Raises:
             CallRefusedError: for tools, providers and contexts.
         """
-        if self._entry.kind not in ("hook", "orchestrator"):
+        if self._kind not in ("hook", "orchestrator"):
             raise CallRefusedError(Denial("act on", "hook results", self._name))
 
 
