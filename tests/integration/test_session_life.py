@@ -19,6 +19,7 @@ import pytest
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
+from paddock.kernel import hosted_session, service
 
 _INSPECT = """
     import os, signal, sys
@@ -131,6 +132,37 @@ async def test_modules_come_up_in_plan_order_hear_the_end_and_clean_up_in_revers
         "two cleaned up",
         "one cleaned up",
     ]
+
+
+_HANGS = """
+    import asyncio
+    from pathlib import Path
+
+    async def mount(coordinator, config):
+        async def hang(*_):
+            await asyncio.sleep(3600)
+
+        if config["at"] == "session:end":
+            coordinator.hooks.register("session:end", hang)
+        elif config["at"] == "cleanup":
+            coordinator.register_cleanup(hang)
+        else:
+            coordinator.register_cleanup(lambda: Path(config["file"]).write_text("cleaned up"))
+"""
+
+
+@pytest.mark.parametrize("at", ["session:end", "cleanup"])
+async def test_a_module_that_hangs_at_the_end_takes_nothing_from_the_others(
+    at: str, open_session: OpenSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_session, "_ANNOUNCING_SECONDS", 0.2)
+    monkeypatch.setattr(service, "_CLEANUP_SECONDS", 0.2)
+    source = write_module("hooks-hangs", _HANGS)
+    # Cleaned up first, as the last that was mounted, is the one that hangs.
+    configs = [{"at": "the file", "file": str(tmp_path / "file")}, {"at": at}]
+    async with open_session(hooks=[{"module": "hooks-hangs", "source": source, "config": one} for one in configs]):
+        pass
+    assert (tmp_path / "file").read_text() == "cleaned up"
 
 
 async def test_two_instances_of_one_provider_are_told_apart(open_session: OpenSession) -> None:

@@ -45,7 +45,7 @@ from paddock_sdk.protocol.shared_state import is_change
 if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
 
-_CLEANUP_SECONDS: Final = 10.0  # for one module's cleanup function; a session's end must not hang on it
+_CLEANUP_SECONDS: Final = 5.0  # for one cleanup function: one that hangs leaves the others of the session theirs
 _LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _MAX_CHANGES: Final = 4096  # of session_state in one frame

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import anyio
 import anyio.to_thread
@@ -29,7 +29,7 @@ from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
 from paddock.kernel.dangling_calls import closing
 from paddock.kernel.family import Family
-from paddock.kernel.hosted_session import HostedSession
+from paddock.kernel.hosted_session import CLOSING_SECONDS, HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.machinery import Machinery, OnOutput
 from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
@@ -50,8 +50,6 @@ from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
 
 __all__ = ["ModuleStatus", "Session"]
-
-_CLEANUP_SECONDS: Final = 30.0  # for session:end handlers and every module's cleanup function together
 
 _log = logging.getLogger(__name__)
 
@@ -307,7 +305,7 @@ class Session:
             token.request_graceful()
 
     async def _end_kernel(self) -> None:
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             await self._kernel.cleanup()
 
     async def _close_dangling_calls(self) -> None:

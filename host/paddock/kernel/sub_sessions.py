@@ -26,7 +26,7 @@ from paddock.kernel.agent_plan import plan_of
 from paddock.kernel.conversation import Conversation
 from paddock.kernel.dangling_calls import closing, tables
 from paddock.kernel.family import Family
-from paddock.kernel.hosted_session import HostedSession
+from paddock.kernel.hosted_session import CLOSING_SECONDS, HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, text
@@ -39,7 +39,6 @@ SPAWN: Final = "session.spawn"
 RESUME: Final = "session.resume"
 _DEPTH: Final = "self_delegation_depth"
 
-_CLEANUP_SECONDS: Final = 15.0  # for session:end handlers and every module's cleanup function together
 _ENDING_SECONDS: Final = 5.0  # for what is ended ahead of time, with all that is below it, before it is killed
 _LAST_WORDS_SECONDS: Final = 5.0  # for the context to say what it holds
 
@@ -310,7 +309,7 @@ async def _end(session: HostedSession, below: SubSessions) -> None:
     """End a session and those below it, side by side: neither has to wait for what the other's modules take."""
     async with anyio.create_task_group() as ending:
         ending.start_soon(below.aclose)
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             await session.cleanup()
 
 
