@@ -20,11 +20,12 @@ from typing import Any, Final, Self
 import anyio.from_thread
 from anyio.from_thread import BlockingPortal
 
+from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Means, Needs, provided
 from paddock.authoring.trial import Conditions
-from paddock.authoring.validation import Validator
+from paddock.authoring.validation import validate
 from paddock.kernel.clearance import Cleared, Clerk
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting
@@ -108,8 +109,8 @@ class ModuleSandbox:
     async def _validate(self) -> ValidationResult:
         environ = dict(os.environ)
         clerk = await Clerk.at_work(self._folder.root, environ, None)
-        validator = Validator(clerk, Means(environ), Conditions(environ, self._isolation), {})
-        return await validator.validate(self._folder, self._kind)
+        booth = Booth(clerk, Means(environ), Conditions(environ, self._isolation), {})
+        return await validate(booth, self._folder, self._kind)
 
     @asynccontextmanager
     async def _ready(self) -> AsyncIterator[tuple[Machinery, Cleared]]:

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from paddock.authoring.booth import Booth
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
-from paddock.authoring.provided import Means, Needs, provided
-from paddock.authoring.trial import Conditions, Job, run_trial
-from paddock.kernel.clearance import Clerk
+from paddock.authoring.provided import Needs, provided
+from paddock.authoring.trial import Job, run_trial
 from paddock_sources import Resolution, SourceError
 
 _ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
@@ -62,38 +62,31 @@ class SuiteOutcome:
         return self.code == _NOTHING_COLLECTED
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteRunner:
-    """Runs tests for one user; `limits` are those that the user names."""
+async def run_own_tests(booth: Booth, folder: ModuleFolder, args: Sequence[str]) -> SuiteOutcome:
+    """Run the module's own tests, with further arguments for pytest.
 
-    clerk: Clerk
-    means: Means
-    conditions: Conditions
-    limits: Mapping[str, object]
+    Raises:
+        ModuleDiedError: their process ended, or overstayed, before they did.
+        PaddockError: what they need cannot be had, or nothing can be started.
+    """
+    try:
+        needs = dev_requirements(folder.root)
+    except SourceError as error:
+        raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
+    return await _run(booth, folder, needs, args, "")
 
-    async def run_own(self, folder: ModuleFolder, args: Sequence[str]) -> SuiteOutcome:
-        """Run the module's own tests, with further arguments for pytest.
 
-        Raises:
-            ModuleDiedError: their process ended, or overstayed, before they did.
-            PaddockError: what they need cannot be had, or nothing can be started.
-        """
-        try:
-            needs = dev_requirements(folder.root)
-        except SourceError as error:
-            raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
-        return await self._run(folder, needs, args, "")
+async def run_behavior_tests(booth: Booth, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
+    """Run the tests that every module of that kind has to pass; raises as `run_own_tests` does."""
+    return await _run(booth, folder, Needs(more=RUNNERS), (), _BASES[kind])
 
-    async def run_behavior(self, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
-        """Run the tests that every module of that kind has to pass; raises as `run_own` does."""
-        return await self._run(folder, Needs(more=RUNNERS), (), _BASES[kind])
 
-    async def _run(self, folder: ModuleFolder, needs: Needs, args: Sequence[str], base: str) -> SuiteOutcome:
-        async with provided(folder, self.clerk.policy, self.means, needs) as resolution:
-            told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
-            job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **self.limits})
-            ended = await run_trial(self.clerk, _AS, resolution, job, _Ended.model_validate, self.conditions)
-        return SuiteOutcome(ended.code)
+async def _run(booth: Booth, folder: ModuleFolder, needs: Needs, args: Sequence[str], base: str) -> SuiteOutcome:
+    async with provided(folder, booth.clerk.policy, booth.means, needs) as resolution:
+        told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
+        job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **booth.limits})
+        ended = await run_trial(booth.clerk, _AS, resolution, job, _Ended.model_validate, booth.conditions)
+    return SuiteOutcome(ended.code)
 
 
 def _place(folder: ModuleFolder, resolution: Resolution) -> dict[str, Any]:

@@ -8,16 +8,15 @@ outcome: this tells authors what is wrong with their own work, and vouches for n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.provided import Means, Needs, provided
-from paddock.authoring.trial import Conditions, Job, run_trial
-from paddock.kernel.clearance import Clerk
+from paddock.authoring.provided import Needs, provided
+from paddock.authoring.trial import Job, run_trial
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution
 
@@ -43,28 +42,19 @@ class _Checks(BaseModel):
     checks: Annotated[list[_Check], Field(min_length=1, max_length=_MAX_CHECKS)]
 
 
-@dataclass(frozen=True, slots=True)
-class Validator:
-    """Validates modules for one user; `limits` are those that the user names."""
+async def validate(booth: Booth, folder: ModuleFolder, kind: Kind) -> ValidationResult:
+    """Return what was found out about the module in a folder, taken as one of that kind.
 
-    clerk: Clerk
-    means: Means
-    conditions: Conditions
-    limits: Mapping[str, object]
-
-    async def validate(self, folder: ModuleFolder, kind: Kind) -> ValidationResult:
-        """Return what was found out about the module in a folder, taken as one of that kind.
-
-        Raises:
-            ModuleDiedError: its process ended, or overstayed, before that was known.
-            PaddockError: what it needs cannot be had, or nothing can be started.
-        """
-        async with provided(folder, self.clerk.policy, self.means, Needs()) as resolution:
-            job = Job(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **self.limits})
-            answer = await run_trial(self.clerk, kind, resolution, job, _Checks.model_validate, self.conditions)
-        return ValidationResult(
-            kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
-        )
+    Raises:
+        ModuleDiedError: its process ended, or overstayed, before that was known.
+        PaddockError: what it needs cannot be had, or nothing can be started.
+    """
+    async with provided(folder, booth.clerk.policy, booth.means, Needs()) as resolution:
+        job = Job(_ENTRY, _told(resolution, kind), "its validation", {}, {**_LIMITS, **booth.limits})
+        answer = await run_trial(booth.clerk, kind, resolution, job, _Checks.model_validate, booth.conditions)
+    return ValidationResult(
+        kind, str(folder.package_dir), checks=[_own(one, folder, resolution) for one in answer.checks]
+    )
 
 
 def _told(resolution: Resolution, kind: Kind) -> Mapping[str, Any]:

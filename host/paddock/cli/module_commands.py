@@ -102,7 +102,7 @@ def validate(
     return run_validate(
         path,
         kind,
-        TrialOptions(limits, isolation, offline=offline),
+        TrialOptions.of(limits, isolation, offline=offline),
         as_json=as_json or output == "json",
         behavioral=behavioral,
         verbose=verbose,
@@ -131,4 +131,4 @@ def test(
     from .module_test_command import run_test
     from .module_trial import TrialOptions
 
-    return run_test(path, pytest_args, TrialOptions(limits, isolation, offline=offline))
+    return run_test(path, pytest_args, TrialOptions.of(limits, isolation, offline=offline))

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import click
 
+from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
-from paddock.authoring.suite import SuiteOutcome, SuiteRunner
+from paddock.authoring.suite import SuiteOutcome, run_own_tests
 from paddock.errors import PaddockError
 from paddock.process.output import OutputLine
 from paddock.text import escape
 
 from . import INTERRUPTED
-from .module_trial import Booth, Interrupted, TrialOptions, run_trials, tell_failure
+from .module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from .render import Screen
 
 
@@ -27,8 +28,7 @@ def run_test(path: Path, args: Sequence[str], options: TrialOptions) -> int:
     screen = Screen(sys.stderr)
 
     async def work(booth: Booth) -> SuiteOutcome:
-        runner = SuiteRunner(booth.clerk, booth.means, booth.conditions, booth.limits)
-        return await runner.run_own(ModuleFolder.at(path), args)
+        return await run_own_tests(booth, ModuleFolder.at(path), args)
 
     def on_line(line: OutputLine) -> None:
         screen.hide_status()

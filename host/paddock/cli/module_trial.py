@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 
 from paddock.audit import AuditLog
+from paddock.authoring.booth import Booth
 from paddock.authoring.provided import Means
 from paddock.authoring.trial import Conditions
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
@@ -41,19 +42,18 @@ class Interrupted(Exception):
 class TrialOptions:
     """The options that these commands have in common."""
 
-    limits: Sequence[str] = ()
+    limits: Mapping[str, object]
     isolation: IsolationLevel | None = None
     offline: bool = False
 
+    @classmethod
+    def of(cls, limits: Sequence[str], isolation: IsolationLevel | None, *, offline: bool) -> Self:
+        """Return the options as they were written.
 
-@dataclass(frozen=True, slots=True)
-class Booth:
-    """All that a trial is run with; one of a class of `authoring`'s is made of these."""
-
-    clerk: Clerk
-    means: Means
-    conditions: Conditions
-    limits: Mapping[str, object]
+        Raises:
+            UsageError: one is not understood.
+        """
+        return cls(plan_options.read_limits(limits), isolation, offline)
 
 
 def run_trials(
@@ -66,11 +66,9 @@ def run_trials(
     """Return what `work` finds out.
 
     Raises:
-        UsageError: an option is not understood.
         Interrupted: the person interrupted it.
         PaddockError: as `work` does; told of options where they are what is wrong.
     """
-    limits = plan_options.read_limits(options.limits)
     fetching = FetchProgress(screen)
 
     async def in_booth() -> _Found | None:
@@ -85,7 +83,7 @@ def run_trials(
             conditions = Conditions(environ, options.isolation, on_line, partial(tell_confinements, screen), audit)
             # Relative paths mean nothing here: nothing in a folder of the user's is granted.
             clerk = await Clerk.at_work(Path("/"), environ, None)
-            return await work(Booth(clerk, means, conditions, limits))
+            return await work(Booth(clerk, means, conditions, options.limits))
         return None
 
     with ExitStack() as stack:

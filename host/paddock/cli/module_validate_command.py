@@ -11,17 +11,18 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
-from paddock.authoring.suite import SuiteOutcome, SuiteRunner
-from paddock.authoring.validation import Validator
+from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
+from paddock.authoring.validation import validate
 from paddock.errors import PaddockError
 from paddock.process.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
 from . import INTERRUPTED, failure
 from .json_output import print_json
-from .module_trial import Booth, Interrupted, TrialOptions, run_trials, tell_failure
+from .module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from .render import Screen
 
 _BEHAVIOR: Final = "behavior_tests"
@@ -33,18 +34,18 @@ def run_validate(
 ) -> int:
     """Validate the module at a path, print the result and return the exit code."""
     screen = Screen(sys.stderr)
-    seen: list[tuple[str, str]] = []
+    try:
+        folder = ModuleFolder.at(path)
+        chosen = folder.kind(kind)
+    except PaddockError as error:
+        return _fail(screen, error, None, as_json=as_json)
     printed: deque[str] = deque(maxlen=_MAX_LINES)
 
     async def work(booth: Booth) -> ValidationResult:
-        folder = ModuleFolder.at(path)
-        chosen = folder.kind(kind)
-        seen.append((chosen, str(folder.package_dir)))
-        parts = booth.clerk, booth.means, booth.conditions, booth.limits
-        result = await Validator(*parts).validate(folder, chosen)
+        result = await validate(booth, folder, chosen)
         printed.clear()
         if behavioral and result.passed:  # what cannot be mounted is not worth a page of failures
-            result.add(_as_check(await SuiteRunner(*parts).run_behavior(folder, chosen)))
+            result.add(_as_check(await run_behavior_tests(booth, folder, chosen)))
         return result
 
     def on_line(line: OutputLine) -> None:
@@ -56,10 +57,11 @@ def run_validate(
     try:
         result = run_trials(work, options, screen, f"validating {path}", on_line if verbose or behavioral else None)
     except Interrupted:
-        return _report_nothing(seen, as_json=as_json, error=failure.INTERRUPTION, code=INTERRUPTED)
+        if as_json:
+            _print_nothing((chosen, folder), failure.INTERRUPTION)
+        return INTERRUPTED
     except PaddockError as error:
-        code = tell_failure(screen, error)
-        return _report_nothing(seen, as_json=as_json, error=failure.as_dict(error), code=code)
+        return _fail(screen, error, (chosen, folder), as_json=as_json)
     if not result.passed:
         for line in printed:
             screen.module_line(path.name or "module", line)
@@ -77,11 +79,17 @@ def run_validate(
     return 0 if result.passed else 1
 
 
-def _report_nothing(seen: list[tuple[str, str]], *, as_json: bool, error: object, code: int) -> int:
+def _fail(screen: Screen, error: PaddockError, module: tuple[Kind, ModuleFolder] | None, *, as_json: bool) -> int:
+    """Tell of an error in place of a finding, and return the exit code; `module` is what was to be validated."""
+    code = tell_failure(screen, error)
     if as_json:
-        kind, package = seen[0] if seen else (None, None)
-        print_json({"module_type": kind, "module_path": package, "passed": False, "checks": [], "error": error})
+        _print_nothing(module, failure.as_dict(error))
     return code
+
+
+def _print_nothing(module: tuple[Kind, ModuleFolder] | None, error: object) -> None:
+    kind, package = (None, None) if module is None else (module[0], str(module[1].package_dir))
+    print_json({"module_type": kind, "module_path": package, "passed": False, "checks": [], "error": error})
 
 
 def _as_check(outcome: SuiteOutcome) -> ValidationCheck:

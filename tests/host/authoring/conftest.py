@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +14,13 @@ import pytest
 
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration.command_line import reachable_level
+from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Means
-from paddock.authoring.suite import SuiteOutcome, SuiteRunner
+from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_tests
 from paddock.authoring.trial import Conditions
-from paddock.authoring.validation import Validator
+from paddock.authoring.validation import validate
 from paddock.kernel.clearance import Clerk
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
@@ -55,25 +56,22 @@ class Trials:
     async def validate(self, path: Path, kind: Kind | None = None, **limits: str) -> ValidationResult:
         """Validate a module."""
         folder = ModuleFolder.at(path)
-        validator = await self._made(Validator, limits)
-        return await _bounded(validator.validate(folder, folder.kind(kind)))
+        return await _bounded(validate(await self._booth(limits), folder, folder.kind(kind)))
 
     async def test(self, path: Path, *args: str, **limits: str) -> SuiteOutcome:
         """Run a module's own tests."""
-        runner = await self._made(SuiteRunner, limits)
-        return await _bounded(runner.run_own(ModuleFolder.at(path), args))
+        return await _bounded(run_own_tests(await self._booth(limits), ModuleFolder.at(path), args))
 
     async def behave(self, path: Path) -> SuiteOutcome:
         """Run the tests of a module's kind."""
         folder = ModuleFolder.at(path)
-        runner = await self._made(SuiteRunner, {})
-        return await _bounded(runner.run_behavior(folder, folder.kind()))
+        return await _bounded(run_behavior_tests(await self._booth({}), folder, folder.kind()))
 
-    async def _made(self, what: Callable[..., _T], limits: dict[str, str]) -> _T:
+    async def _booth(self, limits: dict[str, str]) -> Booth:
         environ = dict(os.environ)
         self.printed.clear()
         conditions = Conditions(environ, reachable_level(), lambda line: self.printed.append(line.text))  # type: ignore[arg-type]
-        return what(await Clerk.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits)
+        return Booth(await Clerk.at_work(self.folder, environ, None), Means(environ, self.offline), conditions, limits)
 
 
 async def _bounded(work: Coroutine[Any, Any, _T]) -> _T:
