@@ -43,7 +43,7 @@ class PayloadHandler(Protocol):
     """
 
     def deliver(self, event: str, payload: Payload) -> Awaitable[object]:
-        """Return an awaitable of what a handler returns."""
+        """Return an awaitable of what a handler returns, which lets the emitter's cancellation through."""
         ...
 
 
@@ -245,7 +245,10 @@ class HookRegistry:
 
 
 async def _ask(registration: _Registration, event: str, payload: Payload, watch: CancelWatch) -> object:
-    """Return what one handler returns, None if it fails; let through only the emitter's own cancellation."""
+    """Return what one handler returns, None if it fails; let through only the emitter's own cancellation.
+
+    That goes through as it came: a scope of anyio's knows its cancellation by what it says, not by the task's count.
+    """
     awaited = False
     try:
         if registration.takes_payload:
@@ -256,14 +259,16 @@ async def _ask(registration: _Registration, event: str, payload: Payload, watch:
             # Seen by what comes back, not by the handler: partials, mocks and plain functions return coroutines, too.
             if type(returned) is CoroutineType or hasattr(type(returned), "__await__"):
                 awaited = True
-                returned = await _in_own_task(returned)
+                returned = await _in_own_task(returned, watch)
     except BaseException as error:
-        if awaited and isinstance(error, GeneratorExit):
-            # This emit itself is being closed, for which no handler is to blame.
+        if awaited and (
+            isinstance(error, GeneratorExit) or (type(error) is asyncio.CancelledError and watch.cancelled)
+        ):
+            # This emit itself is being closed or cancelled, for which no handler is to blame.
             raise
         returned = _Raised(error)
     if awaited and watch.cancelled:
-        # Whatever the handler made of it, the cancellation that was passed on to it is meant for the emitter.
+        # Whatever a handler that takes payloads made of it, the cancellation was meant for the emitter.
         raise asyncio.CancelledError
     if isinstance(returned, _Raised):
         # Even a SystemExit: no handler may end the chain of those after it.
@@ -276,27 +281,45 @@ async def _ask(registration: _Registration, event: str, payload: Payload, watch:
     return returned
 
 
-async def _in_own_task(awaitable: Awaitable[object]) -> object:
+async def _in_own_task(awaitable: Awaitable[object], watch: CancelWatch) -> object:
     """Await in a task of its own, with a copy of the context: what the handler sets does not leak to the emitter.
 
-    Return what it comes to, `_Raised` for an exception.
+    Return what it comes to, `_Raised` for an exception. The emitter's cancellation is passed on, and raised when the
+    task has ended, whatever the handler made of it.
     """
-    task = asyncio.create_task(_caught(awaitable))
+    if watch.cancelled and isinstance(awaitable, Coroutine):
+        # It is on its way, and is raised here: nothing is begun any more, and nothing else would finish the coroutine.
+        awaitable.close()
+        await asyncio.sleep(0)
+    # Not by awaiting the task: what the handler raises when it is cancelled would stand for the emitter's cancellation.
+    outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_caught(awaitable, outcome))
     try:
-        return await task
-    except asyncio.CancelledError:
-        # Cancelled before its first step, so nothing else will ever finish the coroutine.
-        if isinstance(awaitable, Coroutine):
-            awaitable.close()
+        return await outcome
+    except asyncio.CancelledError as error:
+        await _cancelled(task, error)
         raise
 
 
-async def _caught(awaitable: Awaitable[object]) -> object:
+async def _caught(awaitable: Awaitable[object], outcome: asyncio.Future[object]) -> None:
     # A task that raises SystemExit or KeyboardInterrupt takes the whole loop with it.
+    returned: object
     try:
-        return await awaitable
+        returned = await awaitable
     except BaseException as error:
-        return _Raised(error)
+        returned = _Raised(error)
+    if not outcome.done():
+        outcome.set_result(returned)
+
+
+async def _cancelled(task: asyncio.Task[None], error: asyncio.CancelledError) -> None:
+    """Cancel a task, again each time that whoever waits here is, and return when it has ended."""
+    while not task.done():
+        task.cancel(*error.args)
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as again:
+            error = again
 
 
 def _correlated(event: str, payload: Payload) -> Payload:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import anyio
@@ -192,3 +194,51 @@ async def test_an_emit_that_is_closed_blames_no_handler_and_does_not_go_on(caplo
     emit.close()
     assert reached == []
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [Hanging, partial(Hanging, "swallow"), partial(Hanging, "fail"), HangingPayloadHandler],
+    ids=["it is cancelled", "it swallows it", "it fails over it", "it takes payloads"],
+)
+async def test_a_scope_around_an_emit_knows_the_cancellation_that_it_asked_for(handler: Callable[[], Hanging]) -> None:
+    registry, hanging = HookRegistry(), handler()
+    registry.register("e", hanging)
+
+    async def cancel(scope: anyio.CancelScope) -> None:
+        await hanging.started.wait()
+        scope.cancel()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as scope:
+                group.start_soon(cancel, scope)
+                await registry.emit("e", {})
+    assert scope.cancelled_caught
+    assert set(hanging.ended) == {"cancelled"}
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+
+
+async def test_an_emitter_that_is_cancelled_again_cancels_its_handler_again_and_waits_for_it() -> None:
+    registry, ends = HookRegistry(), []
+
+    async def handler(event: str, data: Any) -> None:
+        for _ in range(3):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ends.append(len(ends))
+
+    registry.register("e", handler)
+    task = asyncio.create_task(registry.emit("e", {}))
+    await asyncio.sleep(0)
+    for times in range(1, 4):
+        await asyncio.sleep(0)
+        task.cancel(f"cancelled {times}")
+        while len(ends) < times:
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError, match="cancelled 1"):
+        await task
+    assert ends == [0, 1, 2]
