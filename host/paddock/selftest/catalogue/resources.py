@@ -112,9 +112,9 @@ RESOURCES: Final = (
     Attack(
         "burn_processor_time",
         "resources",
-        "takes all of a processor",
-        arguments=lambda stage: {"seconds": 1.5, "share": 0.25},
-        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25},
+        "takes all of a processor, in several processes",
+        arguments=lambda stage: {"seconds": 1.5, "share": 0.25, "processes": 4},
+        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4},
         limits={"cpu_quota": "10%"},
         refusals=frozenset(("EAGAIN",)),
         ends=frozenset((ExitReason.CPU,)),

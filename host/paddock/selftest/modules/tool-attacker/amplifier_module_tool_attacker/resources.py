@@ -81,9 +81,12 @@ def never_answer() -> Iterator[Way]:
     yield "sleep", lambda: time.sleep(3600)
 
 
-def burn_processor_time(seconds: float, share: float) -> Iterator[Way]:
-    """Succeed if more than `share` of a processor is to be had, over some time."""
-    yield "burn", lambda: _burnt(seconds, share)
+def burn_processor_time(seconds: float, share: float, processes: int) -> Iterator[Way]:
+    """Succeed if more than `share` of a processor is to be had, over some time and by all processes together.
+
+    Several of them have that much also of a machine that is busy.
+    """
+    yield "burn", lambda: _burnt(seconds, share, processes)
 
 
 def flood_the_output(mebibytes: int) -> Iterator[Way]:
@@ -186,10 +189,13 @@ def _spun() -> None:
         pass
 
 
-def _burnt(seconds: float, share: float) -> str:
+def _burnt(seconds: float, share: float, processes: int) -> str:
     began, used = time.monotonic(), _processor_time()
-    while time.monotonic() - began < seconds:
-        pass
+    children = [_fork(_spun) for _ in range(processes)]
+    try:
+        time.sleep(seconds)
+    finally:
+        _end(children)
     had = (_processor_time() - used) / (time.monotonic() - began)
     if had <= share:
         raise RefusedError("EAGAIN", f"{had:.0%} of a processor")
@@ -197,8 +203,9 @@ def _burnt(seconds: float, share: float) -> str:
 
 
 def _processor_time() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    """Return what this process has used, and its children that have ended."""
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _printed(descriptor: int, data: bytes, mebibytes: int) -> str:
