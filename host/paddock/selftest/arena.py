@@ -27,7 +27,7 @@ from .responsiveness import Responsiveness
 from .stage import CONFIDENCE, KEY, Stage
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
-_GONE_SECONDS: Final = 1.0  # from the end of a module to the end of all that it started
+_GONE_SECONDS: Final = 10.0  # at most, from the end of a module to the end of all that it started
 _LOOK_SECONDS: Final = 0.02
 _FIRST: Final = 1  # place of the first attacker in the plan's list of tools
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
