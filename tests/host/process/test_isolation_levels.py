@@ -79,7 +79,8 @@ async def test_a_worker_tried_to_get_out_and_was_refused(start: Launch, way: Way
 
 
 async def test_only_with_namespaces_a_worker_has_processes_of_its_own(start: Launch, way: Way) -> None:
-    process = await start("tries", environ=(("ACTS", '[["pids"]]'),))
+    # One that has ended before the host looks has no number any more.
+    process = await start("tries_and_waits", environ=(("ACTS", '[["pids"]]'),))
     (pids,) = json.loads(await answer(process))
     inside = tuple(map(int, pids.split()))
     outside = process.pid, process.init_pid

@@ -170,6 +170,13 @@ def tries(rpc: socket.socket, name: str) -> None:
     rpc.sendall(json.dumps([_outcome(*act) for act in acts]).encode())
 
 
+def tries_and_waits(rpc: socket.socket, name: str) -> None:
+    """Do the same, and end only with the host's connection."""
+    tries(rpc, name)
+    rpc.shutdown(socket.SHUT_WR)
+    rpc.recv(1)
+
+
 def _outcome(act: str, *arguments: object) -> str:
     try:
         said = _ACTS[act](*arguments)
