@@ -95,13 +95,6 @@ def levels(tmp_path_factory: pytest.TempPathFactory) -> Levels:
     return Levels(tmp_path_factory.mktemp("covers"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def collections_are_quick() -> None:
-    """Have the collector, which each test runs, not look again at all that is there before the first one."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.getbasetemp()
