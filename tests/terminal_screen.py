@@ -12,6 +12,7 @@ import unicodedata
 from typing import Final
 
 _TOKEN: Final = re.compile(r"\x1b\[(?P<sequence>[0-9;?]*[A-Za-z])|(?P<char>[\s\S])")
+_BEGUN: Final = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")  # an escape sequence, the rest of which has yet to come
 _IGNORED: Final = re.compile(r"[0-9;]*m|\?25[lh]")  # colours, and whether the cursor is seen
 _FILLER: Final = ""  # the second cell of a wide character
 
@@ -25,9 +26,14 @@ class TerminalScreen:
         self._wide = "WFA" if wide_ambiguous else "WF"
         self._rows: list[list[str]] = [[]]
         self._row = self._column = 0
+        self._begun = ""
 
     def feed(self, text: str) -> None:
-        """Take what is written to the terminal."""
+        """Take what is written to the terminal, in pieces of any size."""
+        text = self._begun + text
+        begun = _BEGUN.search(text)
+        self._begun = begun[0] if begun else ""
+        text = text.removesuffix(self._begun)
         for token in _TOKEN.finditer(text):
             char, sequence = token["char"], token["sequence"]
             if sequence is not None:
