@@ -109,7 +109,8 @@ def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> N
         assert "no mark" in perform_outside(dataclasses.replace(attack, marks=True), stage).problem
 
 
-def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing() -> None:
+def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.selftest.control._ENDLESS_SECONDS", 60.0)  # it ends long before
     attack = Attack("open_many_files", "resources", "opens", arguments=lambda stage: {"files": 1})
     with Stage() as stage:
         assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
