@@ -95,6 +95,69 @@ async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
     assert again["success"]
 
 
+_GIVER = """
+    from amplifier_core.models import ToolResult
+
+    class Giver:
+        name = "giver"
+        description = "offers a stream without end"
+
+        async def execute(self, input):
+            return ToolResult(output="still there")
+
+    async def mount(coordinator, config):
+        async def numbers():
+            number = 0
+            while True:
+                number += 1
+                yield number
+
+        coordinator.register_capability("giver.numbers", numbers)
+        await coordinator.mount("tools", Giver())
+"""
+_READER = """
+    import asyncio
+    from amplifier_core.models import ToolResult
+
+    class Reader:
+        name = "reader"
+        description = "reads some of a stream"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            async for number in self.coordinator.get_capability("giver.numbers")():
+                if number == input["stops_at"]:
+                    await asyncio.sleep(3600)
+                if number == 200:
+                    return ToolResult(output=number)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Reader(coordinator))
+"""
+
+
+async def test_a_reader_that_stops_in_the_middle_of_a_stream_is_the_one_that_overstays(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    limits = {"runtime_max": "1s"}
+    tools = [
+        {"module": f"tool-{name}", "source": write_module(f"tool-{name}", code), "limits": limits}
+        for name, code in (("giver", _GIVER), ("reader", _READER))
+    ]
+    async with open_session(tools=tools) as session:
+        read = json.loads(await session.execute(json.dumps({"tool": "reader", "input": {"stops_at": 0}})))
+        ended = json.loads(await session.execute(json.dumps({"tool": "reader", "input": {"stops_at": 3}})))
+        other = json.loads(await session.execute(json.dumps({"tool": "giver"})))
+        reports = {module.module: [report.limit for report in module.exit_reports] for module in session.modules}
+    assert read["output"] == 200
+    assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
+    assert other["output"] == "still there"
+    assert [limit.name for limit in reports["tool-reader"] if limit] == ["runtime_max"]
+    assert reports["tool-giver"] == []
+
+
 @pytest.mark.parametrize(
     ("how", "kind", "said"),
     [

@@ -27,15 +27,11 @@ class Switch(Protocol):
 
     def on_overdue(self, call: RoutedCall) -> None: ...
 
-    def item_came(self, call: RoutedCall) -> None: ...
-
-    def time_stands_again(self, call: RoutedCall) -> None: ...
-
 
 class IncomingCall:
     """A worker's request that has not been answered."""
 
-    __slots__ = ("blocks", "cause", "credited", "depth", "id", "peer", "served_by", "task")
+    __slots__ = ("blocks", "cause", "credited", "depth", "id", "is_idle", "peer", "served_by", "task")
 
     def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool) -> None:
         self.peer = peer
@@ -46,6 +42,26 @@ class IncomingCall:
         self.served_by: Forward | None = None
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
+        self.is_idle = False  # it is read as a stream whose items wait for the worker, and not the worker for them
+
+    def idles(self, now: float) -> None:
+        """The worker has all the items that it wants for now: what time passes is its own again."""
+        if not self.is_idle:
+            self.is_idle = True
+            if self.cause is not None:
+                self.cause.nested_ends(now)
+
+    def goes_on(self, now: float) -> None:
+        """The worker waits for the host once more."""
+        if self.is_idle:
+            self.is_idle = False
+            if self.cause is not None:
+                self.cause.nested_begins(now)
+
+    def ends(self, now: float) -> None:
+        """The worker has its answer, or does not wait for it any more."""
+        if self.cause is not None and not self.is_idle:
+            self.cause.nested_ends(now)
 
 
 current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("paddock_incoming", default=None)
@@ -55,17 +71,62 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 class RoutedCall(OpenCall):
     """A call of a worker's object, with the request it is made for, if any."""
 
-    __slots__ = ("__weakref__", "credit", "handle", "message", "method", "origin", "owner", "runs_on")
+    __slots__ = ("__weakref__", "credit", "handle", "is_stream", "message", "method", "origin", "owner", "runs_on")
 
     def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__()
         self.origin = origin
         self.handle = handle
         self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
+        self.is_stream = False
         self.credit = 0  # items its stream may still send
         self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
         self.method = method
         self.message = message
+
+    def let_time_run(self, now: float) -> None:
+        """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
+        call = self.origin
+        while call is not None and call.cause is not None:
+            if call.cause.owner is self.owner:
+                self.runs_on = call.cause
+                call.cause.nested_ends(now)
+                return
+            call = call.cause.origin
+
+    def on_over(self) -> None:
+        """A worker that waited for itself waits for the host again."""
+        if self.runs_on is not None:
+            self.runs_on.nested_begins(asyncio.get_running_loop().time())
+            self.runs_on = None
+
+    def wants_no_item(self, now: float) -> None:
+        """The reader has all the items that it wants for now: the owner's time stands still, and the reader's runs."""
+        self.nested_begins(now)
+        reading = self._reading()
+        if reading is not None:
+            reading.idles(now)
+
+    def wants_items(self, now: float) -> None:
+        """The reader wants items again, and waits for the owner."""
+        self.nested_ends(now)
+        reading = self._reading()
+        if reading is not None:
+            reading.goes_on(now)
+
+    def item_came(self) -> None:
+        """Count an item of a stream."""
+        self.credit -= 1
+        if self.credit == 0:
+            self.wants_no_item(asyncio.get_running_loop().time())
+
+    def _reading(self) -> IncomingCall | None:
+        """Return the request of the worker that reads this stream, if one does and its time is not running anyway.
+
+        What the host itself reads in a worker's service, that worker waits for.
+        """
+        reads = self.origin
+        return None if reads is None or reads.served_by is not self or self.runs_on is reads.cause else reads
 
 
 class Forward(RoutedCall):
@@ -79,11 +140,11 @@ class Forward(RoutedCall):
         self.early_credit = 0  # given before the call could be made
 
     def on_end(self, frame: Frame | None) -> None:
-        self.switch.time_stands_again(self)
+        self.on_over()
         self.switch.on_forward_end(self, frame)
 
     def on_item(self, frame: Frame) -> None:
-        self.switch.item_came(self)
+        self.item_came()
         self.switch.on_forward_item(self, frame)
 
     def on_overdue(self) -> None:
@@ -103,7 +164,7 @@ class HostCall(RoutedCall):
         self.future: asyncio.Future[Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
-        self.switch.time_stands_again(self)
+        self.on_over()
         if not self.future.done():
             self.future.set_result(frame)
 
@@ -126,8 +187,9 @@ class HostStream(HostCall):
         self.said: asyncio.Queue[Encoded | Frame | None] = asyncio.Queue()
 
     def on_item(self, frame: Frame) -> None:
-        self.switch.item_came(self)
+        self.item_came()
         self.said.put_nowait(Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ()))
 
     def on_end(self, frame: Frame | None) -> None:
+        self.on_over()
         self.said.put_nowait(frame)

@@ -61,6 +61,9 @@ class OpenCall:
         """The call ended: with an answer, or with None because the connection is gone."""
         raise NotImplementedError
 
+    def on_over(self) -> None:
+        """Nobody waits for the call any more, so that it will not be ended; `on_end` does the same."""
+
     def on_item(self, frame: Frame) -> None:
         """An item of the stream that answers the call has come."""
 
@@ -140,6 +143,7 @@ class Channel(asyncio.BufferedProtocol):
         if self.calls.get(call.id) is not call:
             return  # ended, or another channel's: ids are each channel's own
         del self.calls[call.id]
+        call.on_over()
         if self.is_open:
             frame = self.connection.send_cancel(call.id)
             if frame is not None:

@@ -66,9 +66,13 @@ class HostObjects:
 async def _send_item(call: IncomingCall, item: Encoded) -> None:
     channel = call.peer.channel
     assert call.credited is not None  # what a stream has from its beginning
-    while not channel.connection.credit(call.id):
-        call.credited.clear()
-        await call.credited.wait()
+    if not channel.connection.credit(call.id):
+        loop = asyncio.get_running_loop()
+        call.idles(loop.time())
+        while not channel.connection.credit(call.id):
+            call.credited.clear()
+            await call.credited.wait()
+        call.goes_on(loop.time())
     entries = call.peer.send(item.handles, call.peer.may_reach)
     try:
         channel.write(channel.connection.send_item(call.id, item.body, entries))

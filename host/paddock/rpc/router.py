@@ -191,7 +191,7 @@ class Router:
         if call.peer.incoming.pop(call.id, None) is None:
             return False
         if call.cause is not None:
-            call.cause.nested_ends(self._loop.time())
+            call.ends(self._loop.time())
         if call.blocks:
             call.peer.blocked.remove(call)
         return True
@@ -251,9 +251,10 @@ class Router:
             parent = _own_request(routed.origin, owner)
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
             if routed.origin is not None:
-                self._let_time_run(routed)
+                routed.let_time_run(self._loop.time())
             if flags == _STREAM:
-                routed.nested_begins(self._loop.time())  # until somebody wants an item
+                routed.is_stream = True
+                routed.wants_no_item(self._loop.time())  # until somebody does
         except LocalProtocolError:
             owner.take_back(entries)
             raise
@@ -313,6 +314,7 @@ class Router:
             self.fail(call, exc)
 
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
+        call.goes_on(self._loop.time())
         work = self._serve_after_loss(forward)
         call.task = self._task(work)
         call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
@@ -325,6 +327,8 @@ class Router:
         instead = await self.afterlife.answer_for(forward, self.method_name(forward), 1)
         if instead is not None:
             return instead
+        if forward.is_stream:
+            raise ModuleGoneError(f"module `{forward.handle.owner.name}` ended in the middle of a stream")
         return await self._exchange(forward.origin, forward.handle, forward.method, forward.message, tries=1)
 
     # -- calls by the host -----------------------------------------------------------------
@@ -523,33 +527,12 @@ class Router:
             if frame is not None:
                 owner.channel.write(frame)
                 if call.credit == 0:
-                    call.nested_ends(self._loop.time())
+                    call.wants_items(self._loop.time())
                 call.credit += items
-
-    def _let_time_run(self, routed: RoutedCall) -> None:
-        """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
-        call = routed.origin
-        while call is not None and call.cause is not None:
-            if call.cause.owner is routed.owner:
-                routed.runs_on = call.cause
-                call.cause.nested_ends(self._loop.time())
-                return
-            call = call.cause.origin
-
-    def time_stands_again(self, routed: RoutedCall) -> None:
-        """The call of itself has ended; the worker waits for the host once more."""
-        if routed.runs_on is not None:
-            routed.runs_on.nested_begins(self._loop.time())
 
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""
         self.afterlife.on_overdue(call.owner, call)
-
-    def item_came(self, call: RoutedCall) -> None:
-        """Note an item of a stream; while its reader wants no more of them, its owner's time stands still."""
-        call.credit -= 1
-        if call.credit == 0:
-            call.nested_begins(self._loop.time())
 
 
 def _passed(handles: Sequence[AnyHandle], call: RoutedCall, receiver: Peer) -> list[HandleEntry]:

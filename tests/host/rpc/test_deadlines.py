@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
+from paddock.rpc.calls import RoutedCall
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import Encoded
-from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol import Flag, Kind
 
 from .conftest import Network
-from .scripted_worker import ASYNC, until
+from .scripted_worker import ASYNC, STREAM, ScriptedWorker, until
 
 
 @pytest.mark.parametrize(
@@ -109,3 +111,120 @@ async def test_a_cause_that_is_none_counts_as_none(parent: int, network: Network
     await answering.ask(0, 7, None, parent=parent)
     assert seen == [(None, 0, True)]
     assert not answering.heard(Kind.CANCEL)
+
+
+async def _read_in_a_call(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int, RoutedCall, RoutedCall]:
+    """Return a reader and a source, the reader's number of the stream, and the calls of both; no credit is given."""
+    reader, reading = await network.connect("reader", runtime_max=1000.0)
+    giver, source = await network.connect("source", runtime_max=1000.0)
+    asker, asking = await network.connect("asker")
+    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), asker))
+    parent = (await reading.request_from_host()).id
+    target = await network.lend(source, source.own(6, {"items": STREAM}), reader)
+    id = reading.call_object(target, flags=Flag.STREAM, parent=parent)
+    await source.request_from_host()
+    (readers,), (givers,) = reader.channel.calls.values(), giver.channel.calls.values()
+    assert isinstance(readers, RoutedCall)
+    assert isinstance(givers, RoutedCall)
+    return reading, source, id, readers, givers
+
+
+def _runs(call: OpenCall) -> bool:
+    return call.is_overdue(call.deadline + 10_000.0)
+
+
+async def test_of_a_stream_either_its_readers_clock_runs_or_its_givers(network: Network) -> None:
+    reading, source, id, readers, givers = await _read_in_a_call(network)
+    assert (_runs(readers), _runs(givers)) == (True, False), "nothing is wanted yet"
+    for items in (1, 3):
+        reading.write(reading.connection.send_credit(id, items))
+        await source.take(Kind.CREDIT)
+        for _ in range(items):
+            assert (_runs(readers), _runs(givers)) == (False, True)
+            source.write(source.connection.send_item(givers.id, b"\xc0"))
+            await reading.take(Kind.ITEM)
+        assert (_runs(readers), _runs(givers)) == (True, False)
+    source.respond(givers.id)
+    await reading.answer(id)
+    assert _runs(readers)
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+@pytest.mark.parametrize("end", ["answer", "failure", "cancellation"])
+async def test_a_reader_whose_stream_is_over_has_its_own_time_and_waits_for_the_next_thing(
+    end: str, is_idle: bool, network: Network
+) -> None:
+    reading, source, id, readers, givers = await _read_in_a_call(network)
+    if not is_idle:
+        reading.write(reading.connection.send_credit(id, 1))
+        await source.take(Kind.CREDIT)
+    if end == "cancellation":
+        reading.write(reading.connection.send_cancel(id))
+        await source.take(Kind.CANCEL)
+    else:
+        (source.respond(givers.id) if end == "answer" else source.fail(givers.id, ValueError("no")))
+        await reading.take(Kind.RESPONSE, Kind.FAILURE)
+    assert _runs(readers)
+    release = asyncio.Event()
+
+    async def slow() -> Encoded:
+        await release.wait()
+        return Encoded(b"\xc0")
+
+    network.service.methods[7] = lambda call, message: network.router.serve(call, slow())
+    waiting = reading.request(0, 7, None, parent=readers.id)
+    await until(lambda: not _runs(readers))
+    release.set()
+    await reading.answer(waiting)
+    assert _runs(readers)
+
+
+async def test_a_readers_clock_runs_while_a_generator_of_the_host_waits_for_its_credit(network: Network) -> None:
+    class Source:
+        async def count(self) -> AsyncIterator[int]:
+            for number in range(2):
+                yield number
+
+    reader, reading = await network.connect("reader", runtime_max=1000.0)
+    asker, asking = await network.connect("asker")
+    asking.call_object(await network.lend(reading, reading.own(5, {"work": ASYNC}), asker))
+    parent = (await reading.request_from_host()).id
+    (readers,) = reader.channel.calls.values()
+    reader.mirror(99, network.values.encode(Source(), share=True), may_call=True)
+    entry = (await reading.take(Kind.MIRROR)).handles[0]
+    id = reading.call_object(entry.id, flags=Flag.STREAM, parent=parent)
+    for number in range(2):
+        await until(lambda: _runs(readers))
+        reading.write(reading.connection.send_credit(id, 1))
+        assert reading.value(await reading.take(Kind.ITEM)) == number
+    await reading.answer(id)
+    assert _runs(readers)
+
+
+async def test_a_call_of_itself_that_a_worker_gives_up_stops_its_clock_no_more_than_one_that_ends(
+    network: Network,
+) -> None:
+    first, one = await network.connect("first", runtime_max=1000.0)
+    second, two = await network.connect("second")
+    asker, asking = await network.connect("asker")
+    asking.call_object(await network.lend(one, one.own(5, {"work": ASYNC}), asker))
+    outer = (await one.request_from_host()).id
+    (call,) = first.channel.calls.values()
+    through = await network.lend(two, two.own(6, {"work": ASYNC}), first)
+    back = await network.lend(one, one.own(7, {"work": ASYNC}), second)
+    for give_up in (False, True):
+        asked = one.call_object(through, parent=outer)
+        inner = (await two.request_from_host()).id
+        returning = two.call_object(back, parent=inner)
+        request = await one.request_from_host()
+        assert _runs(call), "it waits for itself"
+        if give_up:
+            two.write(two.connection.send_cancel(returning))
+            await one.take(Kind.CANCEL)
+        else:
+            one.respond(request.id)
+            await two.answer(returning)
+        assert not _runs(call), "it waits for another again"
+        two.respond(inner)
+        await one.answer(asked)
+        assert _runs(call)

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from paddock.rpc.calls import RoutedCall
+from paddock.rpc.handle import Encoded
 from paddock.rpc.peer import Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
@@ -114,6 +116,18 @@ async def test_a_stream_whose_source_dies_ends_with_what_that_amounts_to(network
     await reading.take(Kind.ITEM)
     source.close()
     with pytest.raises(ConnectionError):
+        await reading.answer(id)
+
+
+async def test_a_stream_is_not_begun_again_by_a_source_that_came_back(network: Network) -> None:
+    reading, source, id, _ = await _reading(network)
+
+    async def comes_back(call: RoutedCall, method: str) -> Encoded | None:
+        return None
+
+    network.afterlife.on_answer_for = comes_back
+    source.close()
+    with pytest.raises(ModuleGoneError, match="in the middle of a stream"):
         await reading.answer(id)
 
 
