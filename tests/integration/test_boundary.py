@@ -436,8 +436,15 @@ _OVERREACH = """
                 return ToolResult(output=str(error))
             return ToolResult(output=messages)
 
+    class Onlooker(Overreach):
+        name = "onlooker"
+
+        async def execute(self, input):
+            return ToolResult(output=getattr(self.coordinator.get("context"), "messages", "not shown"))
+
     async def mount(coordinator, config):
         await coordinator.mount("tools", Overreach(coordinator))
+        await coordinator.mount("tools", Onlooker(coordinator))
 """
 
 
@@ -451,6 +458,21 @@ async def test_a_tool_reads_the_context_only_when_the_plan_grants_it(
         granted = json.loads(await session.execute('{"tool": "overreach"}'))["output"]
     assert "may not call" in refused
     assert granted == []
+
+
+async def test_a_tool_is_shown_what_the_context_holds_only_when_the_plan_grants_it(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
+    shown: list[object] = []
+    for permissions in ({}, {"call": ["context"]}):
+        async with open_session(tools=[{**entry, "permissions": permissions}]) as session:
+            onlooker = session.coordinator.get("tools", "onlooker")
+            for text in ("one", "two"):  # of what changes later, no more than of what was there first
+                await session.coordinator.get("context").add_message({"role": "user", "content": text})
+                shown.append((await onlooker.execute({})).output)
+    one, two = ({"role": "user", "content": text} for text in ("one", "two"))
+    assert shown == ["not shown", "not shown", [one], [one, two]]
 
 
 async def test_the_application_reads_a_modules_stream(open_session: OpenSession, write_module: WriteModule) -> None:

@@ -8,7 +8,7 @@ the host sends them later. Nobody is told of a change that was its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -136,18 +136,25 @@ class Mirrors:
         """
         news = None if before is None else handle.description(self._codec).data_since(before)
         if news is None:
-            self._tell_of(handle, MirrorSection.DESCRIPTION, handle.described)
+            for peer, known in self._those_who_know(handle):
+                _tell_of(peer, known, MirrorSection.DESCRIPTION, peer.shown(handle))
         elif any(news):
             changed, gone = news
             body, _ = self._codec.encode([changed, gone], live_objects=False)
-            self._tell_of(handle, MirrorSection.DATA, body, *changed, *gone)
+            for peer, known in self._those_who_know(handle):
+                if peer.sees_data(handle):
+                    _tell_of(peer, known, MirrorSection.DATA, body, *changed, *gone)
 
-    def _tell_of(self, handle: Handle, section: MirrorSection, body: Buffer, *names: str) -> None:
+    def _those_who_know(self, handle: Handle) -> Iterator[tuple[Peer, int]]:
         for peer in self._peers:
             known = peer.granted(handle)
             if known is not None:
-                _check_reads(peer)
-                peer.channel.mirror_along((known, section, names), section, body, target=known)
+                yield peer, known
+
+
+def _tell_of(peer: Peer, known: int, section: MirrorSection, body: Buffer, *names: str) -> None:
+    _check_reads(peer)
+    peer.channel.mirror_along((known, section, names), section, body, target=known)
 
 
 def _check_reads(peer: Peer) -> None:

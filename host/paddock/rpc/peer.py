@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
 from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.description import check_description
+from paddock_sdk.protocol.description import check_description, without_data
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall, RoutedCall
     from paddock.rpc.channel import Channel
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
+_CONVERSATION: Final = "context"  # what is mounted there holds all that was said
 _MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory that all they say of themselves takes, wherever it is read
 
 RightTo = Callable[[AnyHandle], Right]
@@ -206,6 +207,14 @@ class Peer:
         """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
 
+    def sees_data(self, handle: AnyHandle) -> bool:
+        """Whether this worker is told what `handle` holds: a conversation, only with the right to call the context."""
+        return handle.mounted is None or handle.mounted[0] != _CONVERSATION or self.authority.may_call(*handle.mounted)
+
+    def shown(self, handle: AnyHandle) -> bytes:
+        """Return the description of `handle` as this worker is told it."""
+        return handle.described if self.sees_data(handle) else without_data(handle.described)
+
     def holding(self, handle: AnyHandle) -> Callable[[], bool]:
         """Return what says whether this worker may call `handle`, which it now holds, whatever it lets go of later."""
         id = self._grant_ids.get(handle)
@@ -260,7 +269,7 @@ class Peer:
             id, self._next_grant = self._next_grant, self._next_grant + 1
             self._grant_ids[handle] = id
             self._grants[id] = Grant(handle)
-            description = handle.described
+            description = self.shown(handle)
         grant = self._grants[id]
         grant.times += 1
         grant.give(right)

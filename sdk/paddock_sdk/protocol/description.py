@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
+import msgpack
+
 from paddock_sdk.protocol.body import Codec, EncodeError, weight_of
 from paddock_sdk.protocol.errors import RemoteProtocolError
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES, Buffer
@@ -152,6 +154,22 @@ def check_description(data: Buffer) -> int:
         return weight_of(data, MAX_DESCRIPTION_VALUES)
     except RemoteProtocolError as exc:
         raise RemoteProtocolError(f"an object's description that is none: {exc}") from exc
+
+
+def without_data(described: bytes) -> bytes:
+    """Return the wire form of a description that says what can be called, and nothing of what the object holds.
+
+    Of what is no description, nothing is left.
+    """
+    reader = msgpack.Unpacker()
+    reader.feed(described)
+    try:
+        reader.read_array_header()
+        what_it_is = [reader.unpack() for _ in range(3)]  # the type's name, whether it is a function, the members
+    except (ValueError, msgpack.UnpackException):
+        what_it_is = ["Object", False, []]
+    bare: bytes = msgpack.packb([*what_it_is, {}, {}, []])
+    return bare
 
 
 def decode_description(data: bytes, codec: Codec) -> Description:
