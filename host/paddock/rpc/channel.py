@@ -3,22 +3,25 @@
 A channel turns bytes into events for its receiver and calls into bytes, with one coarse timer
 for all of its deadlines, however many calls are open. It promises that each call given to it is
 ended exactly once, with the worker's answer or with None when the connection is gone, and that
-a worker that breaks the protocol is reported once and then heard no more. What a worker need only
-know before it is told anything else goes along with the next frame, or alone a tick later: waking
-it costs more than what it is told. It knows nothing of processes, modules or handles' meaning.
+a worker that breaks the protocol is reported once and then heard no more. Whatever a worker says at
+once, the host hears it for a moment at a time, in order, and meanwhile reads no more of it: everything
+else gets its turn. What a worker need only know before it is told anything else goes along with the
+next frame, or alone a tick later: waking it costs more than what it is told. It knows nothing of
+processes, modules or handles' meaning.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer, Parts, discarded
 
 _TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
+_STRETCH: Final = 0.005  # seconds for which one worker is heard until everything else has its turn
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
 FOREVER: Final = float("inf")
@@ -30,8 +33,8 @@ _RESPONSE, _FAILURE = int(Kind.RESPONSE), int(Kind.FAILURE)
 class OpenCall:
     """A call the host made of a worker that has not ended.
 
-    `deadline` is in loop time. While the worker itself waits for the host, in a call made on
-    behalf of this one, its time stands still.
+    `deadline` is in loop time. While the worker itself waits for others, in a call made on
+    behalf of this one, its time stands still; while the host answers it, it does not.
     """
 
     __slots__ = ("_nested", "_nested_since", "deadline", "id")
@@ -43,7 +46,7 @@ class OpenCall:
         self._nested_since = 0.0
 
     def nested_begins(self, now: float) -> None:
-        """The worker started to wait for the host."""
+        """The worker started to wait for others."""
         if self._nested == 0:
             self._nested_since = now
         self._nested += 1
@@ -97,6 +100,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._unheard: Iterator[Frame] = iter(())  # what came and waits for the loop's next turn, nothing being read
         self._is_lost = False
 
     async def open(self, sock: socket.socket) -> None:
@@ -220,29 +224,60 @@ class Channel(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             events = self.connection.buffer_updated(nbytes)
+        except Exception as exc:
+            self._give_up(exc)
+            return
+        unheard = iter(events)
+        if not self._hear(unheard, len(events) > 1) and self._transport is not None:
+            self._unheard = unheard
+            self._transport.pause_reading()
+            self._loop.call_soon(self._hear_on)
+
+    def _hear_on(self) -> None:
+        transport = self._transport
+        if transport is None or not self.is_open:
+            return
+        if self._hear(self._unheard, are_many=True):
+            transport.resume_reading()
+        else:
+            self._loop.call_soon(self._hear_on)
+
+    def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
+        """Hear what came, for one stretch at most; return whether nothing of it is left to hear."""
+        until = self._loop.time() + _STRETCH if are_many else FOREVER
+        try:
             for event in events:
                 kind = event.kind
                 if kind == _RESPONSE or kind == _FAILURE:
                     call = self.calls.pop(event.id, None)
                     if call is not None:
                         call.on_end(event)
+                    elif event.handles:  # given up between its coming and its turn
+                        self._receiver.on_event(discarded(event))
                 elif kind == _REQUEST:
                     self._receiver.on_request(event)
                 elif kind == _ITEM:
                     streaming = self.calls.get(event.id)
                     if streaming is not None:
                         streaming.on_item(event)
+                    elif event.handles:
+                        self._receiver.on_event(discarded(event))
                 elif kind == _HELLO:
                     self._receiver.on_hello(event)
                 else:
                     self._receiver.on_event(event)
-        except Exception as exc:  # what a worker sent made the host stumble, and nothing else: it is ended for that
-            self.is_open = False
-            broken = (
-                exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")
-            )
-            self._receiver.on_violation(broken)
-            self.close()
+                if are_many and self._loop.time() >= until:
+                    return False
+        except Exception as exc:
+            self._give_up(exc)
+        return True
+
+    def _give_up(self, exc: Exception) -> None:
+        """What a worker sent made the host stumble, and nothing else: it is ended for that."""
+        self.is_open = False
+        broken = exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")
+        self._receiver.on_violation(broken)
+        self.close()
 
     def eof_received(self) -> bool:
         return False
@@ -253,6 +288,7 @@ class Channel(asyncio.BufferedProtocol):
         self._is_lost = True
         self.is_open = False
         self._transport = None
+        self._unheard = iter(())
         if self._timer is not None:
             self._timer.cancel()
         try:

@@ -18,12 +18,12 @@ from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import (
     MAX_FRAME_BYTES,
     Buffer,
-    Discarded,
     Flag,
     Frame,
     HandleEntry,
     Kind,
     Parts,
+    discarded,
     encode_frame,
 )
 
@@ -412,6 +412,4 @@ class Connection:
 
 def _discard(frame: Frame) -> Frame | None:
     """Return what must still be known of a frame that nobody waits for any more."""
-    if not frame.handles:
-        return None
-    return Discarded(Kind.DISCARDED, 0, 0, frame.id, 0, 0, 0, frame.handles, b"")
+    return discarded(frame) if frame.handles else None

@@ -167,6 +167,11 @@ class Discarded(Frame):
     __slots__ = ()
 
 
+def discarded(frame: Frame) -> Discarded:
+    """Return what must still be known of an answer or item that nobody waits for any more."""
+    return Discarded(Kind.DISCARDED, 0, 0, frame.id, 0, 0, 0, frame.handles, b"")
+
+
 _TYPES: Final[tuple[type[Frame] | None, ...]] = (
     None,
     Hello,

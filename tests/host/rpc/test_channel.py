@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from paddock.rpc import channel
 from paddock_sdk.protocol import Kind, LocalProtocolError
-from paddock_sdk.protocol.frames import encode_frame
+from paddock_sdk.protocol.frames import Parts, encode_frame
 
 from .conftest import Network
 from .scripted_worker import ASYNC, until
@@ -79,6 +80,52 @@ async def test_a_worker_that_does_not_read_is_given_up_when_too_much_waits_for_i
     assert network.afterlife.violations == [("worker", "it does not read what it is sent")]
 
 
+async def test_whoever_says_much_at_once_is_heard_in_turn_with_the_others_and_in_order(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_STRETCH", 0.0)
+    _, loud = await network.connect("loud")
+    _, quiet = await network.connect("quiet")
+    for number in range(500):
+        loud.notify(7, number)
+    quiet.notify(7, "once")
+    await loud.round_trip()
+    heard = [(name, network.values.decode(message)) for name, _, message in network.service.notices]
+    assert [value for name, value in heard if name == "loud"] == list(range(500))
+    assert heard.index(("quiet", "once")) < 100
+
+
+async def test_a_misdeed_in_the_midst_of_much_is_the_last_that_is_heard(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_STRETCH", 0.0)
+    _, worker = await network.connect("worker")
+    notice = encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")
+    worker.write(b"".join([notice] * 20 + [encode_frame(Kind.REQUEST, id=5, target=31337)] + [notice] * 20))
+    await worker.cut_off()
+    await until(lambda: network.afterlife.lost)
+    assert len(network.service.notices) == 20
+    assert [name for name, _ in network.afterlife.violations] == ["worker"]
+
+
+async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_again(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_STRETCH", 0.0)
+    _, worker = await network.connect("worker")
+    held = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
+    waiting = asyncio.ensure_future(network.router.call_now(held, 0, network.values.encode([[], {}])))
+    request = await worker.request_from_host()
+    body, entries = worker.body(worker.own(9, {"work": ASYNC}))
+    notices = [encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")] * 20
+    worker.write(b"".join([*notices, _joined(worker.connection.send_response(request.id, body, entries))]))
+    await until(lambda: network.service.notices)
+    waiting.cancel()
+    released = await worker.take(Kind.RELEASE)
+    assert (released.id, released.target) == (9, 1)
+    assert len(network.service.notices) == 20
+
+
 async def test_what_goes_along_comes_before_the_next_frame_and_only_the_last_of_each_key(network: Network) -> None:
     peer, worker = await network.connect("worker")
     for key, body in (("first", b"\x01"), ("second", b"\x02"), ("first", b"\x03")):
@@ -122,3 +169,7 @@ async def test_a_goodbye_is_said_once(network: Network) -> None:
     assert (await worker.take(Kind.GOODBYE)).kind == Kind.GOODBYE
     await worker.round_trip()
     assert not worker.heard(Kind.GOODBYE)
+
+
+def _joined(frame: bytes | Parts) -> bytes:
+    return frame if isinstance(frame, bytes) else b"".join(frame)
