@@ -92,6 +92,31 @@ def test_what_others_change_is_not_told_back() -> None:
     assert state.changes() == [[["theirs", "a", "b"], [3]]]
 
 
+def test_all_that_others_know_of_a_key_is_one_message_that_makes_it_so() -> None:
+    live: dict[str, Any] = {"mine": {"a": [1]}}
+    state = _state(live)
+    assert state.whole("mine") is None, "nobody has been told"
+    state.changes()
+    state.apply([[["theirs"], [{"b": 1}]], [["theirs", "b"], [2]]])
+    live["mine"]["a"].append(2)
+    for key, known in (("mine", {"a": [1]}), ("theirs", {"b": 2})):
+        message = state.whole(key)
+        assert message is not None and Codec().decode(message) == [[[key], [known]]]
+    assert state.whole("nothing") is None
+
+
+@pytest.mark.parametrize("after", [[], ["small again"]])
+def test_what_others_made_too_large_for_a_message_is_still_told_of_when_it_goes_or_shrinks(after: list[str]) -> None:
+    live: dict[str, Any] = {}
+    state = _state(live)
+    half = [0] * 140_000
+    state.apply([[["key"], [{"one": half}]], [["key", "two"], [half]]])
+    assert state.changes() == []
+    assert state.whole("key") is None
+    patch(live, ["key"], after)
+    assert state.changes() == [[["key"], after]]
+
+
 def test_what_is_changed_here_before_anothers_change_comes_in_is_still_told() -> None:
     live: dict[str, Any] = {"mine": 1, "theirs": 1}
     state = _state(live)

@@ -7,7 +7,7 @@ own, so that no name a module chooses can reach the host's state.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -17,8 +17,8 @@ from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import check_caps, weight_of
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
 from paddock_sdk.protocol.shared_state import Change, SharedState
@@ -59,6 +59,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.hooks.observer = _Heard(self)
         self.cancellation.observer = lambda state: self._tell_cancellation()
         self._shared_state.live = self.session_state
+        mirrors.state = self._whole_state
         self._tell_session()
         self._tell_cancellation()
 
@@ -193,22 +194,34 @@ class HostedCoordinator(ModuleCoordinator):
             after = 0
             if key in self.session_state:
                 # What has become too large for a message still takes room, and this much more of it at most.
-                after = self._keep_state(key) or before + weight_of(message.body)
+                after = self._weigh(key) or before + weight_of(message.body)
                 self._state_weights[key] = after
-            else:
-                self._mirrors.drop(("state", key))
             self.on_state_written(origin, key, before, after)
 
-    def _keep_state(self, key: Any) -> int:
-        """Write down what is under a key for modules that start later; return what memory it takes, 0 if it cannot."""
+    def _weigh(self, key: object) -> int:
+        """Return what memory all takes that others know of a key; 0 if that is too large for a message."""
+        whole = self._shared_state.whole(key)
         try:
-            whole, _ = self._values.codec.encode([[[key], [self.session_state[key]]]], live_objects=False)
-        except LocalProtocolError as exc:
-            _log.warning("session_state[%r] cannot be told to modules that start later: %s", key, exc)
-            self._mirrors.drop(("state", key))
+            return weight_of(whole) if whole is not None else 0
+        except RemoteProtocolError:
             return 0
-        self._mirrors.put_quietly(("state", key), MirrorSection.STATE, Encoded(whole))
-        return weight_of(whole)
+
+    def state_weight(self, keys: Iterable[object]) -> int:
+        """Return what memory is taken by all that is under some keys of `session_state`, as far as others know it."""
+        return sum(self._state_weights.get(key, 0) for key in keys)
+
+    def _whole_state(self) -> Iterator[Encoded]:
+        """Write down `session_state` for a module that starts."""
+        for key in self._state_weights:
+            whole = self._shared_state.whole(key)
+            try:
+                if whole is None:
+                    raise RemoteProtocolError("it is too large for a message")
+                check_caps(whole)
+            except RemoteProtocolError as exc:
+                _log.warning("session_state[%r] cannot be told to a module that starts now: %s", key, exc)
+            else:
+                yield Encoded(whole)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""

@@ -1,14 +1,15 @@
 """Keep the shared state of a session the same in every worker.
 
-The host's state is written down as the messages that bring a worker up to date: a new worker
-gets them all before anything else, the others get each change when it is made, before any frame
-the host sends them later. Nobody is told of a change that was its own.
+The host's state is written down as the messages that bring a worker up to date, `session_state`
+only when there is such a worker: a new one gets them all before anything else, the others get each
+change when it is made, before any frame the host sends them later. Nobody is told of a change that
+was its own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,6 +61,7 @@ class Mirrors:
         self._entries: dict[Hashable, _Entry] = {}
         self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
         self._codec = Codec(ContractVocabulary())
+        self.state: Callable[[], Iterable[Encoded]] = tuple  # writes down `session_state`, for each new worker anew
 
     @property
     def peers(self) -> list[Peer]:
@@ -70,6 +72,8 @@ class Mirrors:
         self._peers[peer] = None
         for entry in self._entries.values():
             self._tell_one(peer, entry)
+        for change in self.state():
+            self._tell_one(peer, _Entry(MirrorSection.STATE, change, everyone))
 
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
@@ -96,12 +100,8 @@ class Mirrors:
         may_call: MayCall = everyone,
     ) -> None:
         """Write down the state under `key`, and tell everyone but its origin."""
-        self.put_quietly(key, section, change, may_call)
-        self.tell(section, change, origin=origin, may_call=may_call)
-
-    def put_quietly(self, key: Hashable, section: MirrorSection, change: Encoded, may_call: MayCall = everyone) -> None:
-        """Write down the state under `key`, for workers that come later."""
         self._entries[key] = _Entry(section, change, may_call)
+        self.tell(section, change, origin=origin, may_call=may_call)
 
     def drop(self, key: Hashable) -> bool:
         """Forget the state under `key`; return whether there was any."""

@@ -18,7 +18,10 @@ Change = list[Any]
 """`[path, [value]]` for a new value, `[path, []]` for one that is gone."""
 
 _ABSENT: Final = object()
+_UNTOLD: Final = b""  # in place of a value that others made of changes, and that is no message as a whole
 _UNCHANGING: Final = frozenset({bool, int, float, str, bytes, type(None)})
+_ONE_CHANGE: Final = b"\x91\x92\x91"  # a list of a list of two: of a list of one key, which comes next,
+_TO_ONE_VALUE: Final = b"\x91"  # and of a list of one value, which comes after this
 _DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sent whole
 
 
@@ -57,7 +60,7 @@ class SharedState:
             if packed == known:
                 continue
             try:
-                before = self._codec.decode(known) if known is not None else _ABSENT
+                before = self._codec.decode(known) if known else _ABSENT
                 after = self._codec.decode(packed)
             except RemoteProtocolError:  # it can be written and not read, like a mapping with models for keys
                 continue
@@ -89,11 +92,14 @@ class SharedState:
         for key in {path[0]: None for path, _ in changes}:
             self._seen.pop(key, None)
             if key in self.live:
-                packed = self._packed(self.live[key])
-                if packed is not None:
-                    self._known[key] = packed
+                self._known[key] = self._packed(self.live[key]) or _UNTOLD
             else:
                 self._known.pop(key, None)
+
+    def whole(self, key: object) -> bytes | None:
+        """Return a message that tells all that others know of a key, None if there is none; it may be over a cap."""
+        name, known = self._packed(key), self._known.get(key)
+        return b"".join((_ONE_CHANGE, name, _TO_ONE_VALUE, known)) if name and known else None
 
     def _crosses(self, key: object) -> bool:
         """Whether others find a value under `key` where this process does."""
