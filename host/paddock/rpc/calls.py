@@ -42,7 +42,8 @@ class IncomingCall:
         self.served_by: Forward | None = None
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
-        self.is_idle = False  # it is read as a stream whose items wait for the worker, and not the worker for them
+        # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
+        self.is_idle = True
 
     def idles(self, now: float) -> None:
         """The worker has all the items that it wants for now: what time passes is its own again."""
@@ -52,7 +53,7 @@ class IncomingCall:
                 self.cause.nested_ends(now)
 
     def goes_on(self, now: float) -> None:
-        """The worker waits for the host once more."""
+        """The worker waits for others, or does so once more."""
         if self.is_idle:
             self.is_idle = False
             if self.cause is not None:

@@ -58,7 +58,7 @@ class OpenCall:
             self.deadline += now - self._nested_since
 
     def is_overdue(self, now: float) -> bool:
-        return self._nested == 0 and now >= self.deadline
+        return self._nested <= 0 and now >= self.deadline
 
     def on_end(self, frame: Frame | None) -> None:
         """The call ended: with an answer, or with None because the connection is gone."""

@@ -75,8 +75,6 @@ class Router:
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]
         peer.incoming[request.id] = call
-        if cause is not None:
-            cause.nested_begins(self._loop.time())
         if blocks:
             peer.blocked.append(call)
         handles = peer.receive(request.handles) if request.handles else ()
@@ -96,6 +94,8 @@ class Router:
             assert isinstance(grant.handle, Handle)  # there is no third sort
             forward = Forward(self, call, grant.handle, request.method, message)
             call.served_by = forward
+            if cause is not None:
+                call.goes_on(self._loop.time())
             self._send(forward)
 
     def _is_lent(self, peer: Peer, grant: Grant, method: int) -> bool:
@@ -179,6 +179,10 @@ class Router:
 
     async def _serve(self, call: IncomingCall, work: Coroutine[Any, Any, Encoded]) -> None:
         current.set(call)
+        if call.credited is not None:
+            call.goes_on(self._loop.time())
+        elif call.cause is not None:  # what is answered in one step, the worker has not waited for
+            self._loop.call_soon(self._goes_on, call)
         try:
             self.respond(call, await work)
         except asyncio.CancelledError as exc:
@@ -186,6 +190,10 @@ class Router:
             raise
         except Exception as exc:  # whatever it is, it is the caller's to see
             self.fail(call, exc)
+
+    def _goes_on(self, call: IncomingCall) -> None:
+        if call.peer.incoming.get(call.id) is call:
+            call.goes_on(self._loop.time())
 
     def _finish(self, call: IncomingCall) -> bool:
         if call.peer.incoming.pop(call.id, None) is None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from paddock.rpc.calls import RoutedCall
+from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import Encoded
 from paddock_sdk.protocol import Flag, Kind
@@ -86,12 +86,38 @@ async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(ne
     waiting = answering.request(0, 7, None, parent=request.id)
     unrelated = answering.request(0, 7, None)
     await until(lambda: len(peer.incoming) >= 2)
-    assert not call.is_overdue(far_future), "it waits for the host"
+    await until(lambda: not call.is_overdue(far_future))  # it waits for others
     answering.write(answering.connection.send_cancel(waiting))
     await until(lambda: len(peer.incoming) == 1)
     assert call.is_overdue(far_future + 1.0), "what it does of its own accord stops no clock"
     release.set()
     await answering.answer(unrelated)
+    answering.respond(request.id)
+
+
+@pytest.mark.parametrize("is_task", [True, False])
+async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_task: bool, network: Network) -> None:
+    peer, answering = await network.connect("answerer", runtime_max=1000.0)
+    asker, asking = await network.connect("asker")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
+
+    async def nothing_to_wait_for() -> Encoded:
+        return Encoded(b"\xc0")
+
+    def serve(call: IncomingCall, message: Encoded) -> None:
+        if is_task:
+            network.router.serve(call, nothing_to_wait_for())
+        else:
+            network.router.respond(call, Encoded(b"\xc0"))
+
+    network.service.methods[7] = serve
+    asking.call_object(target)
+    request = await answering.request_from_host()
+    (call,) = peer.channel.calls.values()
+    deadline = call.deadline
+    for id in [answering.request(0, 7, None, parent=request.id) for _ in range(50)]:
+        await answering.answer(id)
+        assert call.is_overdue(deadline)
     answering.respond(request.id)
 
 
