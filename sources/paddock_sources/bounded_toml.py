@@ -1,24 +1,94 @@
-"""Read TOML that a stranger wrote, in time that its size bounds.
+"""Read TOML that a stranger wrote, in time and memory that its size bounds.
 
-The standard parser takes time by the depth of each key: a file of a hundred kilobytes can keep it busy for minutes.
+The standard parser takes time and memory by the square of a key's parts, for the parts of a header again on each line
+below it, and about a kilobyte for each part, table and list: thirty kilobytes of text can have it take gigabytes. All
+that is bounded before the parser sees a text, by one pass over its tokens: only they tell a key from another key, from
+a comment and from the text of a value. Where a text stops consisting of tokens the parser stops as well.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
-from typing import Any
+from typing import Any, Final
 
-_MAX_DOTS = 64  # in what may be a key; names are not nested as deep by people
+MAX_LEVELS: Final = 32  # of tables and lists in one another, and of a key's parts; people write five
+MAX_PARTS: Final = 65_536  # of keys beyond their first, tables and lists; the largest of lock files has fewer
+MAX_NUMBER: Final = 256  # characters; a longer one is none of any use, and in hexadecimal Python would not print it
+_MAX_SAID: Final = 200  # characters of what the parser says: it quotes keys in full
+
+# As the parser has them: a text that begins with three quotes may end in five, one that begins with one ends on its
+# line, and "\n" alone ends a line.
+_TOKEN: Final = re.compile(
+    r"""
+    "{3} (?: [^"\\]++ | \\[\s\S] | "(?!"") )*+ "{3,5}
+    | '{3} (?: [^']++ | '(?!'') )*+ '{3,5}
+    | "(?!"") (?: [^"\\\n]++ | \\[^\n] )*+ "
+    | '(?!'') [^'\n]*+ '
+    | \#[^\n]*+
+    | [.\[\]{}]
+    | [^"'\#.\[\]{}]++
+    """,
+    re.VERBOSE,
+)
+_TEXT_OR_COMMENT: Final = ('"', "'", "#")
+_LONG_NUMBER: Final = re.compile(rf"(?<![\w-])[+-]?[0-9]\w{{{MAX_NUMBER}}}")
+_PLACE: Final = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")
+
+
+class TomlError(ValueError):
+    """Raised for a text that is no TOML, or more than anybody writes: `problem` is what it is, on `line` if known."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        self.problem = problem
+        self.line = line
+        super().__init__(problem)
 
 
 def read_toml(text: str) -> dict[str, Any]:
     """Return what a text of TOML says.
 
     Raises:
-        tomllib.TOMLDecodeError: it is none, or a key in it is nested beyond all reason.
-        RecursionError, ValueError: a value in it is too deep, or cannot be.
+        TomlError: it is none, or is nested, divided or long beyond what anybody writes.
     """
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.count(".") > _MAX_DOTS and line.partition("=")[0].count(".") > _MAX_DOTS:
-            raise tomllib.TOMLDecodeError(f"a key is nested too deeply (at line {number}, column 1)")
-    return tomllib.loads(text)
+    _check_bounds(text)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # malformed, or a date that is none
+        said, place = str(error), _PLACE.search(str(error))
+        if len(said) > _MAX_SAID:
+            said = f"{said[:_MAX_SAID]}… {place[0] if place else ''}"
+        raise TomlError(f"not TOML: {said}", int(place[1]) if place else None) from error
+
+
+def _check_bounds(text: str) -> None:
+    """Raise unless there is little enough for the parser in a text.
+
+    A level is a part that the key before us has beyond its first, or a table or list that we are in.
+    """
+    level = 0
+    starts = [0]  # for each table and list we are in, the level of what stands in it
+    parts, line, at = 0, 1, 0
+    while (token := _TOKEN.match(text, at)) is not None:
+        piece, at = token[0], token.end()
+        if piece in ".[{":
+            level += 1
+            parts += 1
+            if piece != ".":
+                starts.append(level)
+            if level > MAX_LEVELS:
+                raise TomlError(f"nested too deeply: more than {MAX_LEVELS} levels (at line {line})", line)
+            if parts > MAX_PARTS:
+                problem = f"too large: more than {MAX_PARTS} tables, lists and parts of keys (at line {line})"
+                raise TomlError(problem, line)
+        elif piece in "]}":
+            if len(starts) > 1:  # else it closes nothing, and the parser stops here
+                starts.pop()
+        elif piece.startswith(_TEXT_OR_COMMENT):
+            line += piece.count("\n")
+        else:
+            if "\n" in piece or "," in piece:
+                level = starts[-1]  # another key or value begins
+            if len(piece) > MAX_NUMBER and _LONG_NUMBER.search(piece):
+                raise TomlError(f"too long: a number of more than {MAX_NUMBER} characters (at line {line})", line)
+            line += piece.count("\n")

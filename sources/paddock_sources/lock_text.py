@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
-from .bounded_toml import read_toml
+from .bounded_toml import TomlError, read_toml
 from .errors import SourceUriError
 from .locked_module import LockedDependency, LockedModule
 from .source_key import normalised_source, package_key
@@ -61,7 +60,6 @@ _DEPENDENCY_TEXTS: Final[Mapping[str, _Check]] = {
 _MODULE_KEYS: Final = (*_MODULE_TEXTS, "committed_at", "hashes", "dependency")
 _DEPENDENCY_KEYS: Final = (*_DEPENDENCY_TEXTS, "hashes")
 
-_SYNTAX_LINE: Final = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")
 _TABLE: Final = re.compile(r"\s*\[\[\s*module\s*(\.\s*dependency\s*)?\]\]")
 _KEY: Final = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=", re.ASCII)
 
@@ -87,11 +85,8 @@ def parse_lock(text: str) -> tuple[LockedModule, ...]:
     """
     try:
         table = read_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        line = _SYNTAX_LINE.search(str(error))
-        raise LockTextError(f"it is not TOML: {error}", int(line[1]) if line else None, *_CONFLICT) from error
-    except (RecursionError, ValueError) as error:  # ValueError: an impossible date, a number of too many digits
-        raise LockTextError("a value in it is nested too deeply, too long, or impossible") from error
+    except TomlError as error:
+        raise LockTextError(f"it is {error.problem}", error.line, *_CONFLICT) from error
     lines = _Lines(text)
     version = table.pop("version", None)
     if version != VERSION or isinstance(version, bool):

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .bounded_toml import read_toml
+from .bounded_toml import TomlError, read_toml
 from .errors import ManifestError, ModuleLayoutError
 from .module_id import PACKAGE_PREFIX, package_of_id
 from .outline import PackageOutline
@@ -93,10 +92,8 @@ def _read_project(tree: SourceTree) -> Mapping[str, Any]:
         project = read_toml(content.decode("utf-8")).get("project", {})
     except UnicodeDecodeError as error:
         raise ManifestError(path, "it is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ManifestError(path, f"it is not TOML: {error}") from error
-    except (RecursionError, ValueError) as error:  # ValueError: a number beyond what Python converts
-        raise ManifestError(path, "a value is nested too deeply or too long") from error
+    except TomlError as error:
+        raise ManifestError(path, f"it is {error.problem}") from error
     if not isinstance(project, dict):
         raise ManifestError(path, "`project` is not a table")
     return project

@@ -8,7 +8,6 @@ for unseen.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -16,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from .bounded_toml import read_toml
+from .bounded_toml import TomlError, read_toml
 from .errors import ManifestError
 from .tree import SourceTree
 
@@ -64,9 +63,8 @@ class PermissionRequest:
             table: Any = read_toml(content.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise ManifestError(path, "it is not UTF-8 text") from error
-        except (RecursionError, ValueError) as error:
-            reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too deep or too long"
-            raise ManifestError(path, f"it is not TOML: {reason}") from error
+        except TomlError as error:
+            raise ManifestError(path, f"it is {error.problem}") from error
         for key in ("tool", "paddock"):
             table = table.get(key, {})
             if not isinstance(table, dict):

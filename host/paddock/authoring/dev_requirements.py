@@ -5,13 +5,12 @@ Read as data, under caps: the extras and the dependency groups (PEP 735) that de
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from paddock.authoring.provided import Needs
-from paddock_sources.bounded_toml import read_toml
+from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.requirements import MAX_PYPROJECT_BYTES, normalised
 from paddock_sources.errors import ManifestError
@@ -49,8 +48,10 @@ def _document(root: Path, path: Path) -> Mapping[str, Any]:
         return read_toml((content or b"").decode("utf-8"))
     except ManifestError as error:
         raise RequirementsError(path, error.problem) from error
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        raise RequirementsError(path, f"it is not TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RequirementsError(path, "it is not UTF-8 text") from error
+    except TomlError as error:
+        raise RequirementsError(path, f"it is {error.problem}") from error
 
 
 class _Groups:

@@ -6,9 +6,10 @@ Follows headers, dotted keys, arrays of tables, arrays and inline tables; what v
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import Final
+
+from paddock_sources.bounded_toml import read_toml
 
 from .positions import Part
 
@@ -143,5 +144,5 @@ def _key(text: str) -> str:
     if text.startswith("'"):
         return text[1:-1]
     if text.startswith('"'):
-        return str(tomllib.loads(f"k = {text}")["k"]) if "\\" in text else text[1:-1]
+        return str(read_toml(f"k = {text}")["k"]) if "\\" in text else text[1:-1]
     return text

@@ -13,7 +13,6 @@ grants = [
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,11 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.document import line_of
 from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text, problems_of
 from paddock.plan.toml_lines import toml_lines
+from paddock_sources.bounded_toml import TomlError, read_toml
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -124,14 +123,12 @@ def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
     """
     positions = Positions(path, partial(toml_lines, text))
     try:
-        document = _Document.model_validate(tomllib.loads(text))
+        document = _Document.model_validate(read_toml(text))
+    except TomlError as error:
+        raise _not_understood(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from error
     except ValidationError as error:
         problems = problems_of(error, "", _KNOWN_KEYS, {})
         raise _not_understood(path, [_with_line(problem, positions) for problem in problems]) from error
-    except RecursionError as error:
-        raise _not_understood(path, [PlanProblem("", "is nested too deeply")]) from error
-    except ValueError as error:  # malformed, or a number or a date that is none
-        raise _not_understood(path, [PlanProblem("", f"is not TOML: {error}", line=line_of(error))]) from error
     return tuple(_accepted(plan, path_text("plan", index), positions) for index, plan in enumerate(document.plan))
 
 

@@ -6,7 +6,6 @@ otherwise be a rule that nobody keeps.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,13 +15,13 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.document import line_of
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, limit_text
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError, path_text, problems_of, type_text
 from paddock.plan.toml_lines import toml_lines
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from paddock_sources.bounded_toml import TomlError, read_toml
 
 from .grant_caps import FAMILIES, GrantCaps, SecretCap
 from .owned_file import read_owned
@@ -147,11 +146,9 @@ class PolicyFile:
             PolicyFileError: It is none; everything wrong with it is told.
         """
         try:
-            written = tomllib.loads(text)
-        except RecursionError as error:
-            raise PolicyFileError(file, [PlanProblem("", "nested too deeply")]) from error
-        except ValueError as error:
-            raise PolicyFileError(file, [PlanProblem("", f"not TOML: {error}", line=line_of(error))]) from error
+            written = read_toml(text)
+        except TomlError as error:
+            raise PolicyFileError(file, [PlanProblem("", error.problem, line=error.line)]) from error
         return cls._checked(written, Positions(file, partial(toml_lines, text)))
 
     @classmethod

@@ -9,16 +9,15 @@ command = ["pass", "show", "openai"]
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.document import line_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError, path_text, type_text
 from paddock.plan.toml_lines import toml_lines
+from paddock_sources.bounded_toml import TomlError, read_toml
 
 Way = Literal["env", "file", "command"]
 
@@ -45,11 +44,9 @@ def read_secrets(text: str, path: str) -> dict[str, SecretPlace]:
         PolicyFileError: with everything in it that is not understood.
     """
     try:
-        written = tomllib.loads(text)
-    except RecursionError:
-        raise PolicyFileError(path, [PlanProblem("", "is nested too deeply")]) from None
-    except ValueError as error:  # malformed, or a number or a date that is none
-        raise PolicyFileError(path, [PlanProblem("", f"is not TOML: {error}", line=line_of(error))]) from None
+        written = read_toml(text)
+    except TomlError as error:
+        raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
     positions = Positions(path, partial(toml_lines, text))
     entries: dict[str, SecretPlace] = {}
     problems: list[PlanProblem] = []

@@ -5,16 +5,15 @@ It decides which code is run, so it is believed as policies are: only the user a
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from paddock.errors import PlanProblem, PolicyFileError
-from paddock.plan.document import line_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
 from paddock.plan.toml_lines import toml_lines
+from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.settings import SettingProblem, SettingsError, SourceSettings
 
 from .owned_file import read_owned
@@ -45,11 +44,9 @@ def read_source_settings(text: str, path: str) -> SourceSettings:
         PolicyFileError: with everything in it that is not understood.
     """
     try:
-        written = tomllib.loads(text)
-    except RecursionError:
-        raise PolicyFileError(path, [PlanProblem("", "is nested too deeply")]) from None
-    except ValueError as error:  # malformed, or a number or a date that is none
-        raise PolicyFileError(path, [PlanProblem("", f"is not TOML: {error}", line=line_of(error))]) from None
+        written = read_toml(text)
+    except TomlError as error:
+        raise PolicyFileError(path, [PlanProblem("", f"is {error.problem}", line=error.line)]) from None
     try:
         return SourceSettings.of(written, origin=path)
     except SettingsError as error:

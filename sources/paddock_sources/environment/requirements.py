@@ -7,13 +7,12 @@ out. Dependencies that are git references are returned apart, other addresses ar
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..bounded_toml import read_toml
+from ..bounded_toml import TomlError, read_toml
 from ..errors import ManifestError, SourceUriError
 from ..tree import SourceTree
 from ..uri import GitUri, SourceUri
@@ -104,10 +103,8 @@ def read_project(tree_root: Path) -> Mapping[str, Any]:
         raise RequirementsError(path, error.problem) from error
     except UnicodeDecodeError as error:
         raise RequirementsError(path, "it is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RequirementsError(path, f"it is not TOML: {error}") from error
-    except (RecursionError, ValueError) as error:  # ValueError: a number beyond what Python converts
-        raise RequirementsError(path, "a value is nested too deeply or too long") from error
+    except TomlError as error:
+        raise RequirementsError(path, f"it is {error.problem}") from error
     if not isinstance(project, dict):
         raise RequirementsError(path, "`project` is not a table")
     return project
