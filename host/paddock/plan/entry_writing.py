@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,9 @@ import yaml
 from tomlkit.exceptions import TOMLKitError
 
 from paddock.errors import PaddockError, PlanError
+from paddock_sources.bounded_toml import read_toml
 
+from .bounded_yaml import YamlError, read_yaml
 from .document import read_document
 from .loading import load_plan
 from .models import Kind, MountPlan
@@ -213,13 +214,13 @@ def _check(edit: PlanEdit) -> None:
 def _says(path: Path, text: str, expected: dict[str, Any], section: str) -> bool:
     match path.suffix.lower():
         case ".toml":
-            said = tomllib.loads(text)
+            said = read_toml(text)
         case ".json":
             said = json.loads(text)
         case _:
             try:
-                said = yaml.safe_load(text)
-            except yaml.YAMLError:
+                said, _ = read_yaml(text)
+            except YamlError:
                 return False
     # A list that became empty may be gone as well: it means the same.
     return isinstance(said, dict) and _with_list(said, section) == _with_list(expected, section)
