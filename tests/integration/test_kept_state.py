@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,9 @@ class Project:
         )
 
 
-async def _ask(session: Session, order: dict[str, Any]) -> dict[str, Any]:
+async def _ask(session: Session, order: dict[str, Any], tool: str = "keep") -> dict[str, Any]:
     with anyio.fail_after(_SECONDS):
-        result = await session.coordinator.get("tools", "keep").execute(order)
+        result = await session.coordinator.get("tools", tool).execute(order)
     return result.output if result.success else {"error": result.error}
 
 
@@ -128,10 +129,37 @@ async def test_another_project_source_or_instance_has_a_home_of_its_own(project:
     assert len({home["home"] for home in homes}) == 4
 
 
+async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path, write_module: WriteModule) -> None:
+    source = Path(write_module("tool-keep", _KEEPER))
+    package = source / "amplifier_module_tool_keep"
+    shutil.copytree(package, source / "amplifier_module_tool_keep_too")
+    entries = [{"module": name, "source": str(source), "state": "keep"} for name in ("tool-keep", "tool-keep-too")]
+    with (source / "amplifier_module_tool_keep_too/__init__.py").open("a") as file:
+        file.write("\nKeep.name = 'keep-too'\n")
+
+    async def note(note: str) -> list[dict[str, Any]]:
+        async with Session(
+            {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": entries},
+            working_dir=tmp_path,
+            environ={"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)},
+            trust_plan=True,
+        ) as session:
+            theirs = [await _ask(session, {"note": note}, tool=name) for name in ("keep", "keep-too")]
+            # A path into the other's home, which its own author may know, leads nowhere.
+            assert "error" in await _ask(session, {"poke": f"{theirs[0]['home']}/poked"}, tool="keep-too")
+            return theirs
+
+    first, second = await note("one"), await note("two")
+    assert [home["diary"] for home in first] == ["one;"] * 2
+    assert [home["diary"] for home in second] == ["one;two;"] * 2
+    assert first[0]["home"] != first[1]["home"]
+
+
 async def test_a_home_says_beside_it_whose_it_is(project: Project) -> None:
     home = Path((await project.note("one"))["home"])
     about = json.loads((home.parent / "about.json").read_text())
     assert about["project"] == str(project.root / "project") and about["source"].endswith("tool-keep")
+    assert about["module"] == "tool-keep"
 
 
 async def test_a_module_granted_the_folder_of_all_homes_still_cannot_write_to_anothers(project: Project) -> None:

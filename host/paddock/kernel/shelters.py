@@ -1,9 +1,9 @@
 """Where the modules of one session are sheltered: those of the first session as was decided, of others each anew.
 
 Two workers of one entry share no gate and no traffic, and what they may do is the same. They share no folder but the
-home of an entry with `state: keep`: that is one for the entry's source, project and instance, whoever works there, so
-they find there what others write at the same time, and all of it together is held against each one's `tmp_max`. Closing
-ends every connection, and removes what was made; such a home stays.
+home of an entry with `state: keep`: that is one for the entry's module, source, project and instance, whoever works
+there, so they find there what others write at the same time, and all of it together is held against each one's
+`tmp_max`. Closing ends every connection, and removes what was made; such a home stays.
 """
 
 from __future__ import annotations
