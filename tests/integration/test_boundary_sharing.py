@@ -55,7 +55,7 @@ return ToolResult(output={
 })
 """
     async with open_session(
-        tools=[probe(write_module, body)],
+        tools=[probe(write_module, body, replaces="required")],  # which is the application's
         hooks=[{"module": "hooks-requirer", "source": write_module("hooks-requirer", _REQUIRER)}],
     ) as session:
         session.coordinator.session_state["required"] = {"write_file"}

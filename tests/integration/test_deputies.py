@@ -194,7 +194,6 @@ for name, way in ways.items():
         refused[name] = str(error)
 collected = await coordinator.collect_contributions("mine")
 await coordinator.hooks.emit("mine", {})
-await coordinator.cancellation.trigger_callbacks()
 return ToolResult(output=[refused, collected])
 """
 
@@ -211,6 +210,7 @@ async def test_what_a_module_registers_the_host_calls_only_if_the_module_may(
         ]
     ) as session:
         refused, collected = await probed(session)
+        await session.coordinator.cancellation.trigger_callbacks()
         calls = (await session.coordinator.get("tools", "victim").execute({})).output
         await session.coordinator.cleanup()
         at_the_end = (await session.coordinator.get("tools", "victim").execute({})).output
@@ -281,12 +281,12 @@ coordinator.cancellation.on_cancel(hear)
 coordinator.register_cleanup(hear)
 result = await coordinator.hooks.emit("mine", {})
 collected = await coordinator.collect_contributions("mine")
-await coordinator.cancellation.trigger_callbacks()
 return ToolResult(output=[result.data["heard"], collected])
 """
     async with open_session(tools=[probe(write_module, body, permissions={"hooks": ["mine"]})]) as session:
         session.coordinator.register_capability("hear", hear)
         assert await probed(session) == [True, ["contributed"]]
+        await session.coordinator.cancellation.trigger_callbacks()
         assert heard == ["mine", "", ""]
     assert heard == ["mine", "", "", ""], "at the end"
 

@@ -7,6 +7,7 @@ with what it is lent, and whether it may have hook results acted on. An entry's 
 
 from __future__ import annotations
 
+import json
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -42,6 +43,37 @@ class Authority:
         self._name = entry.instance_id or entry.module
         self._emits = (*_EMITS[entry.kind], *entry.permissions.emit)
         self._may_emit: dict[str, bool] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def acts_for_the_session(self) -> bool:
+        """Whether it is of a kind that decides for all modules: a hook or the orchestrator."""
+        return self._kind in ("hook", "orchestrator")
+
+    def replaces(self, name: object) -> bool:
+        """Whether the plan lets the module take the place of what is another's under a name."""
+        return name in self._entry.replaces
+
+    def replaces_line(self, name: str) -> str:
+        """Return the line of a plan that lets the module take the place of what is another's under `name`."""
+        return f"replaces: {json.dumps([*self._entry.replaces, name], ensure_ascii=False)}"
+
+    def may_take_over(self, owner: Authority) -> bool:
+        """Whether the module may put something in the place of what is `owner`'s.
+
+        Another entry of the same code is no other module here. A tool, a provider or a context holds no name against
+        one that acts for the session: it could keep a guard from being mounted.
+        """
+        mine, theirs = self._entry, owner._entry
+        return (
+            owner is self
+            or (mine.module, mine.source) == (theirs.module, theirs.source)
+            or (self.acts_for_the_session and not owner.acts_for_the_session)
+            or owner.name in mine.replaces
+        )
 
     def may_emit(self, event: str) -> bool:
         """Whether the module may emit `event`."""
@@ -102,8 +134,18 @@ class Authority:
         Raises:
             CallRefusedError: for tools, providers and contexts.
         """
-        if self._kind not in ("hook", "orchestrator"):
+        if not self.acts_for_the_session:
             raise CallRefusedError(Denial("act on", "hook results", self._name))
+
+    def check_cancellation(self, operation: str, what: str) -> None:
+        """Refuse what is about the turn's cancellation to kinds that do not decide on it.
+
+        Raises:
+            CallRefusedError: for tools, providers and contexts.
+        """
+        if not self.acts_for_the_session:
+            reason = "that is for the application, the orchestrator and hooks"
+            raise CallRefusedError(Denial(operation, what, self._name, reason=reason))
 
 
 def _matches(event: str, patterns: tuple[str, ...]) -> bool:

@@ -7,11 +7,15 @@ own, so that no name a module chooses can reach the host's state.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from paddock.errors import Denial
+from paddock.kernel.authority import Authority
+from paddock.kernel.cancellation import HostedCancellationToken
 from paddock.kernel.mirrors import MayCall, Mirrors
+from paddock.kernel.ownership import Left, Ownership
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
@@ -32,6 +36,8 @@ _log = logging.getLogger(__name__)
 class HostedCoordinator(ModuleCoordinator):
     """A `ModuleCoordinator` whose modules live elsewhere."""
 
+    ownership: Ownership
+    _token: HostedCancellationToken
     _values: Values
     _mirrors: Mirrors
     _module_attributes: dict[str, Encoded]
@@ -46,6 +52,7 @@ class HostedCoordinator(ModuleCoordinator):
     _session_handle: HostObject
 
     def __init__(self, session: Any, values: Values, mirrors: Mirrors) -> None:
+        self.ownership = Ownership()
         self._values = values
         self._mirrors = mirrors
         self._module_attributes = {}
@@ -62,6 +69,14 @@ class HostedCoordinator(ModuleCoordinator):
         mirrors.state = self._whole_state
         self._tell_session()
         self._tell_cancellation()
+
+    def _make_cancellation(self) -> HostedCancellationToken:
+        self._token = HostedCancellationToken()
+        return self._token
+
+    @property
+    def cancellation(self) -> HostedCancellationToken:
+        return self._token
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not found otherwise: an attribute that some module attached.
@@ -104,9 +119,10 @@ class HostedCoordinator(ModuleCoordinator):
         finally:
             self._origin = None
 
-    def offer_from(self, origin: Peer, name: str, value: Encoded) -> None:
+    def offer_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Register a module's capability; its value is only decoded when the host reads it."""
         self._capabilities[name] = value
+        self.ownership.left(Left("capability", name), module, is_live=bool(value.handles))
         self._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
@@ -115,9 +131,10 @@ class HostedCoordinator(ModuleCoordinator):
             may_call=_as_given_by(origin, value),
         )
 
-    def attach_from(self, origin: Peer, name: str, value: Encoded) -> None:
+    def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
         self._module_attributes[name] = value
+        self.ownership.left(Left("attribute", name), module, is_live=bool(value.handles))
         self._mirrors.put(
             ("attribute", name),
             MirrorSection.ATTRIBUTE,
@@ -128,14 +145,53 @@ class HostedCoordinator(ModuleCoordinator):
 
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
+        self.ownership.gone(Left("attribute", name))
         if self._module_attributes.pop(name, None) is not None and self._mirrors.drop(("attribute", name)):
             self._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._values.encode([name]), origin=origin)
 
-    def patch_state_from(self, origin: Peer, changes: list[Change]) -> None:
-        """Take a module's changes of `session_state`."""
+    def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
+        """Take a module's changes of `session_state`; return the refusals of those that it may not make.
+
+        What is under the keys of these, it is told again: in its own process they were made.
+        """
         self._shared_state.live = self.session_state
-        self._shared_state.apply(changes)
-        self._tell_state(changes, origin)
+        keys = {path[0]: None for path, _ in changes}
+        untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
+        refusals = {key: self._refusal(key, module) for key in keys}
+        allowed = [change for change in changes if refusals[change[0][0]] is None]
+        if allowed:
+            self._shared_state.apply(allowed)
+            self._tell_state(allowed, origin)
+        for key, refusal in refusals.items():
+            if refusal is not None or key in untold:
+                self._tell_state_again(origin, key)
+        return [refusal for refusal in refusals.values() if refusal is not None]
+
+    def _tell_state_again(self, origin: Peer, key: Hashable) -> None:
+        known = self._shared_state.is_known(key)
+        try:
+            told = self._written_down(key) if known else self._values.encode([[[key], []]])
+        except RemoteProtocolError:
+            return  # nobody else knows all of it either
+        self._mirrors.tell_again(origin, ("state", key), MirrorSection.STATE, told)
+
+    def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
+        return self.ownership.refusal(Left("state", key), module)
+
+    def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
+        """Tell what the application has changed under some keys and nobody was told yet; return which they are."""
+        state = self._shared_state
+        changes = state.changes(among=keys)
+        self._take_state_changes(changes)
+        for key in keys:
+            if key in state.live and not state.is_known(key):
+                self.ownership.left(Left("state", key), None)  # it cannot be told, so no module can have made it
+        return {path[0] for path, _ in changes}
+
+    def keep_attribute(self, origin: Peer, name: str) -> None:
+        """Tell a module what it may not change: an attribute as it is."""
+        gone = self._values.encode([name])
+        self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
         """Add a module's contributor, without telling the module itself; return what withdraws it."""
@@ -156,6 +212,7 @@ class HostedCoordinator(ModuleCoordinator):
         """Forget a capability, unless another has taken its place."""
         if self._capabilities.get(name) is value:
             del self._capabilities[name]
+            self.ownership.gone(Left("capability", name))
             self._mirrors.put(
                 ("capability", name),
                 MirrorSection.CAPABILITY,
@@ -177,12 +234,21 @@ class HostedCoordinator(ModuleCoordinator):
 
     # -- changes by the application --------------------------------------------------------
 
+    def begin_turn(self) -> None:
+        """A turn begins: no module has cancelled it yet, nor injected anything into it."""
+        self._token.begin_turn()
+        self.reset_turn()
+
     def tell_state_changes(self) -> None:
         """Tell the workers what the application changed in place in `session_state` and `config`."""
         if self._session_facts() != self._told_session:
             self._tell_session()
         self._shared_state.live = self.session_state
-        changes = self._shared_state.changes()
+        self._take_state_changes(self._shared_state.changes())
+
+    def _take_state_changes(self, changes: list[Change]) -> None:
+        for path, _ in changes:
+            self.ownership.left(Left("state", path[0]), None)
         if changes:
             self._tell_state(changes, None)
 
@@ -213,15 +279,17 @@ class HostedCoordinator(ModuleCoordinator):
     def _whole_state(self) -> Iterator[Encoded]:
         """Write down `session_state` for a module that starts."""
         for key in self._state_weights:
-            whole = self._shared_state.whole(key)
             try:
-                if whole is None:
-                    raise RemoteProtocolError("it is too large for a message")
-                check_caps(whole)
+                yield self._written_down(key)
             except RemoteProtocolError as exc:
                 _log.warning("session_state[%r] cannot be told to a module that starts now: %s", key, exc)
-            else:
-                yield Encoded(whole)
+
+    def _written_down(self, key: object) -> Encoded:
+        whole = self._shared_state.whole(key)
+        if whole is None:
+            raise RemoteProtocolError("it is too large for a message")
+        check_caps(whole)
+        return Encoded(whole)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""
@@ -291,6 +359,7 @@ class _Broadcast:
     def capability(self, name: str, value: Any) -> None:
         values = self._coordinator._values
         message = values.encode(value, share=True)
+        self._coordinator.ownership.left(Left("capability", name), None, is_live=bool(message.handles))
         if name in _SPAWNING:
             for handle in message.handles:
                 handle.mounted = _SPAWN
@@ -303,11 +372,12 @@ class _Broadcast:
 
     def attribute(self, name: str, value: Any) -> None:
         values = self._coordinator._values
-        self._coordinator._mirrors.put(
-            ("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, values.encode(value, share=True))
-        )
+        message = values.encode(value, share=True)
+        self._coordinator.ownership.left(Left("attribute", name), None, is_live=bool(message.handles))
+        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, _headed(values, name, message))
 
     def attribute_deleted(self, name: str) -> None:
+        self._coordinator.ownership.gone(Left("attribute", name))
         if self._coordinator._mirrors.drop(("attribute", name)):
             self._coordinator._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name]))
 

@@ -131,6 +131,15 @@ class HostedSession(AmplifierSession):
     def _fail_execution(self, error: Exception) -> NoReturn:
         raise error
 
+    async def execute(self, prompt: str) -> Any:
+        """Run one turn; what modules wished of an earlier one is over.
+
+        Raises:
+            Exception: the session is not initialised, or the orchestrator failed.
+        """
+        self._hosted.begin_turn()
+        return await super().execute(prompt)
+
     async def _run_orchestrator(self, prompt: str) -> Any:
         for entry in (self.plan.orchestrator, self.plan.context):
             if self.coordinator.get(entry.kind) is None:

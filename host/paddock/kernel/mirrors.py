@@ -128,6 +128,15 @@ class Mirrors:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
 
+    def tell_again(self, peer: Peer, key: Hashable, section: MirrorSection, otherwise: Encoded) -> None:
+        """Tell a worker what it may not change, as it is: the state under `key`, or `otherwise` if there is none.
+
+        Raises:
+            RemoteProtocolError: it asks for that faster than it reads.
+        """
+        _check_reads(peer)
+        self._tell_one(peer, self._entries.get(key) or _Entry(section, otherwise, everyone))
+
     def redescribed(self, handle: Handle, before: Description | None = None) -> None:
         """Tell everyone who knows the object behind `handle` how it is described now: of what they know, what changed.
 

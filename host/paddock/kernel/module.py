@@ -30,6 +30,7 @@ from paddock.kernel.denials import Denials
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.output_budget import OutputBudget
+from paddock.kernel.ownership import Left
 from paddock.kernel.rates import Rates
 from paddock.kernel.registrations import Registration, Registrations
 from paddock.plan.models import ModuleEntry
@@ -542,11 +543,19 @@ class HostedModule:
             self._registrations.add(key, function.handle, withdraw)
 
     def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
-        """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle."""
+        """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle.
+
+        Raises:
+            ValueError: an object of another's is offered under that name.
+        """
         handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
         if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
             return
-        coordinator.offer_from(self.peer, name, value)
+        if (refusal := coordinator.ownership.refusal(Left("capability", name), self.authority)) is not None:
+            self.allowance.give_back(("capability", name))
+            self.deny(refusal)
+            raise ValueError(f"{refusal.describe()}; {refusal.hint}")
+        coordinator.offer_from(self.peer, self.authority, name, value)
         if handle is not None:
             self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
 

@@ -21,9 +21,11 @@ from paddock.kernel.allowance import SharedKeys
 from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.asker import OpenQuestions, collecting_questions
 from paddock.kernel.authority import HOST_NAMES
+from paddock.kernel.cancellation import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.ownership import Left
 from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
 from paddock.proxies.function import RegisteredFunction
@@ -50,7 +52,6 @@ _LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity 
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _MAX_CHANGES: Final = 4096  # of session_state in one frame
 _MAX_NAME: Final = 200  # characters of what anything is called
-_MAX_RUNNING: Final = 256  # tools of one module at a time; everyone is told of all of them at each start and end
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
@@ -81,6 +82,7 @@ class HostService:
         self._router = router
         self._mirrors = mirrors
         self._refusals = Refusals(router.now)
+        self._cancellations = CancellationService(coordinator.cancellation, router.now)
         self._values = router.values
         self._coordinator = coordinator
         self._module_of = module_of
@@ -100,7 +102,7 @@ class HostService:
             HostMethod.UNMOUNT: self._unmount,
             HostMethod.REGISTER_CONTRIBUTOR: self._register_contributor,
             HostMethod.REGISTER_CLEANUP: self._register_cleanup,
-            HostMethod.REQUEST_CANCEL: self._request_cancel,
+            HostMethod.REQUEST_CANCEL: self._cancellations.request,
             HostMethod.ON_CANCEL: self._on_cancel,
             HostMethod.EXPLAIN: self._refusals.explain,
         }
@@ -108,13 +110,13 @@ class HostService:
             HostMethod.EMIT_AND_COLLECT: self._emit_and_collect,
             HostMethod.COLLECT_CONTRIBUTIONS: self._collect_contributions,
             HostMethod.PROCESS_HOOK_RESULT: self._process_hook_result,
-            HostMethod.TRIGGER_CANCEL_CALLBACKS: self._trigger_cancel_callbacks,
+            HostMethod.TRIGGER_CANCEL_CALLBACKS: self._cancellations.trigger_callbacks,
             HostMethod.REQUEST_APPROVAL: self._request_approval,
         }
         self._notices: dict[int, Callable[[HostedModule, Any], None]] = {
             HostMethod.DELETE_ATTRIBUTE: self._delete_attribute,
-            HostMethod.TOOL_STARTED: self._tool_started,
-            HostMethod.TOOL_COMPLETED: self._tool_completed,
+            HostMethod.TOOL_STARTED: self._cancellations.tool_started,
+            HostMethod.TOOL_COMPLETED: self._cancellations.tool_completed,
             HostMethod.SHOW_MESSAGE: self._show_message,
             HostMethod.DESCRIBE: self._describe,
             HostMethod.RESET_TURN: self._reset_turn,
@@ -407,15 +409,26 @@ class HostService:
     def _set_attribute(self, module: HostedModule, name: str, value: Encoded) -> None:
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
             raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+        if self._keeps_attribute(module, name):
+            return
         module.allowance.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
         self._values.decode(value)  # as with a capability
-        self._coordinator.attach_from(module.peer, name, value)
+        self._coordinator.attach_from(module.peer, module.authority, name, value)
+
+    def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
+        """Whether an attribute stays as it is, because it is not the module's to change; the module is told."""
+        refusal = self._coordinator.ownership.refusal(Left("attribute", name), module.authority)
+        if refusal is not None:
+            module.deny(refusal)
+            self._coordinator.keep_attribute(module.peer, name)
+        return refusal is not None
 
     def _delete_attribute(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as name]:
-                module.allowance.give_back(("attribute", name))
-                self._coordinator.detach_from(module.peer, name)
+                if not self._keeps_attribute(module, name):
+                    module.allowance.give_back(("attribute", name))
+                    self._coordinator.detach_from(module.peer, name)
                 return
         raise _malformed("an attribute's name")
 
@@ -425,7 +438,8 @@ class HostService:
                 # Before anyone is told: what is over the bound is nobody's to keep.
                 replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
                 module.allowance.check(weight_of(message.body), instead_of=replaced)
-                self._coordinator.patch_state_from(module.peer, changes)
+                for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
+                    module.deny(refusal)
                 return
         raise _malformed("a change of state")
 
@@ -525,19 +539,6 @@ class HostService:
                 return
         raise _malformed("a message")
 
-    def _request_cancel(self, module: HostedModule, args: Any) -> object:
-        token = self._coordinator.cancellation
-        match args:
-            case ["graceful"]:
-                return token.request_graceful()
-            case ["immediate"]:
-                return token.request_immediate()
-            case ["reset"]:
-                module.authority.check_hook_results()
-                token.reset()
-                return True
-        raise _malformed("a cancellation")
-
     def _on_cancel(self, module: HostedModule, args: Any) -> None:
         match args:
             case [(Handle() | HostObject()) as handle]:
@@ -546,33 +547,6 @@ class HostService:
                 self._coordinator.cancellation.on_cancel(partial(self._run_if_alive, module.peer, function))
                 return
         raise _malformed("a callback")
-
-    async def _trigger_cancel_callbacks(self, module: HostedModule, args: Any) -> None:
-        await self._coordinator.cancellation.trigger_callbacks()
-
-    def _tool_started(self, module: HostedModule, args: Any) -> None:
-        match args:
-            case [str() as call_id, str() as name]:
-                call_id, name = call_id[:_MAX_NAME], name[:_MAX_NAME]
-                if (
-                    not module.rates.running.admits(self._router.now())
-                    or module.allowance.number_of("running") == _MAX_RUNNING
-                ):
-                    reason = f"more than {_MAX_RUNNING} at a time, or {module.rates.running.describe()}"
-                    raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
-                module.allowance.spend(("running", call_id), len(call_id) + len(name))
-                self._coordinator.cancellation.register_tool_start(call_id, name)
-                return
-        raise _malformed("the start of a tool")
-
-    def _tool_completed(self, module: HostedModule, args: Any) -> None:
-        match args:
-            case [str() as call_id]:
-                call_id = call_id[:_MAX_NAME]
-                module.allowance.give_back(("running", call_id))
-                self._coordinator.cancellation.register_tool_complete(call_id)
-                return
-        raise _malformed("the end of a tool")
 
     def _reset_turn(self, module: HostedModule, args: Any) -> None:
         module.authority.check_hook_results()

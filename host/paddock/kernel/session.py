@@ -288,7 +288,6 @@ class Session:
         """
         kernel = self._opened
         self._hosting.coordinator.tell_state_changes()
-        kernel.coordinator.reset_turn()
         try:
             answer: str = await kernel.execute(prompt)
         except ModuleDiedError:

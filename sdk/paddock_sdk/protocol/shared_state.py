@@ -8,7 +8,7 @@ is said once of each. The last writer of a key wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
@@ -36,16 +36,21 @@ class SharedState:
         self._known: dict[Any, bytes] = {}
         self._seen: dict[Any, object] = {}  # values looked at last, of those that cannot change in place
 
-    def changes(self) -> list[Change]:
-        """Return what changed since the last call, and take it for known."""
+    def changes(self, among: Collection[Any] | None = None) -> list[Change]:
+        """Return what changed since the last call, under some keys or under all, and take it for known."""
         if not self.live and not self._known:
             return []
         changes: list[Change] = []
-        for key in [key for key in self._known if key not in self.live]:
-            del self._known[key]
+        for key in [key for key in (self._known if among is None else among) if key not in self.live]:
+            if self._known.pop(key, None) is None:
+                continue
             self._seen.pop(key, None)
             changes.append([[key], []])
-        for key, value in list(self.live.items()):  # which another thread may be writing to
+        # A list: another thread may be writing to it.
+        live = list(
+            self.live.items() if among is None else [(key, self.live[key]) for key in among if key in self.live]
+        )
+        for key, value in live:
             if type(value) in _UNCHANGING:
                 if self._seen.get(key, _ABSENT) is value:
                     continue
@@ -68,6 +73,10 @@ class SharedState:
                 self._known[key] = packed
                 self._compare([key], before, after, changes, _DEPTH)
         return changes
+
+    def is_known(self, key: object) -> bool:
+        """Whether others know of something under `key`."""
+        return key in self._known
 
     def _keep(self, key: object, value: object) -> None:
         if key not in self._kept:

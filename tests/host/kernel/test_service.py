@@ -12,10 +12,10 @@ from paddock.kernel.asker import Asker, current_asker
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import HandleSide, Kind
-from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
 from ..rpc.scripted_worker import ASYNC, SYNC, until
-from .conftest import Hosted, tool
+from .conftest import Hosted, changes, tool
 
 # -- capabilities and attributes ---------------------------------------------------------------
 
@@ -126,15 +126,56 @@ async def test_cancellation_callbacks_run_when_they_are_triggered(hosted: Hosted
     assert await loop.answer(triggering) is None
 
 
-async def test_only_hooks_and_orchestrators_withdraw_a_cancellation(hosted: Hosted) -> None:
-    _, tool_worker = await hosted.start("tool", "tool-x")
+@pytest.mark.parametrize("kind", ["tool", "provider", "context"])
+async def test_only_hooks_and_orchestrators_decide_on_a_turns_cancellation(kind: str, hosted: Hosted) -> None:
+    module, worker = await hosted.start(kind, "module-x")
     _, loop = await hosted.start("orchestrator", "loop-x")
-    assert await tool_worker.ask(0, HostMethod.REQUEST_CANCEL, ["immediate"]) is True
+    await loop.ask(0, HostMethod.ON_CANCEL, [loop.function(7)])
+    for urgency in ("graceful", "immediate"):
+        with pytest.raises(RefusedError):
+            await worker.ask(0, HostMethod.REQUEST_CANCEL, [urgency])
     with pytest.raises(RefusedError):
-        await tool_worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
+        await worker.ask(0, HostMethod.TRIGGER_CANCEL_CALLBACKS, [])
+    assert hosted.coordinator.cancellation.state == "none"
+    assert loop.heard(Kind.REQUEST) == []
+    assert await loop.ask(0, HostMethod.REQUEST_CANCEL, ["immediate"]) is True
+    with pytest.raises(RefusedError):
+        await worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
     assert hosted.coordinator.cancellation.is_immediate
     await loop.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
     assert not hosted.coordinator.cancellation.is_cancelled
+    assert [denial.operation for denial in module.denials] == ["cancel", "trigger", "reset"]
+
+
+@pytest.mark.parametrize(
+    ("by_the_application", "by_a_module", "next_turn"),
+    [
+        ([], ["graceful"], "none"),
+        ([], ["immediate"], "none"),
+        (["request_graceful"], [], "graceful"),
+        (["request_graceful"], ["graceful"], "graceful"),
+        (["request_graceful"], ["immediate"], "graceful"),
+        (["request_immediate"], ["graceful"], "immediate"),
+        (["request_graceful", "reset"], ["immediate"], "none"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["the application first", "the module first"])
+async def test_what_a_module_asks_for_ends_with_the_turn_and_what_the_application_asks_for_does_not(
+    by_the_application: list[str], by_a_module: list[str], next_turn: str, is_first: bool, hosted: Hosted
+) -> None:
+    _, hook = await hosted.start("hook", "hooks-x")
+    token = hosted.coordinator.cancellation
+    for whose in ("application", "module") if is_first else ("module", "application"):
+        if whose == "application":
+            for request in by_the_application:
+                getattr(token, request)()
+        else:
+            for urgency in by_a_module:
+                await hook.ask(0, HostMethod.REQUEST_CANCEL, [urgency])
+    hosted.coordinator.begin_turn()
+    assert token.state == next_turn
+    await hook.round_trip()
+    assert changes(hook, MirrorSection.CANCELLATION)[-1] == [next_turn, {}]
 
 
 # -- hook results, approvals, display ----------------------------------------------------------

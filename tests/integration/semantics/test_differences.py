@@ -63,6 +63,16 @@ DIFFERENCES = {
         ["offered"],
         "what is offered is what was registered; those that share a list register it again, as all known modules do",
     ),
+    "another's object is offered anew, and taken away": Difference(
+        "ownership.offered",
+        {},
+        ["offered", "offered", False],
+        ["ValueError", "ValueError", True],
+        "what others say to an object is its owner's to hear; `replaces` allows it",
+    ),
+    "another's object is attached anew": Difference(
+        "ownership.attached", {}, True, False, "as with a capability; there is no line to raise at"
+    ),
     "None is mounted, by the orchestrator": Difference(
         "mounts.nothing", {}, True, "TypeError", "only a module's own objects can be called where they are"
     ),
@@ -85,6 +95,10 @@ A_TOOLS_PLACE = {
     "mount a resolver": ("done", "ValueError", "a resolver decides which code is trusted"),
     "mount plain data": ("done", "TypeError", "only a module's own objects can be called where they are"),
     "offer a capability of the session": ("done", "RefusedError", "names that begin with `session.` are the host's"),
+    "take another's capability": ("done", "ValueError", "what is said to it is its owner's; `replaces` allows it"),
+    "change what the application wrote": ("changed", "kept", "guards go by it; `replaces` allows it"),
+    "cancel the turn": ("done", "RefusedError", "that is for the person, the orchestrator and hooks"),
+    "trigger the callbacks of a cancellation": ("done", "RefusedError", "nothing was cancelled"),
     "read the context": ("done", "RefusedError", "a conversation is nobody's tool's; a `call` grant allows it"),
     "clean the session up": ("done", "done", "the host runs every cleanup once, when the session ends"),
 }
@@ -102,6 +116,7 @@ async def place_with_a_tool(open_place: OpenPlace, anyio_backend: str) -> AsyncI
     plan = plan_of(tools=[{"module": "tool-companion"}])
     async with open_place(plan) as place:
         await place.coordinator.get_capability("companion").mount_tool("shell", "another's")
+        place.coordinator.session_state["guarded"] = "kept"
         yield place
 
 
@@ -110,3 +125,14 @@ async def test_a_tool_keeps_to_its_place_where_a_host_can_see_to_it(place_with_a
     plain, across, reason = A_TOOLS_PLACE[act]
     outcome = await place_with_a_tool.run("authority.as_a_tool", act=act)
     assert outcome == (plain if place_with_a_tool.name == PLAIN else across), reason
+
+
+async def test_a_turn_that_a_module_cancelled_is_the_only_one(place: Place) -> None:
+    """A plain process leaves it to the application to reset the token, which has to know that a module asked."""
+    found = [await place.run("ownership.cancelled") for _ in range(2)]
+    place.coordinator.cancellation.reset()
+    assert found == ["none", "graceful" if place.name == PLAIN else "none"]
+    place.coordinator.cancellation.request_graceful()
+    found = [await place.run("ownership.cancelled") for _ in range(2)]
+    place.coordinator.cancellation.reset()
+    assert found == ["graceful", "graceful"], "the application's own wish, everywhere"
