@@ -29,6 +29,7 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.denials import Denials
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.mount_place import check_place
 from paddock.kernel.output_budget import OutputBudget
 from paddock.kernel.ownership import Left
 from paddock.kernel.rates import Rates
@@ -51,7 +52,6 @@ from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry
-from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT
 from paddock_sdk.protocol import (
     PROTOCOL_VERSION,
     Connection,
@@ -65,9 +65,6 @@ from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
 
-_MOUNT_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
-_MOUNT_NAME_TOLD: Final = "1 to 128 letters, digits and signs of ASCII, with no space around them"
-_SHOWN_NAME: Final = 40  # characters of a name that is none
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
@@ -440,7 +437,7 @@ class HostedModule:
         if act is not None:
             self._mirrors.redescribed(act.own_handle)
             return
-        self._check_ownership(coordinator, point, name)
+        check_place(self, coordinator, self._router.values, point, name)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
         self.on_mounted(point, obj)
@@ -452,43 +449,6 @@ class HostedModule:
             coordinator.unmount_from(self.peer, *place)
         elif handle.mounted is not None:
             coordinator.unmount_from(self.peer, *handle.mounted)
-
-    def _check_ownership(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
-        if point == RESOLVER_POINT:
-            raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
-        if point in ("orchestrator", "context") and point != self.kind:
-            raise ValueError(f"the {point} of a session is mounted by its {point} module, not by a {self.kind}")
-        if point in MULTI_POINTS:
-            self._check_name(coordinator, point, name)
-        present = coordinator.get(point, name)
-        if present is None:
-            return
-        owner = self._router.values.handle_of(present)
-        place = name or point
-        whose = owner.owner.name if isinstance(owner, Handle) else ""
-        if (isinstance(owner, Handle) and owner.owner is self.peer) or self._may_replace(point, place, whose):
-            return
-        raise ValueError(
-            f"`{place}` is mounted by {f'module `{whose}`' if whose else 'the application'}; to take its place, the "
-            f"entry of `{self.name}` has to say `replaces: {place}`"
-        )
-
-    def _check_name(self, coordinator: HostedCoordinator, point: str, name: str | None) -> None:
-        """Refuse a name that people or models could take for another's."""
-        if not isinstance(name, str):
-            raise ValueError(f"what is mounted at {point} needs a name")
-        if not _MOUNT_NAME.fullmatch(name):
-            raise ValueError(f"{name[:_SHOWN_NAME]!a} is no name to mount at {point}: it takes {_MOUNT_NAME_TOLD}")
-        for other in coordinator.get(point) or ():
-            if other != name and str(other).casefold() == name.casefold():
-                owner = self._router.values.handle_of(coordinator.get(point, other))
-                if not (isinstance(owner, Handle) and owner.owner is self.peer):
-                    raise ValueError(f"`{name}` differs from `{other}`, which is mounted, by case alone")
-
-    def _may_replace(self, point: str, name: str, owner: str) -> bool:
-        # Each instance of a provider mounts under the module's own name first, and is renamed by the session then.
-        is_instance = self.entry.instance_id is not None and point == "providers"
-        return is_instance or name in self.entry.replaces or owner in self.entry.replaces
 
     def _stand_in(self, point: str, handle: Handle) -> object:
         values = self._router.values
