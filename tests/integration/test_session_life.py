@@ -18,8 +18,9 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
+from paddock.cli.run_command import run_turn
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
-from paddock.kernel import hosted_session, service
+from paddock.kernel import ending
 
 _INSPECT = """
     import os, signal, sys
@@ -134,35 +135,136 @@ async def test_modules_come_up_in_plan_order_hear_the_end_and_clean_up_in_revers
     ]
 
 
-_HANGS = """
+_SPOILS = """
     import asyncio
-    from pathlib import Path
 
     async def mount(coordinator, config):
         async def hang(*_):
             await asyncio.sleep(3600)
 
-        if config["at"] == "session:end":
-            coordinator.hooks.register("session:end", hang)
-        elif config["at"] == "cleanup":
-            coordinator.register_cleanup(hang)
-        else:
-            coordinator.register_cleanup(lambda: Path(config["file"]).write_text("cleaned up"))
+        def deny(event, data):
+            return {"action": "deny", "reason": "no end"}
+
+        def lie(event, data):
+            return "nonsense"
+
+        for at in config["at"]:
+            for _ in range(12):
+                if at == "cleanup":
+                    coordinator.register_cleanup(hang)
+                else:
+                    coordinator.hooks.register(at, {"deny": deny, "lie": lie}.get(config.get("how"), hang), -100)
+"""
+_LEAVES_WORK = """
+    import asyncio
+    from pathlib import Path
+
+    async def mount(coordinator, config):
+        def note(what):
+            with Path(config["file"]).open("a") as file:
+                file.write(what + chr(10))
+
+        async def heard(event, data):
+            await asyncio.sleep(0.05)
+            note("heard")
+
+        async def flush():
+            await coordinator.hooks.emit("memory:flushed", {})
+            await asyncio.sleep(0.05)
+            note("flushed")
+
+        coordinator.hooks.register("session:end", heard)
+        coordinator.register_cleanup(flush)
 """
 
 
-@pytest.mark.parametrize("at", ["session:end", "cleanup"])
-async def test_a_module_that_hangs_at_the_end_takes_nothing_from_the_others(
-    at: str, open_session: OpenSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("at", "how", "late"),
+    [
+        (["never"], "", []),
+        (["session:end"], "", ["session:end"]),
+        (["cleanup"], "", ["cleanup functions"]),
+        (["memory:flushed"], "", ["what others emit"]),
+        (["session:end", "cleanup", "memory:flushed"], "", ["session:end", "cleanup functions", "what others emit"]),
+        (["session:end"], "deny", []),
+        (["session:end"], "lie", []),
+    ],
+)
+async def test_a_module_that_hangs_or_lies_at_the_end_takes_nothing_from_the_others(
+    at: list[str],
+    how: str,
+    late: list[str],
+    open_session: OpenSession,
+    write_module: WriteModule,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(hosted_session, "_ANNOUNCING_SECONDS", 0.2)
-    monkeypatch.setattr(service, "_CLEANUP_SECONDS", 0.2)
-    source = write_module("hooks-hangs", _HANGS)
-    # Cleaned up first, as the last that was mounted, is the one that hangs.
-    configs = [{"at": "the file", "file": str(tmp_path / "file")}, {"at": at}]
-    async with open_session(hooks=[{"module": "hooks-hangs", "source": source, "config": one} for one in configs]):
+    monkeypatch.setattr(ending, "_SECONDS", {"session:end": 1.0, "cleanup functions": 1.5, "what others emit": 0.2})
+    file = tmp_path / "file"
+    spoils, leaves = write_module("hooks-spoils", _SPOILS), write_module("hooks-leaves", _LEAVES_WORK)
+    hooks = [
+        {"module": "hooks-leaves", "source": leaves, "config": {"file": str(file)}},
+        # Cleaned up first, as the last that was mounted.
+        {"module": "hooks-spoils", "source": spoils, "config": {"at": at, "how": how}},
+    ]
+    async with open_session(hooks=hooks):
         pass
-    assert (tmp_path / "file").read_text() == "cleaned up"
+    assert file.read_text().splitlines() == ["heard", "flushed"]
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    said = [record.getMessage() for record in caplog.records if "did not finish" in record.getMessage()]
+    assert all("`hooks-spoils`" in message for message in said)
+    assert [
+        part
+        for part in ("session:end", "cleanup functions", "what others emit")
+        if any(part in message for message in said)
+    ] == late
+    assert len(said) == len(late), "each is said once"
+
+
+def test_a_run_whose_modules_hang_at_its_end_has_its_answer_and_exit_code_and_says_which_they_are(
+    write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ending, "_SECONDS", {"session:end": 0.3, "cleanup functions": 0.3, "what others emit": 0.3})
+    plan = tmp_path / "plan.json"
+    hooks = [
+        {"module": f"hooks-{at}", "source": write_module(f"hooks-{at}", _SPOILS), "config": {"at": [event]}}
+        for at, event in (("good", "never"), ("deaf", "session:end"), ("slow", "cleanup"))
+    ]
+    plan.write_text(
+        json.dumps(
+            {
+                "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+                "providers": [{"module": "provider-mock", "config": {"responses": ["the answer"]}}],
+                "hooks": hooks,
+            }
+        )
+    )
+    code = run_turn(plan, "hello", tmp_path, trust_plan=True, as_json=False, verbose=False)
+    answered, told = capsys.readouterr()
+    assert (code, answered.strip()) == (0, "the answer")
+    late = [line for line in told.splitlines() if "did not finish" in line]
+    assert [module for module in ("good", "deaf", "slow") if any(f"`hooks-{module}`" in line for line in late)] == [
+        "deaf",
+        "slow",
+    ]
+    assert len(late) == 2
+    assert "Traceback" not in told
+
+
+async def test_an_applications_scope_ends_a_turn_in_which_a_hook_hangs(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    hook = {"module": "hooks-spoils", "source": write_module("hooks-spoils", _SPOILS)}
+    async with open_session(
+        tools=[_inspect(write_module)], hooks=[{**hook, "config": {"at": ["session:start"]}}]
+    ) as session:
+        with anyio.move_on_after(0.3) as scope:
+            await session.execute('{"tool": "inspect"}')
+        assert scope.cancelled_caught
+        assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
 
 
 async def test_two_instances_of_one_provider_are_told_apart(open_session: OpenSession) -> None:

@@ -17,7 +17,7 @@ import pytest
 from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
-from paddock.kernel import sub_sessions
+from paddock.kernel import ending, sub_sessions
 from paddock.kernel.hosted_session import HostedSession
 from vendor.openai_server import OpenAIServer
 
@@ -740,6 +740,32 @@ async def test_sub_sessions_that_refuse_to_end_are_given_one_span_of_time_for_al
             await family.session.cleanup()
     assert len(bye.read_text().splitlines()) == 4
     assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
+
+
+async def test_a_module_that_refuses_to_end_with_its_sub_session_takes_nothing_from_the_others(
+    open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_HURRIED", 0.5)
+    started, bye = tmp_path / "started", tmp_path / "bye"
+    stubborn = {"module": "tool-stubborn", "source": write_module("tool-stubborn", _STUBBORN)}
+    # Cleaned up last, as the first that is mounted.
+    tools = [_mark(write_module, log=str(started), bye=str(bye)), stubborn]
+    async with open_family(tools=tools) as family, anyio.create_task_group() as turns:
+        waiting = anyio.Event()
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            waiting.set()
+
+        async def turn() -> None:
+            with suppress(PaddockError, RuntimeError):  # whoever heard of the end first tells it
+                await family.spawn("helper", json.dumps({"tool": "stubborn", "input": {}}))
+
+        family.session.coordinator.hooks.register("stubborn:here", hear)
+        turns.start_soon(turn)
+        await waiting.wait()
+        turns.cancel_scope.cancel()
+    assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
+    assert len(bye.read_text().splitlines()) == 2
 
 
 async def test_a_sub_session_that_fails_is_an_error_of_the_call_and_can_be_resumed(open_family: Act) -> None:

@@ -6,9 +6,7 @@ Processes are made ready side by side when initialising begins; what is mounted,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
-
-import anyio
+from typing import Any, NoReturn
 
 from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError
 from paddock.kernel.clearance import Cleared
@@ -22,12 +20,6 @@ from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.session import AmplifierSession
-
-# A session has ended for whoever waits for it when its modules have had the chance to put things in order: as long as
-# containers are usually given between being asked to end and being killed, and half as long again, because modules have
-# it one after the other. Whoever has not used it is killed, as whoever hangs in a call is.
-CLOSING_SECONDS: Final = 15.0  # for session:end handlers and every module's cleanup function together
-_ANNOUNCING_SECONDS: Final = 10.0  # of it for the handlers: one that hangs takes nothing from the cleanup functions
 
 
 class HostedSession(AmplifierSession):
@@ -115,10 +107,6 @@ class HostedSession(AmplifierSession):
         for entry in self.plan.hooks:
             if entry.on_failure == "deny" and entry.path in self._problems:
                 raise self._problems[entry.path]
-
-    async def _announce_end(self) -> None:
-        with anyio.move_on_after(_ANNOUNCING_SECONDS):
-            await super()._announce_end()
 
     def _fail_initialization(self, error: Exception) -> NoReturn:
         cause: BaseException | None = error

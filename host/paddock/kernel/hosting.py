@@ -17,6 +17,7 @@ import anyio
 from paddock.audit import AuditLog
 from paddock.kernel.clearance import Cleared
 from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.ending import Ending
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.machinery import Machinery, bounded
 from paddock.kernel.mirrors import Mirrors
@@ -65,6 +66,7 @@ class Hosting:
             Machinery,
         )
         self.mirrors = Mirrors()
+        self.ending = Ending()
         self._name = name
         self._tasks = asyncio.TaskGroup()
         self._shelters: Shelters
@@ -170,6 +172,7 @@ class Hosting:
         config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
         module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
         module.audit = self.audit
+        module.ending = self.ending
         module.explainer = machinery.confinements.explainer_of(entry)
         self._shelters.networks.tell_denials(entry, module.deny)
         self.modules.add(module)

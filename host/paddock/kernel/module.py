@@ -28,6 +28,8 @@ from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.denials import Denials
 from paddock.kernel.descriptions import describe_anew
+from paddock.kernel.ending import Ending
+from paddock.kernel.handler import Handler
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.mount_place import check_place
 from paddock.kernel.output_budget import OutputBudget
@@ -43,7 +45,6 @@ from paddock.process.module_process import ModuleProcess
 from paddock.process.supervisor import Supervisor
 from paddock.proxies.contributor import Contributor
 from paddock.proxies.function import RegisteredFunction
-from paddock.proxies.hook import HookProxy
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.channel import Channel
@@ -96,6 +97,7 @@ class HostedModule:
         self.supervisor = supervisor
         self.authority = Authority(entry)
         self.audit = AuditLog.silent()
+        self.ending = Ending()
         self.allowance = Allowance()
         self.rates = Rates()
         self.open_approvals = 0
@@ -482,7 +484,8 @@ class HostedModule:
         act = self._registrations.renew(("handler", event, name), function.handle)
         if act is None:
             ask = partial(note_question, Asker(self.kind, self.name))
-            proxy = HookProxy(self._router.values, function, self.name, self.entry.on_failure, ask)
+            values, on_failure = self._router.values, self.entry.on_failure
+            proxy = Handler(values, function, self.name, on_failure, ask, self.ending)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
         return act

@@ -47,7 +47,7 @@ from paddock_sdk.protocol.shared_state import is_change
 if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
 
-_CLEANUP_SECONDS: Final = 5.0  # for one cleanup function: one that hangs leaves the others of the session theirs
+_LATE_SECONDS: Final = 5.0  # for one function that is called when things come to an end; it must not hang on it
 _LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
 _MAX_CHANGES: Final = 4096  # of session_state in one frame
@@ -473,15 +473,20 @@ class HostService:
             case [(Handle() | HostObject()) as handle]:
                 function = self._function(module, handle)
                 module.allowance.spend(("cleanup", self._numbered()), _weight(module, handle))
-                self._coordinator.register_cleanup(partial(self._run_if_alive, module.peer, function))
+                run = partial(self._run_if_alive, module.peer, function)
+                self._coordinator.register_cleanup(
+                    lambda: module.ending.share(module.name, "cleanup functions", run, None)
+                )
                 return
         raise _malformed("a cleanup function")
 
     async def _run_if_alive(self, peer: Peer, function: RegisteredFunction) -> None:
         """Run what `peer` has registered, for as long as it may take, if that life is not over."""
         if peer.is_open and function.is_open and function.is_callable:
-            with anyio.move_on_after(_CLEANUP_SECONDS):
+            with anyio.move_on_after(_LATE_SECONDS) as scope:
                 await function.call_now(self._values.encode([[], {}]))
+            if scope.cancelled_caught:
+                _log.warning("module `%s` did not finish one function within %g s", peer.name, _LATE_SECONDS)
 
     # -- hook results, approvals, cancellation ---------------------------------------------
 

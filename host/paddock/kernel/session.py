@@ -29,7 +29,7 @@ from paddock.kernel.confinements import OnConfined
 from paddock.kernel.consent import Consent
 from paddock.kernel.dangling_calls import closing
 from paddock.kernel.family import Family
-from paddock.kernel.hosted_session import CLOSING_SECONDS, HostedSession
+from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.machinery import Machinery, OnOutput
 from paddock.kernel.module_sources import ModuleSources, SourceOptions, keep_lock_file
@@ -304,8 +304,7 @@ class Session:
             token.request_graceful()
 
     async def _end_kernel(self) -> None:
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
-            await self._kernel.cleanup()
+        await self._hosting.ending.run(self._kernel.cleanup)
 
     async def _close_dangling_calls(self) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""

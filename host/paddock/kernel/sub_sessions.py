@@ -25,8 +25,9 @@ from paddock.audit import AuditLog
 from paddock.kernel.agent_plan import plan_of
 from paddock.kernel.conversation import Conversation
 from paddock.kernel.dangling_calls import closing, tables
+from paddock.kernel.ending import Ending
 from paddock.kernel.family import Family
-from paddock.kernel.hosted_session import CLOSING_SECONDS, HostedSession
+from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, text
@@ -227,7 +228,7 @@ class SubSessions:
             below = SubSessions(session, hosting, self._family, self._audit, self._depth + 1)
             below.offer()
             self._living[conversation.id] = hosting, below
-            stack.push_async_callback(_end, session, below)
+            stack.push_async_callback(_end, session, hosting.ending, below)
             await session.initialize()
             session.check_guards()
             await _remind(session, hosting, conversation)
@@ -305,12 +306,13 @@ async def _messages(session: HostedSession, hosting: Hosting) -> object:
     return messages if isinstance(messages, list) else hosting.journal.messages()
 
 
-async def _end(session: HostedSession, below: SubSessions) -> None:
+async def _end(session: HostedSession, ending: Ending, below: SubSessions) -> None:
     """End a session and those below it, side by side: neither has to wait for what the other's modules take."""
-    async with anyio.create_task_group() as ending:
-        ending.start_soon(below.aclose)
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
-            await session.cleanup()
+    task = asyncio.current_task()
+    is_hurried = task is not None and task.cancelling() > 0
+    async with anyio.create_task_group() as side_by_side:
+        side_by_side.start_soon(below.aclose)
+        await ending.run(session.cleanup, is_hurried=is_hurried)
 
 
 def _cancel(task: asyncio.Task[Any]) -> None:

@@ -48,7 +48,6 @@ from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
 
 _WEIGHING_SECONDS: Final = 2.0  # for what a failed call was refused to be found out; it takes milliseconds
-_CLEANUP_SECONDS: Final = 15.0  # for the module's cleanup functions, each of which is bounded by itself
 
 _log = logging.getLogger(__name__)
 
@@ -228,8 +227,7 @@ class ToolCall:
         except PaddockError as error:
             return await _failure(hosting, error, began)
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEANUP_SECONDS):
-                await coordinator.cleanup()
+            await hosting.ending.run(coordinator.cleanup)
 
     def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.

@@ -76,9 +76,15 @@ class HookProxy:
         return result
 
     def _in_its_place(self, event: str, error: Exception) -> object:
-        policy = self._on_failure or ("deny" if event in _GATES else "continue")
-        name, said = self._name, getattr(error, "summary", str(error))
+        name, said, policy = self._name, getattr(error, "summary", str(error)), self._policy(event)
         _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, said)
-        if policy == "continue":
+        return self.answer_for(event, said)
+
+    def answer_for(self, event: str, said: str) -> object:
+        """Return what counts as the answer of a handler that could not be asked; `said` is why."""
+        if self._policy(event) == "continue":
             return None
-        return {"action": "deny", "reason": f"hook `{name}` could not be asked: {said}"}
+        return {"action": "deny", "reason": f"hook `{self._name}` could not be asked: {said}"}
+
+    def _policy(self, event: str) -> OnFailure:
+        return self._on_failure or ("deny" if event in _GATES else "continue")

@@ -1,0 +1,83 @@
+"""The end of a session: how long each module may take over it.
+
+Handlers of `session:end` and cleanup functions run one after the other, in the contract's order. What is bounded is
+each module's own time: who overstays is cut short and left out from then on, which is said, and all others have as much
+time as if it were not there. What hooks hear of modules that emit over their ends takes these modules' time, so there
+is little for it. The application's own handlers and functions are bounded as well; while a module takes its time,
+theirs stands still.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+Part = Literal["session:end", "cleanup functions", "what others emit"]
+
+# One that hangs keeps the others waiting for about as long as containers are usually given between being asked to end
+# and being killed, and half as long again if it does so twice.
+_SECONDS: Final[dict[Part, float]] = {"session:end": 10.0, "cleanup functions": 5.0, "what others emit": 3.0}
+_OF_THE_APPLICATION: Final = 15.0
+_HURRIED: Final = 1.0  # of whatever is ended ahead of time
+
+_log = logging.getLogger(__name__)
+
+
+class Ending:
+    """The end of one session, which may yet be to come."""
+
+    def __init__(self) -> None:
+        self._application: anyio.CancelScope | None = None  # there is one while the end is under way
+        self._is_hurried = False
+        self._left: dict[tuple[str, Part], float] = {}
+        self._late: set[tuple[str, Part]] = set()
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._application is not None
+
+    async def run(self, end: Callable[[], Awaitable[None]], *, is_hurried: bool = False) -> None:
+        """Have everything done that is to be done at the end, also when whoever waits for it is cancelled."""
+        self._is_hurried = is_hurried
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_OF_THE_APPLICATION) as own:
+            self._application = own
+            try:
+                await end()
+            finally:
+                self._application = None
+        if own.cancelled_caught:
+            _log.warning("the application did not finish within %g s; its session ends without it", _OF_THE_APPLICATION)
+
+    async def share(self, name: str, part: Part, act: Callable[[], Awaitable[T]], late: T) -> T:
+        """Do something that a module has to do for its part in the end, in its own time; return `late` if that is over.
+
+        Before the end there is no such bound.
+        """
+        application = self._application
+        if application is None:
+            return await act()
+        whose, seconds = (name, part), _HURRIED if self._is_hurried else _SECONDS[part]
+        left = self._left.get(whose, seconds)
+        if left <= 0:
+            return late
+        is_asked_here = part != "what others emit"  # and by no module, which waits in its own time
+        if is_asked_here:
+            application.deadline += left
+        began = anyio.current_time()
+        with anyio.move_on_after(left) as own:
+            try:
+                return await act()
+            finally:
+                took = min(left, anyio.current_time() - began)
+                self._left[whose] = self._left.get(whose, left) - took
+                if is_asked_here:
+                    application.deadline -= left - took
+        if own.cancelled_caught and whose not in self._late:
+            self._late.add(whose)
+            said = "module `%s` did not finish with %s within %g s; the session ends without waiting for it"
+            _log.warning(said, name, part, seconds)
+        return late
