@@ -216,7 +216,7 @@ class Confinements:
         reports = [watchlist.report() for watchlist in self._watchlists]
         lines = [f"{change.path} {change.what} during the run" for report in reports for change in report.changes]
         if not all(report.is_complete for report in reports):
-            lines.append("a granted folder holds too much to look at all of it for such files")
+            lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))
 
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> Reach:

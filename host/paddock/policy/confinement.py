@@ -86,7 +86,7 @@ class Confinement:
             yield f"note: so it is with {len(exposed) - _MAX_SHOWN} more"
         for one in self.guarded:
             if not one.is_complete:
-                yield f"note: {one.folder} holds too much to look for every repository in it"
+                yield f"note: {one.folder} may hold more that other programs run than was found in it"
 
 
 def confine(

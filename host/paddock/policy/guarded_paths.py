@@ -2,7 +2,8 @@
 
 A hook in `.git`, a line in `.bashrc`, a task of an editor: writing one of these is a way to run code outside, later and
 with the user's rights. Those that exist are to stay as they are unless they were granted themselves. Looks in fixed
-places, and for repositories at most three folders deep, and says when there was more than it looks at.
+places, for repositories however deep, the nearest first, and at what their configuration and the user's names; and says
+when there was more than it looks at.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_MAX_DEPTH: Final = 3  # folders below the granted one in which repositories are looked for
+from .git_settings import GitSettings
+
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
@@ -32,8 +34,11 @@ _AT_PROJECT: Final = (
     *(".git", ".envrc", ".husky", ".githooks", ".pre-commit-config.yaml"),
     *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml"),
 )
+# The user's own configuration of git, wherever it is: it may name what is in the folder.
+_OF_USER: Final = (".gitconfig", ".config/git/config")
 # In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
-_IN_GIT: Final = ("hooks", "config", "config.worktree", "commondir")
+_SETTINGS_IN_GIT: Final = ("config", "config.worktree")
+_IN_GIT: Final = ("hooks", *_SETTINGS_IN_GIT, "commondir")
 _GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
 _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
 
@@ -42,7 +47,7 @@ _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
 class GuardedPaths:
     """What is guarded in `folder`, as far as it exists.
 
-    `is_complete` is false where the folder holds more than is looked at.
+    `is_complete` is false where the folder holds more than is looked at, or something that cannot be guarded.
     """
 
     folder: Path
@@ -54,12 +59,14 @@ class GuardedPaths:
         """Look for what is guarded in a folder, for a user whose home is `home`."""
         search = _Search(folder)
         search.run()
+        settings = search.settings(home)
         places = dict.fromkeys(
             [
                 *(base / name for base in (folder, home) for name in _AT_HOME),
                 *(base / name for base in (folder, *search.projects) for name in _AT_PROJECT),
                 *(base / name for base in search.git_folders for name in _IN_GIT),
                 *search.git_files,
+                *settings.named,
             ]
         )
         # A folder `.git` is guarded by what is in it: git itself has to write there.
@@ -68,7 +75,9 @@ class GuardedPaths:
             for place in places
             if folder in place.parents and place not in search.git_folders and os.path.lexists(place)
         )
-        return cls(folder, tuple(existing), search.is_complete)
+        # The folder itself may be the one of hooks, and nothing keeps it as it is while it may be written to.
+        is_complete = search.is_complete and settings.is_complete and folder not in settings.named
+        return cls(folder, tuple(existing), is_complete)
 
     def to_protect(self, granted: Collection[Path]) -> tuple[Path, ...]:
         """Return what is to be kept as it is, unless it is among the paths `granted` by themselves.
@@ -84,21 +93,36 @@ class _Search:
 
     def __init__(self, folder: Path) -> None:
         self.projects: list[Path] = []
-        self.git_folders: dict[Path, None] = {}
+        self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees that are known to be its
         self.git_files: list[Path] = []
         self.is_complete = True
         self._folder = folder
         self._left = _MAX_ENTRIES
-        self._pending: deque[tuple[Path, int]] = deque([(folder, 0)])
+        self._pending = deque([folder])
 
     def run(self) -> None:
+        for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
+            if (above / ".git").is_dir():
+                self._note_tree(above / ".git", above)
+            elif (above / ".git").is_file():
+                self._note_git_file(above / ".git")
         while self._pending:
             if self._left <= 0:
                 self.is_complete = False
                 return
-            self._look_into(*self._pending.popleft())
+            self._look_into(self._pending.popleft())
 
-    def _look_into(self, folder: Path, depth: int) -> None:
+    def settings(self, home: Path) -> GitSettings:
+        """Return what the configuration of the repositories that were found names, and that of the user."""
+        settings = GitSettings(home)
+        for name in _OF_USER:
+            settings.read(home / name, self.projects)
+        for git, trees in self.git_folders.items():
+            for name in _SETTINGS_IN_GIT:
+                settings.read(git / name, trees or [git])
+        return settings
+
+    def _look_into(self, folder: Path) -> None:
         folders: list[str] = []
         names: set[str] = set()
         try:
@@ -111,30 +135,34 @@ class _Search:
                     names.add(entry.name)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.name)
-        except OSError:
+        except PermissionError:
             return  # what cannot be listed by us cannot be entered by a module that runs as us
+        except OSError:
+            self.is_complete = False  # as of a path too long to name; a module may go there step by step
+            return
         if _GIT_FOLDER <= names or _GIT_WORKTREE <= names:
             self._note_git_folder(folder, folders)
             return
         if ".git" in folders:
             self.projects.append(folder)
-            self._pending.appendleft((folder / ".git", depth))
+            self._pending.appendleft(folder / ".git")
         elif ".git" in names:
             self.projects.append(folder)
             self._note_git_file(folder / ".git")
-        if depth < _MAX_DEPTH:
-            below = (name for name in folders if name != ".git" and name not in _NOT_SEARCHED)
-            self._pending.extend((folder / name, depth + 1) for name in below)
+        below = (name for name in folders if name != ".git" and name not in _NOT_SEARCHED)
+        self._pending.extend(folder / name for name in below)
 
     def _note_git_folder(self, folder: Path, folders: list[str]) -> None:
-        self.git_folders[folder] = None
+        trees = self.git_folders.setdefault(folder, [])
+        if folder.name == ".git":
+            trees.append(folder.parent)
         # Submodules and worktrees have their own; a submodule's name may have slashes in it.
         for name in ("modules", "worktrees"):
             if name in folders:
-                self._pending.append((folder / name, _MAX_DEPTH - 2))
+                self._pending.append(folder / name)
 
     def _note_git_file(self, file: Path) -> None:
-        """Guard a `.git` that says where the real one is, and that one where it is inside."""
+        """Guard a `.git` that says where the real one is, and that one, as far as they are inside."""
         self.git_files.append(file)
         try:
             fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -145,5 +173,10 @@ class _Search:
         key, _, place = text.strip().partition(":")
         if key == "gitdir" and "\0" not in place:
             real = Path(os.path.realpath(file.parent / place.strip()))
-            if real.is_relative_to(self._folder) and real.is_dir():
-                self.git_folders[real] = None
+            if real.is_dir():
+                self._note_tree(real, file.parent)
+
+    def _note_tree(self, git: Path, tree: Path) -> None:
+        self.git_folders.setdefault(git, []).append(tree)
+        if git.parent.name == "worktrees":  # what its repository says of hooks is said of it as well
+            self.git_folders.setdefault(git.parent.parent, []).append(tree)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,11 +44,14 @@ def test_hooks_and_configuration_of_a_repository_are_guarded_and_the_rest_of_it_
     assert found(tmp_path) == {".git/hooks", ".git/config"}
 
 
-def test_so_are_those_of_repositories_a_few_folders_down(tmp_path: Path) -> None:
+def test_so_are_those_of_repositories_however_many_folders_down(tmp_path: Path) -> None:
     make_repository(tmp_path / "one")
     make_repository(tmp_path / "a" / "b" / "c")
-    make_repository(tmp_path / "a" / "b" / "c" / "d")
-    assert found(tmp_path) == {"one/.git/hooks", "one/.git/config", "a/b/c/.git/hooks", "a/b/c/.git/config"}
+    make_repository(tmp_path / "a" / "b" / "c" / "d" / "e" / "f")
+    assert found(tmp_path) == {
+        *("one/.git/hooks", "one/.git/config", "a/b/c/.git/hooks", "a/b/c/.git/config"),
+        *("a/b/c/d/e/f/.git/hooks", "a/b/c/d/e/f/.git/config"),
+    }
 
 
 def test_a_submodule_is_guarded_where_its_git_folder_really_is(tmp_path: Path) -> None:
@@ -119,6 +125,90 @@ def test_a_folder_with_more_in_it_than_is_looked_at_says_so(tmp_path: Path, monk
     guarded = GuardedPaths.find(tmp_path, tmp_path)
     assert not guarded.is_complete
     assert guarded.existing == (tmp_path / ".bashrc",)
+
+
+def test_a_folder_too_deep_to_be_named_is_told_of(tmp_path: Path) -> None:
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(40):  # a path of more characters than the kernel takes, made a step at a time
+        os.mkdir("d" * 120, dir_fd=at)
+        below = os.open("d" * 120, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    assert not GuardedPaths.find(tmp_path, tmp_path).is_complete
+    shutil.rmtree(tmp_path)
+
+
+# -- what configuration names --------------------------------------------------------------
+
+
+def place_files(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_hooks_and_further_configuration_that_a_repository_names_are_guarded(tmp_path: Path) -> None:
+    git = make_repository(tmp_path / "p")
+    place_files(tmp_path, "p/tools/hooks/pre-commit", "more.cfg", "p/work.cfg", "elsewhere/pre-push", "tools/hooks/x")
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../../more.cfg\n")
+    (git / "config.worktree").write_text('[includeIf "gitdir:~/x/"]\n\tpath = "../work.cfg"\n')
+    (tmp_path / "more.cfg").write_text(f"[core]\n\thookspath = {tmp_path}/elsewhere\n[include]\npath = none.cfg\n")
+    assert found(tmp_path) == {
+        *("p/.git/hooks", "p/.git/config", "p/.git/config.worktree"),
+        *("p/tools/hooks", "more.cfg", "p/work.cfg", "elsewhere"),
+    }
+
+
+def test_so_are_those_that_a_worktree_or_the_user_or_a_repository_around_it_names(tmp_path: Path) -> None:
+    git = make_repository(tmp_path / "main")
+    own = git / "worktrees" / "w"
+    own.mkdir(parents=True)
+    (git / "config").write_text("[core]\nhooksPath = granted/hooks\n")
+    for name in ("HEAD", "commondir", "gitdir"):
+        (own / name).touch()
+    place_files(tmp_path, "main/granted/hooks/x", "w/granted/hooks/x", "dotfiles/git.cfg", "home/.gitconfig")
+    (tmp_path / "w" / ".git").write_text(f"gitdir: {own}\n")
+    (tmp_path / "home" / ".gitconfig").write_text("[include]\npath = ../dotfiles/git.cfg\n")
+    assert found(tmp_path / "main" / "granted") == {"hooks"}
+    assert found(tmp_path / "w") == {".git", "granted/hooks"}
+    assert found(tmp_path / "w" / "granted") == {"hooks"}
+    assert found(tmp_path / "dotfiles", tmp_path / "home") == {"git.cfg"}
+    assert found(tmp_path / "dotfiles") == set()
+
+
+def test_hooks_in_the_granted_folder_itself_are_told_of(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "config").write_text("[core]\nhooksPath = .\n")
+    assert not GuardedPaths.find(tmp_path, tmp_path).is_complete
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"[core]\nhooksPath = a\0b\n[include]\npath = " + b"x/" * 3000 + b"\npath = config\npath = config\n",
+        b"[include]\n" + b"path = config\n" * 1000,
+        b"[include]\n" + b"".join(b"path = c%d\n" % number for number in range(2000)),
+        b"[core\n",
+        b'[core]\nhooksPath = "\n',
+        b"#" * 300_000,
+    ],
+    ids=["loops", "doubling", "many", "header", "quote", "long"],
+)
+def test_configuration_that_is_not_read_to_its_end_is_told_of(config: bytes, tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "config").write_bytes(config)
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert not guarded.is_complete
+    assert {git / "hooks", git / "config"} <= set(guarded.existing)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/tty", path)])
+def test_what_is_no_file_is_no_configuration(make: Callable[[Path], None], tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "config").unlink()
+    make(git / "config")
+    assert found(tmp_path) == {".git/hooks", ".git/config"}
 
 
 def test_folders_of_dependencies_are_not_searched(tmp_path: Path) -> None:

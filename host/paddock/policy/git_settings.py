@@ -1,0 +1,124 @@
+"""What git's configuration files name that git runs or reads as well: folders of hooks, and further such files.
+
+Read as text, without running git, and no more of it than is bounded. An `includeIf` counts whatever its condition: it
+may hold tomorrow. What else a configuration lets git run (filters, aliases, a file system monitor) is a command and not
+a place, and is not told here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_MAX_FILES: Final = 500
+_MAX_BYTES: Final = 256 * 1024  # of all files together; one has a few hundred
+_MAX_NAMED: Final = 50_000  # characters of places, each time that one is named: every folder on the way is looked at
+_MAX_INCLUDES: Final = 10  # of one file in another; git's own limit
+
+# A header, with which a key may share its line; a key with its value, which goes on after an escaped line's end.
+_ENTRY: Final = re.compile(
+    r"""
+    \s*+ (?:
+        [#;][^\n]*+
+        | \[ (?P<section> [^\]"\n]*+ (?: "(?:[^"\\\n]|\\[^\n])*+" )?+ ) [ \t]*+ \]
+        | (?P<key> [A-Za-z][A-Za-z0-9-]*+ ) [ \t]*+
+          (?: = (?P<value> (?: [^"\\\n#;]++ | \\[\s\S] | "(?:[^"\\\n]++|\\[\s\S])*+" )*+ ) )?+
+    )
+    """,
+    re.VERBOSE,
+)
+_ESCAPE: Final = re.compile(r'\\(\n|[\s\S])|"')
+_ESCAPED: Final = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
+
+
+class _Setting(NamedTuple):
+    section: str
+    key: str
+    value: str
+
+
+class GitSettings:
+    """Reads configuration files, for a user whose home is `home`, and notes what they name.
+
+    `is_complete` is false once something could not be read, or there was more than is read.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.named: dict[Path, None] = {}
+        self.is_complete = True
+        self._home = home
+        self._files = _MAX_FILES
+        self._bytes_left = _MAX_BYTES
+        self._named_left = _MAX_NAMED
+
+    def read(self, file: Path, trees: Collection[Path], *, inside: int = 0) -> None:
+        """Note what `file` names, if there is such a file; hooks that it names from where it is run, from `trees`."""
+        text = self._text_of(file)
+        for setting in self._settings(text.replace("\r\n", "\n")):
+            match setting:
+                case ("core", "hookspath", value):
+                    for tree in trees:
+                        self._note(tree, value)
+                case ("include", "path", value):
+                    included = self._note(file.parent, value)
+                    if included is not None and inside < _MAX_INCLUDES:
+                        self.read(included, trees, inside=inside + 1)
+
+    def _note(self, base: Path, written: str) -> Path | None:
+        if not written or "\0" in written:
+            return None
+        self._named_left -= len(written)
+        if self._named_left < 0:
+            self.is_complete = False
+            return None
+        where = self._home / written[2:] if written.startswith("~/") else base / written
+        # Links on the way are followed here, and a link itself where all guarded paths are.
+        place = Path(os.path.realpath(where.parent), where.name)
+        if where.name == "..":
+            place = Path(os.path.realpath(where))
+        self.named[place] = None
+        return place
+
+    def _text_of(self, file: Path) -> str:
+        self._files -= 1
+        if self._files < 0 or self._bytes_left <= 0:
+            self.is_complete = False
+            return ""
+        try:
+            real = os.path.realpath(file)
+            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: to open a device may set it off
+                return ""
+            fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(fd, "rb") as opened:
+                content = opened.read(self._bytes_left)
+                self.is_complete &= not opened.read(1)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except OSError:
+            self.is_complete = False
+            return ""
+        self._bytes_left -= len(content)
+        return os.fsdecode(content)
+
+    def _settings(self, text: str) -> Iterator[_Setting]:
+        section = ""
+        at = 1 if text.startswith("\ufeff") else 0
+        while (entry := _ENTRY.match(text, at)) is not None:
+            at = entry.end()
+            if entry["section"] is not None:
+                name, _, rest = entry["section"].strip().partition('"')
+                section = name.strip().lower()
+                # The rest is a condition; a section of any other name that has one is another section.
+                section = "include" if section == "includeif" and rest else "" if rest else section
+            elif entry["key"] is not None and entry["value"] is not None:
+                yield _Setting(section, entry["key"].lower(), _unescaped(entry["value"].strip()))
+        if text[at:].strip():
+            self.is_complete = False  # git refuses it as well, until somebody mends it
+
+
+def _unescaped(value: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else "", value)

@@ -1,0 +1,66 @@
+"""What git runs by itself stays as it is, wherever in a granted folder it lies; what is beside it can be changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from integration.conftest import OpenSession, WriteModule
+
+_WRITER = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class Write:
+        name = "write"
+        description = "appends to files, and tells what came of each"
+
+        async def execute(self, input):
+            told = {}
+            for path in input["paths"]:
+                try:
+                    with open(path, "a") as file:
+                        file.write("# changed")
+                    told[path] = "written"
+                except OSError as error:
+                    told[path] = error.strerror
+            return ToolResult(output=told)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Write())
+"""
+
+
+def _git(*arguments: str) -> None:
+    subprocess.run(["git", *arguments], check=True, timeout=20, capture_output=True)
+
+
+async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_be_written(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    deep, unusual = work / "a/b/c/d/e", work / "p"
+    for repository in (deep, unusual):
+        repository.mkdir(parents=True)
+        _git("init", "-q", str(repository))
+    (unusual / "tools/hooks").mkdir(parents=True)
+    (unusual / "tools/hooks/pre-commit").write_text("#!/bin/sh\n")
+    (unusual / "tools/build").write_text("#!/bin/sh\n")
+    (work / "more.cfg").write_text("")
+    _git("-C", str(unusual), "config", "core.hooksPath", "tools/hooks")
+    _git("-C", str(unusual), "config", "include.path", "../../more.cfg")
+    kept = [deep / ".git/config", deep / ".git/hooks/pre-commit", unusual / "tools/hooks/pre-commit", work / "more.cfg"]
+    open_to_it = [deep / "file", deep / ".git/description", unusual / "tools/build", work / "other.cfg"]
+    entry = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(work)]},
+    }
+    async with open_session(tools=[entry]) as session:
+        result = await session.coordinator.get("tools", "write").execute(
+            {"paths": [str(p) for p in (*kept, *open_to_it)]}
+        )
+    told = result.output
+    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
+    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
