@@ -178,6 +178,14 @@ _GUARD = """
 
         coordinator.hooks.register("tool:pre", deny)
 """
+_TOLD = """
+    async def mount(coordinator, config):
+        async def deny(event, data):
+            if data["tool_name"] in coordinator.session_state.get("guarded", ()):
+                return {"action": "deny", "reason": "told"}
+
+        coordinator.hooks.register("tool:pre", deny)
+"""
 _STUBBORN = """
     import asyncio
 
@@ -471,6 +479,20 @@ async def test_the_applications_own_hooks_hear_and_gate_sub_sessions_too(
 
         family.session.coordinator.hooks.register("tool:pre", deny)
         assert json.loads((await family.spawn("helper", order))["output"]) == {"denied": "the application"}
+
+
+async def test_what_the_application_told_a_guard_holds_in_sub_sessions_too(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    guard = {"module": "hooks-told", "source": write_module("hooks-told", _TOLD)}
+    order = json.dumps({"tool": "mark", "input": {}})
+    below = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": order}})
+    async with open_family(tools=[_mark(write_module)], hooks=[guard]) as family:
+        assert json.loads((await family.spawn("helper", order))["output"])["success"]
+        family.session.coordinator.session_state["guarded"] = {"mark"}
+        assert json.loads((await family.spawn("helper", order))["output"]) == {"denied": "told"}
+        deeper = json.loads((await family.spawn("self", below))["output"])["output"]
+        assert json.loads(deeper["output"]) == {"denied": "told"}
 
 
 async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: Act) -> None:

@@ -6,6 +6,7 @@ own, so that no name a module chooses can reach the host's state.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
@@ -227,6 +228,12 @@ class HostedCoordinator(ModuleCoordinator):
         """Return the capabilities that no module offered."""
         return {name: value for name, value in self._capabilities.items() if not isinstance(value, Encoded)}
 
+    def application_state(self) -> dict[str, Any]:
+        """Return a copy of what is in `session_state` under the keys that the application wrote."""
+        self.tell_state_changes()
+        written = self.ownership.is_written_by_the_application
+        return {key: _copied(value) for key, value in self.session_state.items() if written(Left("state", key))}
+
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
         value = super().get_capability(name)
@@ -321,6 +328,13 @@ class HostedCoordinator(ModuleCoordinator):
         self.put(
             ("cancellation",), MirrorSection.CANCELLATION, [self.cancellation.state, self.cancellation.running_calls]
         )
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it holds what cannot be copied, as a lock: then two sessions share it, as they do a capability
+        return value
 
 
 class _Broadcast:

@@ -49,6 +49,10 @@ class Ownership:
         """Take note that something is there no more."""
         self._live.pop(thing, None)
 
+    def is_written_by_the_application(self, thing: Left) -> bool:
+        """Whether the application ever wrote it."""
+        return thing in self._written
+
     def refusal(self, thing: Left, module: Authority) -> Denial | None:
         """Return why a module may not put something else in the place of what is there, None if it may."""
         owner = self._owner_against(thing, module)
@@ -67,4 +71,4 @@ class Ownership:
                 return _APPLICATION
             if not module.may_take_over(owner):
                 return f"module `{owner.name}`"
-        return _APPLICATION if thing in self._written and not module.acts_for_the_session else None
+        return _APPLICATION if self.is_written_by_the_application(thing) and not module.acts_for_the_session else None

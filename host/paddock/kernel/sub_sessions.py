@@ -265,6 +265,7 @@ class SubSessions:
         for name, value in parent.application_capabilities().items():
             if not isinstance(getattr(value, "__self__", None), SubSessions):  # which each session has for itself
                 session.coordinator.register_capability(name, value)
+        session.coordinator.session_state.update(parent.application_state())
         session.coordinator.register_capability(_DEPTH, conversation.self_delegation_depth)
         for event, handler, priority, name in parent.hooks.registrations():
             if not isinstance(handler, (HookProxy, TurnReport)):
