@@ -209,7 +209,13 @@ class HostedModule:
             process = await self._process()
             self._level = process.ready.lockdown.level
             peer = Peer(
-                self.name, self.kind, self._router, self.authority, self.limits.runtime_max, self.limits.calls_max
+                self.name,
+                self.kind,
+                self._router,
+                self.authority,
+                self.limits.runtime_max,
+                self.limits.calls_max,
+                self.rates.work,
             )
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             self._life = _Life(peer, asyncio.get_running_loop().create_future())

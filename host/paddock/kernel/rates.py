@@ -22,3 +22,5 @@ class Rates:
         self.running = Budget(per_second=200, at_once=1000)  # tools that it says it starts
         # Bytes of memory, and so of work: what a module says anew of its objects is read by everyone who knows them.
         self.descriptions = Budget(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)
+        # Values of messages that the host itself reads or writes for it: a microsecond or two each.
+        self.work = Budget(per_second=256 * 1024, at_once=2 * 1024 * 1024)

@@ -37,7 +37,7 @@ from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import OverBudgetError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
 from paddock_sdk.protocol.description import check_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
@@ -137,7 +137,7 @@ class HostService:
                 data = payload.data() if payload.is_mapping else {}
                 self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
         elif method == HostMethod.REGISTER_CAPABILITY:
-            self._answer_at_once(call, partial(self._register_capability, module, *self._headed(message)))
+            self._answer_at_once(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
         elif method in self._at_once:
             if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
                 args = self._values.codec.decode(message.body, message.handles)
@@ -148,7 +148,7 @@ class HostService:
             is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
             args = self._plain.decode(message.body) if is_event else self._values.decode_named(message)
             work = self._in_time[method](module, args)
-            self._router.serve(call, self._encoded(module, work))
+            self._router.serve(call, self._encoded(call.peer, module, work))
         else:
             raise RemoteProtocolError(f"a request of host method {method}, which there is not")
 
@@ -156,7 +156,7 @@ class HostService:
         """Take a worker's notification."""
         module = self._module_of(peer)
         if method == HostMethod.SET_ATTRIBUTE:
-            self._set_attribute(module, *self._headed(message))
+            self._set_attribute(module, *self._headed(peer, message))
         elif method == HostMethod.PATCH_STATE:
             self._patch_state(module, message)
         elif method in self._notices:
@@ -214,14 +214,25 @@ class HostService:
                 self._module_of(call.peer).deny(exc.denial)
             self._router.fail(call, exc)
             return
-        self._router.respond(call, _NOTHING if answer is None else self._values.encode(answer))
+        if answer is None:
+            self._router.respond(call, _NOTHING)
+            return
+        written = self._values.encode(answer)
+        call.peer.charge(written.body)  # a small question may take long to answer
+        self._router.respond(call, written)
 
-    async def _encoded(self, module: HostedModule, work: Coroutine[Any, Any, object]) -> Encoded:
+    async def _encoded(self, peer: Peer, module: HostedModule, work: Coroutine[Any, Any, object]) -> Encoded:
         try:
-            return self._values.encode(await work)
+            written = self._values.encode(await work)
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise
+        try:
+            peer.charge(written.body)
+        except OverBudgetError as exc:
+            self._router.end_for(peer, exc)
+            raise
+        return written
 
     def forget(self, peer: Peer) -> None:
         """A worker is gone, and with it the numbers of its registrations."""
@@ -381,10 +392,11 @@ class HostService:
 
     # -- what modules leave for each other -------------------------------------------------
 
-    def _headed(self, message: Encoded) -> tuple[str, Encoded]:
+    def _headed(self, peer: Peer, message: Encoded) -> tuple[str, Encoded]:
         name, rest = unpack_prefix(message.body)
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
             raise _malformed("a named value")
+        peer.charge(rest)
         return name, Encoded(bytes(rest), message.handles)
 
     def _register_capability(self, module: HostedModule, name: str, value: Encoded) -> None:
@@ -438,6 +450,7 @@ class HostService:
                 # Before anyone is told: what is over the bound is nobody's to keep.
                 replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
                 module.allowance.check(weight_of(message.body), instead_of=replaced)
+                module.peer.charge_weight(self._coordinator.state_weight({path[0]: None for path, _ in changes}))
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
                     module.deny(refusal)
                 return

@@ -34,6 +34,11 @@ class Budget:
         return False
 
     @property
+    def taken(self) -> float:
+        """How many tokens were missing when it was last asked."""
+        return self.at_once - self._tokens
+
+    @property
     def begins_flood(self) -> bool:
         """Whether what was refused just now is the first of a flood."""
         return self.refused == 1

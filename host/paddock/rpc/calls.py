@@ -153,7 +153,7 @@ class Forward(RoutedCall):
 
 
 class HostCall(RoutedCall):
-    """A call that the host itself makes."""
+    """A call that the host itself makes, and whose answer it reads."""
 
     __slots__ = ("future", "switch")
 
@@ -168,6 +168,8 @@ class HostCall(RoutedCall):
         self.on_over()
         if not self.future.done():
             self.future.set_result(frame)
+        if frame is not None:
+            self.owner.charge(frame.body)
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)
@@ -190,7 +192,10 @@ class HostStream(HostCall):
     def on_item(self, frame: Frame) -> None:
         self.item_came()
         self.said.put_nowait(Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ()))
+        self.owner.charge(frame.body)
 
     def on_end(self, frame: Frame | None) -> None:
         self.on_over()
         self.said.put_nowait(frame)
+        if frame is not None:
+            self.owner.charge(frame.body)

@@ -12,10 +12,20 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from paddock.rpc.budget import Budget
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
-from paddock_sdk.protocol import Frame, HandleEntry, HandleSide, LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol import (
+    Frame,
+    HandleEntry,
+    HandleSide,
+    LocalProtocolError,
+    OverBudgetError,
+    RemoteProtocolError,
+)
+from paddock_sdk.protocol.body import count_values
 from paddock_sdk.protocol.description import check_description, without_data
+from paddock_sdk.protocol.frames import Buffer
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall, RoutedCall
@@ -23,6 +33,11 @@ if TYPE_CHECKING:
 
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
+_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
+_GUESSED_BYTES: Final = 4  # of such a body for each of its values
+_VALUES_EACH: Final = 16  # that a message counts for besides those in it
+_TEXT_BYTES: Final = 1024  # that take as long as a value
+_VALUE_BYTES: Final = 64  # of memory that count for a value
 _MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory that all they say of themselves takes, wherever it is read
 
 RightTo = Callable[[AnyHandle], Right]
@@ -96,6 +111,7 @@ class Peer:
         router: what this worker's requests are handed to.
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
         calls_max: how many of its own requests may wait for an answer.
+        work: how many values the host reads and writes for it.
     """
 
     def __init__(
@@ -106,6 +122,7 @@ class Peer:
         authority: Authority,
         runtime_max: float,
         calls_max: int,
+        work: Budget,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -115,6 +132,7 @@ class Peer:
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
         self.calls_max = calls_max
+        self._work = work
         self.channel: Channel
         self.computes = False  # whether something that it mounted has properties
         self.is_restoring = False  # it lives, and is not yet what callers take it for
@@ -136,6 +154,35 @@ class Peer:
     def takes_calls(self) -> bool:
         """Whether a call of one of its objects would be answered by what the caller means."""
         return self.channel.is_open and not self.is_restoring
+
+    def charge(self, body: Buffer) -> None:
+        """Count a message of this worker's that the host itself reads, or one that it writes for it.
+
+        Raises:
+            RemoteProtocolError: it is over a cap.
+            OverBudgetError: that is more than the host does for one module.
+        """
+        size = len(body)
+        values = size // _GUESSED_BYTES if size <= _SMALL_BYTES else count_values(body) + size // _TEXT_BYTES
+        self._charge(_VALUES_EACH + values)
+
+    def charge_weight(self, weight: int) -> None:
+        """Count what takes so many bytes of memory and is read or written for this worker.
+
+        Raises:
+            OverBudgetError: that is more than the host does for one module.
+        """
+        self._charge(weight // _VALUE_BYTES)
+
+    def _charge(self, values: int) -> None:
+        work = self._work
+        if not work.admits(self._loop.time(), values):
+            said = (
+                f"more for the host to do than it does for one module, which is to read and write {work.at_once:,.0f} "
+                f"values at once and {work.per_second:,.0f} a second; say less of them, or less often"
+            )
+            observed = int(work.taken) + values
+            raise OverBudgetError("work_max", allowed=int(work.at_once), observed=observed, message=said)
 
     def export(self, object_id: int) -> Handle | None:
         """Return the handle of an object of this worker, if the host still holds it."""
@@ -181,7 +228,9 @@ class Peer:
                 raise RemoteProtocolError(f"object {entry.id} came without a description")
             if len(self._exports) + len(self._let_go_of) >= _MAX_OBJECTS:
                 raise RemoteProtocolError(f"more than {_MAX_OBJECTS} objects handed out")
-            self.weigh(entry.id, check_description(description))
+            weight = check_description(description)
+            self.charge_weight(weight)
+            self.weigh(entry.id, weight)
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1

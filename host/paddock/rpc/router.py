@@ -83,12 +83,14 @@ class Router:
             self.fail(call, RecursionError(f"calls nested through more than {_MAX_DEPTH} processes"))
             return
         if request.target == 0:
+            peer.charge(request.body)
             self.service.serve(call, request.method, message)
             return
         grant = peer.grant(request.target)
         if not grant.may_call and not self._is_lent(peer, grant, request.method):
             self.fail(call, self.service.refuse(peer, grant.handle))
         elif type(grant.handle) is HostObject:
+            peer.charge(request.body)
             self._serve_host_object(call, grant.handle, request.method, message)
         else:
             assert isinstance(grant.handle, Handle)  # there is no third sort
@@ -121,6 +123,7 @@ class Router:
     def on_event(self, peer: Peer, event: Frame) -> None:
         """Take anything else a worker says."""
         if event.kind == Kind.NOTIFY:
+            peer.charge(event.body)
             self.service.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
         elif event.kind == Kind.CANCEL:
             self._on_cancel(peer, event.id)
@@ -375,9 +378,7 @@ class Router:
         try:
             return self.values.decode(answer)
         except RemoteProtocolError as exc:
-            owner = handle.owner
-            self.afterlife.on_violation(owner, exc)
-            owner.channel.close()
+            self.end_for(handle.owner, exc)
             broken = RoutedCall(current.get(), handle, method, message)
             instead = await self.afterlife.answer_for(broken, self.method_name(broken), _LAST_TRY)
             return self.values.decode(instead) if instead is not None else None
@@ -467,7 +468,17 @@ class Router:
             return None
         if frame.kind != _RESPONSE:
             raise self.values.decode_error(frame.body)
-        return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+        try:
+            return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
+        except RemoteProtocolError as exc:
+            self.end_for(owner, exc)
+            return None
+
+    def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
+        """End a worker for what it said, or has had done, when its frame is not being heard any more."""
+        if peer.is_open:
+            self.afterlife.on_violation(peer, error)
+            peer.channel.close()
 
     async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
         """Call one of the worker runtime's own methods.

@@ -307,6 +307,15 @@ def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
     return len(body) + _VALUE_BYTES * worth + sum((_width(text) - 1) * len(text) for text in texts)
 
 
+def count_values(body: Buffer) -> int:
+    """Return how many plain values take the time and memory that a body does, long texts aside, without building it.
+
+    Raises:
+        RemoteProtocolError: it is over a cap.
+    """
+    return _scan(body)[1]
+
+
 def _width(text: memoryview) -> int:
     """Return how many bytes each character of a text takes in memory: as many as its widest one needs."""
     data = bytes(text)

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from paddock.rpc.budget import Budget
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
@@ -121,13 +122,15 @@ class Network:
         runtime_max: float = FOREVER,
         authority: Allowed | None = None,
         send_limit: int = MAX_FRAME_BYTES,
+        work: Budget | None = None,
     ) -> tuple[Peer, ScriptedWorker]:
         """Connect a worker and greet it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         worker = ScriptedWorker(theirs)
         self._stack.callback(worker.close)
-        peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max, calls_max=2048)
+        work = work or Budget(per_second=1 << 18, at_once=1 << 21)
+        peer = Peer(name, kind, self.router, authority or Allowed(), runtime_max, calls_max=2048, work=work)
         peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)

@@ -21,6 +21,14 @@ def test_what_takes_several_tokens_waits_for_as_many() -> None:
     assert [budget.admits(0.0, 6.0), budget.admits(0.0, 6.0), budget.admits(1.0, 6.0)] == [True, False, True]
 
 
+def test_what_was_taken_is_missing_until_time_brings_it_back() -> None:
+    budget = Budget(per_second=2, at_once=10)
+    budget.admits(0.0, 6.0)
+    assert budget.taken == 6.0
+    assert not budget.admits(1.0, 7.0)
+    assert budget.taken == 4.0
+
+
 def test_a_flood_is_one_until_the_bucket_has_had_the_time_to_fill_up_again() -> None:
     budget = Budget(per_second=1, at_once=2)
     times = (0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 60.0, 60.0, 60.0, 60.0)

@@ -1,0 +1,147 @@
+"""Whatever one module has the host do, and however much of it at once: everything else gets its turn, and it is ended.
+
+The module here says on its own socket what no runtime would, and reads what the host says itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock.kernel import module as hosted_module
+from paddock.kernel.rates import Rates
+from paddock.rpc import channel
+from paddock.rpc.budget import Budget
+
+_FLOODER = """
+    import os, socket, stat, struct, threading
+
+    import msgpack
+    from amplifier_core.models import ToolResult
+
+    HEADER = struct.Struct(">IBBHIIIIH")
+    REQUEST, NOTIFY = 3, 6
+    LIST_HANDLERS, EMIT, PATCH_STATE = 4, 5, 13
+
+    def wire():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    connection = socket.socket(fileno=os.dup(int(name)))
+                    connection.setblocking(True)
+                    return connection
+            except OSError:
+                pass  # the listing's own descriptor, closed by now
+
+    def frame(kind, method, body, id=0):
+        return HEADER.pack(HEADER.size - 4 + len(body), kind, 0, method, id, 0, 0, 0, 0) + body
+
+    def patches(times, size):
+        yield frame(NOTIFY, PATCH_STATE, msgpack.packb([[["key"], [{"count": 0, "much": [1] * size}]]]))
+        for number in range(1, times + 1):
+            yield frame(NOTIFY, PATCH_STATE, msgpack.packb([[["key", "count"], [number]]]))
+
+    def lists(times, size):
+        for number in range(times):
+            yield frame(REQUEST, LIST_HANDLERS, msgpack.packb([None]), 1_000_000 + number)
+
+    def events(times, size):
+        for number in range(times):
+            yield frame(REQUEST, EMIT, msgpack.packb(["news", {"much": [1] * size}]), 1_000_000 + number)
+
+    def drain(connection, is_over):
+        while not is_over.is_set() and connection.recv(1 << 16):
+            pass
+
+    class Flooder:
+        name = "flooder"
+        description = "has the host do much, or an ordinary amount of the same"
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            hooks, state = self._coordinator.hooks, self._coordinator.session_state
+            if "act" not in input:
+                state["ordinary"] = {"count": 0, "much": [1] * 500}
+                for number in range(20):
+                    state["ordinary"]["count"] = number
+                    listed = hooks.list_handlers()
+                    await hooks.emit("news", {"much": [1] * 500})
+                return ToolResult(output=[state["ordinary"]["count"], "news" in listed])
+            connection, is_over = wire(), threading.Event()
+            if input["act"] != "patches":
+                threading.Thread(target=drain, args=(connection, is_over), daemon=True).start()
+            acts = {f.__name__: f for f in (patches, lists, events)}
+            connection.sendall(b"".join(acts[input["act"]](input["times"], input["size"])))
+            if input["stays"]:
+                is_over.wait()  # nothing of the runtime's own runs meanwhile: it would mind the answers
+            return ToolResult(output="done")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Flooder(coordinator))
+"""
+
+
+def _order(**input: Any) -> str:
+    return json.dumps({"tool": "flooder", "input": input})
+
+
+async def test_everything_else_gets_its_turn_while_a_module_says_much_at_once(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_STRETCH", 0.0)
+    source = write_module("tool-flooder", _FLOODER)
+    async with open_session(tools=[{"module": "tool-flooder", "source": source}]) as session:
+        state = session.coordinator.session_state
+        flood = asyncio.ensure_future(session.execute(_order(act="patches", times=5000, size=1, stays=False)))
+        seen = set()
+        while state.get("key", {}).get("count") != 5000:
+            seen.add(state.get("key", {}).get("count"))
+            await asyncio.sleep(0)
+        assert json.loads(await flood)["success"]
+        assert len(seen) > 1000
+        assert not any(module.exit_reports for module in session.modules)
+
+
+class _Impatient(Rates):
+    """The host's patience, cut short so that the test is: a fortieth of it, and no more as time goes by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work = Budget(per_second=0, at_once=50_000)
+
+
+@pytest.mark.parametrize(
+    ("act", "times", "size"), [("patches", 2000, 2000), ("lists", 2000, 0), ("events", 20, 10_000)]
+)
+async def test_a_module_that_has_the_host_do_ever_more_is_ended_and_nobody_else(
+    act: str,
+    times: int,
+    size: int,
+    open_session: OpenSession,
+    write_module: WriteModule,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    source = write_module("tool-flooder", _FLOODER)
+    heard: list[Any] = []
+    async with open_session(tools=[{"module": "tool-flooder", "source": source}]) as session:
+        session.coordinator.hooks.register("news", lambda event, data: heard.append(data["much"]))
+        for number in range(50):
+            session.coordinator.hooks.register(f"event {number}", lambda event, data: None)
+        ordinary = json.loads(await session.execute(_order()))
+        assert ordinary["output"] == [19, True]
+        assert heard == [[1] * 500] * 20
+        assert not any(module.exit_reports for module in session.modules)
+        ended = json.loads(await session.execute(_order(act=act, times=times, size=size, stays=True)))
+        assert not ended["success"]
+        reports = {module.module: module.exit_reports for module in session.modules}
+    (report,) = reports.pop("tool-flooder")
+    assert report.reason.value == "protocol"
+    assert report.limit is not None and report.limit.name == "work_max"
+    assert not any(reports.values()), "another worker died of it"
