@@ -15,12 +15,15 @@ from typing import Any, Final
 from paddock.errors import Denial
 from paddock.kernel.authority import Authority
 from paddock.kernel.cancellation import HostedCancellationToken
+from paddock.kernel.hooks import HostedHooks
 from paddock.kernel.mirrors import MayCall, Mirrors
 from paddock.kernel.ownership import Left, Ownership
+from paddock.rpc.gathering import gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import check_caps, weight_of
@@ -78,6 +81,14 @@ class HostedCoordinator(ModuleCoordinator):
     @property
     def cancellation(self) -> HostedCancellationToken:
         return self._token
+
+    def _make_hooks(self) -> HookRegistry:
+        return HostedHooks()
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return what every contributor of a channel gives; what is more than one message holds is left out."""
+        with gathering(keeps_all=True):
+            return await super().collect_contributions(channel)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not found otherwise: an attribute that some module attached.

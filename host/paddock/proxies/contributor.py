@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from paddock.proxies.function import RegisteredFunction
+from paddock.rpc import gathering
 from paddock.rpc.handle import Handle
 from paddock.rpc.router import Router
 
@@ -27,7 +28,11 @@ class Contributor:
 
     async def _contribution(self) -> Any:
         values = self._router.values
-        return values.decode_named(await self._function.call(values.encode([[], {}])), self._is_given)
+        answer = await self._function.call(values.encode([[], {}]))
+        gathered = gathering.current.get()
+        if gathered is not None and not gathered.admits(self._function.owner_name, answer.body):
+            return None
+        return values.decode_named(answer, self._is_given)
 
     def _is_given(self, contributed: Handle) -> bool:
         """Whether a worker's object is there for who asks: what is mounted is, which takes a right of their own."""

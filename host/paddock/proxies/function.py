@@ -29,6 +29,11 @@ class RegisteredFunction:
         self._check = check
 
     @property
+    def owner_name(self) -> str:
+        """Return the name of the module whose function it is, empty for the application."""
+        return self.handle.owner.name if isinstance(self.handle, Handle) else ""
+
+    @property
     def is_callable(self) -> bool:
         return self._method is not None
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
 from paddock.proxies.function import RegisteredFunction
+from paddock.rpc import gathering
 from paddock.rpc.handle import Encoded
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
@@ -68,6 +69,10 @@ class HookProxy:
             result = self._values.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
+        gathered = gathering.current.get()
+        if gathered is not None and (gathered.keeps_all or _injects(result)):  # then it is kept until all were asked
+            if not gathered.admits(self._name, answer.body):
+                return None
         match result:
             case HookResult(action="ask_user", approval_prompt=prompt):
                 self._on_question(prompt)
@@ -88,3 +93,9 @@ class HookProxy:
 
     def _policy(self, event: str) -> OnFailure:
         return self._on_failure or ("deny" if event in _GATES else "continue")
+
+
+def _injects(said: Any) -> bool:
+    """Whether an answer has something put into the context."""
+    action = said.get("action") if isinstance(said, dict) else getattr(said, "action", None)
+    return action == "inject_context"

@@ -1,0 +1,67 @@
+"""What the host gathers of several answers, to hand it on in one message: no more than that message holds.
+
+Counted as each answer comes, by the memory it takes rather than by its bytes. What one module answers with leaves
+room for the others. Whatever has no room is left out, which costs the rest nothing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.frames import MAX_FRAME_BYTES, Buffer
+
+_OF_ALL: Final = MAX_FRAME_BYTES
+_OF_ONE: Final = MAX_FRAME_BYTES // 4
+
+_log = logging.getLogger(__name__)
+
+
+class Gathering:
+    """What has been gathered so far for one who asked."""
+
+    __slots__ = ("_by_name", "_refused", "_total", "keeps_all")
+
+    def __init__(self, *, keeps_all: bool) -> None:
+        self.keeps_all = keeps_all  # every answer, not only those that say so
+        self._total = 0
+        self._by_name: dict[str, int] = {}
+        self._refused: set[str] = set()
+
+    def admits(self, name: str, answer: Buffer) -> bool:
+        """Take the answer of a module of that `name`, if there is room; that there was none is logged once for each."""
+        weight = weight_of(answer)
+        total, own = self._total + weight, self._by_name.get(name, 0) + weight
+        if own <= _OF_ONE and total <= _OF_ALL:
+            self._total, self._by_name[name] = total, own
+            return True
+        if name not in self._refused:
+            self._refused.add(name)
+            _log.warning(
+                "what module `%s` answers with is left out: %d bytes of it and %d of all modules are too much; "
+                "what is gathered at one time takes %d of one module and %d of all",
+                name,
+                own,
+                total,
+                _OF_ONE,
+                _OF_ALL,
+            )
+        return False
+
+
+current: contextvars.ContextVar[Gathering | None] = contextvars.ContextVar("paddock_gathering", default=None)
+"""What the host's current code gathers for."""
+
+
+@contextmanager
+def gathering(*, keeps_all: bool) -> Iterator[None]:
+    """Bound what is gathered inside."""
+    token = current.set(Gathering(keeps_all=keeps_all))
+    try:
+        yield
+    finally:
+        current.reset(token)
