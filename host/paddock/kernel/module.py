@@ -218,6 +218,7 @@ class HostedModule:
                 self.rates.work,
             )
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
+            peer.open_bytes_max = self.limits.open_bytes_max
             self._life = _Life(peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life(peer)

@@ -27,6 +27,7 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "orchestrator": math.inf,  # its call is the turn
 }
 _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
+_OPEN_FRAMES: Final = 4  # messages of the largest size that all open requests take together
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ class ResourceLimits:
     calls_max: int = 2048  # a busy orchestrator has tens of requests open
     written: frozenset[str] = frozenset()
     capped: tuple[tuple[str, Rule], ...] = ()
+
+    @property
+    def open_bytes_max(self) -> int:
+        """How many bytes its requests that wait for an answer may have together, however small each has to be."""
+        return _OPEN_FRAMES * max(self.frame_max, _SMALL_FRAME_MAX)
 
     @classmethod
     def of(cls, entry: ModuleEntry) -> ResourceLimits:

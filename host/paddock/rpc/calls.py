@@ -31,13 +31,14 @@ class Switch(Protocol):
 class IncomingCall:
     """A worker's request that has not been answered."""
 
-    __slots__ = ("blocks", "cause", "credited", "depth", "id", "is_idle", "peer", "served_by", "task")
+    __slots__ = ("blocks", "cause", "credited", "depth", "id", "is_idle", "peer", "served_by", "size", "task")
 
-    def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool) -> None:
+    def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool, size: int = 0) -> None:
         self.peer = peer
         self.id = id
         self.cause = cause  # the call in whose service the worker makes this one
         self.blocks = blocks  # the worker's loop stands still until the answer
+        self.size = size  # bytes of its body
         self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
         self.served_by: Forward | None = None
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on

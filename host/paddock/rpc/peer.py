@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall, RoutedCall
     from paddock.rpc.channel import Channel
 
+_MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
 _SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
@@ -137,6 +138,8 @@ class Peer:
         self.computes = False  # whether something that it mounted has properties
         self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, IncomingCall] = {}
+        self.open_bytes = 0  # in the bodies of those
+        self.open_bytes_max = _MAX_OPEN_BYTES
         self.blocked: list[IncomingCall] = []
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again

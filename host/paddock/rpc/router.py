@@ -71,10 +71,16 @@ class Router:
         if len(peer.incoming) >= peer.calls_max:
             said = f"more than {peer.calls_max} requests that wait for their answers"
             raise OverBudgetError("calls_max", allowed=peer.calls_max, observed=peer.calls_max + 1, message=said)
+        size = len(request.body)
+        if peer.open_bytes + size > peer.open_bytes_max:
+            observed, allowed = peer.open_bytes + size, peer.open_bytes_max
+            said = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
+            raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
-        call = IncomingCall(peer, request.id, cause, blocks)  # type: ignore[arg-type]
+        call = IncomingCall(peer, request.id, cause, blocks, size)  # type: ignore[arg-type]
         peer.incoming[request.id] = call
+        peer.open_bytes += size
         if blocks:
             peer.blocked.append(call)
         handles = peer.receive(request.handles) if request.handles else ()
@@ -201,6 +207,7 @@ class Router:
     def _finish(self, call: IncomingCall) -> bool:
         if call.peer.incoming.pop(call.id, None) is None:
             return False
+        call.peer.open_bytes -= call.size
         if call.cause is not None:
             call.ends(self._loop.time())
         if call.blocks:
