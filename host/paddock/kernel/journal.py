@@ -1,20 +1,30 @@
 """What the context was told, kept by the host, so that its death loses and doubles nothing.
 
 Calls that change the context are noted when they have ended well, as the bytes they were made
-of. A fresh context is compared with them: an empty one gets everything at once, one that kept a
-beginning gets the rest, and one that holds something else of its own is left as it is.
+of. A fresh context is compared with them: an empty one gets everything, one that kept a
+beginning gets the rest, and one that holds something else of its own is left as it is. What is
+kept is bounded by the memory that it takes, so that the context has room for it, and the host.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, Final
 
+from paddock.plan.units import size_text
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.router import Router
+from paddock.rpc.values import Values
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.body import weight_of
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
+_MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context that nothing is known of
+_OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` takes: half a message at most
+_BESIDE: Final = 512  # bytes that a noted call takes besides
+_RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
 
 _log = logging.getLogger(__name__)
 
@@ -23,10 +33,13 @@ class ContextJournal:
     """The messages of one session's context, in the order they were added."""
 
     def __init__(self, router: Router) -> None:
+        self.max_weight = _MAX_WEIGHT
+        self.weight = 0
         self._router = router
         self._values = router.values
         self._calls: list[tuple[str, Encoded]] = []
         self._prompt_factory: Encoded | None = None
+        self._came_back_empty = False
 
     def note(self, method: str, message: Encoded) -> None:
         """Remember a call of the context that ended well."""
@@ -34,10 +47,39 @@ class ContextJournal:
             return
         if method == "set_system_prompt_factory":
             self._prompt_factory = message
-        elif method == "add_message":
+            return
+        if method != "add_message":
+            self._calls, self.weight = [], 0
+        if method != "clear":
+            try:
+                self.weight += weight_of(message.body) + _BESIDE
+            except RemoteProtocolError:
+                return  # if the context took it, it meant something there; it cannot be told again
             self._calls.append((method, message))
-        else:
-            self._calls = [(method, message)] if method == "set_messages" else []
+
+    @property
+    def room(self) -> int:
+        """How many bytes of memory more the conversation may take."""
+        return max(0, self.max_weight - self.weight)
+
+    def result_max(self) -> int:
+        """How many bytes of memory a result may take now, so that it leaves room for what others have to say."""
+        return self.room // _RESULT_SHARE
+
+    def admit(self, method: str, message: Encoded) -> None:
+        """Do nothing if there is room for what a call tells the context.
+
+        Raises:
+            OverLimitError: there is not.
+        """
+        size = len(message.body)
+        room = self.room if method == "add_message" else self.max_weight
+        if size > room and method in ("add_message", "set_messages"):
+            held = f"the conversation takes {size_text(self.weight)} of the {size_text(self.max_weight)} that it may"
+            raise OverLimitError(
+                f"{held}, and there is no room for {size_text(size)} more: clear it, set a shorter one, or give the "
+                "context a larger `memory_max`, an eighth of which is the conversation's"
+            )
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages the context was told."""
@@ -52,14 +94,15 @@ class ContextJournal:
         if self._prompt_factory is not None:
             await self._call(handle, "set_system_prompt_factory", self._prompt_factory)
         told = self.messages()
-        present = await self.present(handle)
-        if present == told[: len(present)]:
-            missing = told[len(present) :]
-            if not present and missing:
-                await self._call(handle, "set_messages", self._values.encode([[missing], {}]))
-            else:
-                for message in missing:
-                    await self._call(handle, "add_message", self._values.encode([[message], {}]))
+        present = await self._present(handle)
+        self._came_back_empty = present == []
+        if present is not None and present == told[: len(present)]:
+            known = len(present)
+            if not present and told:
+                known = opening(told, self._values)
+                await self._call(handle, "set_messages", self._values.encode([[told[:known]], {}]))
+            for message in told[known:]:
+                await self._call(handle, "add_message", self._values.encode([[message], {}]))
         else:
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
@@ -67,8 +110,10 @@ class ContextJournal:
 
     async def ends_with(self, handle: Handle, call: Encoded) -> bool:
         """Whether the last message of the context is the one that `call` adds and the journal has not noted."""
-        present = await self.present(handle)
-        return len(present) > len(self.messages()) and present[-1] == self._told(call)
+        if self._came_back_empty:  # it holds what it was told since then, and was not told this
+            return False
+        present = await self._present(handle)
+        return present is not None and len(present) > len(self.messages()) and present[-1] == self._told(call)
 
     def _told(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""
@@ -78,11 +123,13 @@ class ContextJournal:
         except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
             return None  # if the context took it, it meant something there; it cannot be told again
 
-    async def present(self, handle: Handle) -> list[dict[str, Any]]:
-        """Return the messages that the context holds now."""
-        messages: list[dict[str, Any]] = self._values.decode(
-            await self._call(handle, "get_messages", self._values.encode([[], {}]))
-        )
+    async def _present(self, handle: Handle) -> list[dict[str, Any]] | None:
+        """Return the messages that the context holds now, None if they are more than it can say at once."""
+        try:
+            answer = await self._call(handle, "get_messages", self._values.encode([[], {}]))
+        except OverLimitError:
+            return None
+        messages: list[dict[str, Any]] = self._values.decode(answer)
         return messages
 
     async def _call(self, handle: Handle, member: str, message: Encoded) -> Encoded:
@@ -90,3 +137,13 @@ class ContextJournal:
         if method is None:
             raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
         return await self._router.call_now(handle, method, message)
+
+
+def opening(messages: Sequence[object], values: Values) -> int:
+    """Return how many messages a context can be told at once, from the first one: the others are added one by one."""
+    weight = 0
+    for count, message in enumerate(messages):
+        weight += weight_of(values.encode(message).body)
+        if weight > _OPENING:
+            return max(count, 1)
+    return len(messages)

@@ -14,12 +14,13 @@ from weakref import WeakKeyDictionary
 from paddock.errors import ModuleError
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.module import HostedModule
+from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReport
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
-from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
@@ -51,8 +52,9 @@ class HostedModules:
         """Take a module into the session."""
         self.all.append(module)
         module.on_born = self._on_born
+        module.on_mounted = self._on_mounted
         if module.kind == "context":
-            module.on_mounted = self._keep_journal
+            self._journal.max_weight = module.limits.conversation_max
             module.on_restarted = self._restore_context
 
     def at(self, path: str) -> HostedModule | None:
@@ -132,9 +134,23 @@ class HostedModules:
             raise ProviderUnavailableError(str(error), provider=module.name, retryable=True) from error
         raise error
 
-    def _keep_journal(self, point: str, handle: Handle) -> None:
+    def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:
+        """Return a failed result in place of a tool's that is too large to become part of the conversation."""
+        if method != "execute":
+            return None
+        name = self.of(call.owner).name
+        left = size_text(self._journal.room)
+        said = (
+            f"`{name}` answered with {size_text(weight)}, counted as memory, and a result may have {size_text(most)} "
+            f"now: a sixteenth of the {left} that the conversation has left; ask it for less at a time"
+        )
+        return self._router.values.encode(failed_result(OverLimitError(said)))
+
+    def _on_mounted(self, point: str, handle: Handle) -> None:
         if point == "context":
-            handle.on_success = self._journal.note
+            handle.admit, handle.on_success = self._journal.admit, self._journal.note
+        elif point == "tools":
+            handle.answer_max = self._journal.result_max
 
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")

@@ -43,6 +43,7 @@ from paddock.policy import Policy
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -310,7 +311,10 @@ class Session:
         """Answer the tool calls that the turn left open, so that the next request to a provider is a valid one."""
         context = self.coordinator.get("context")
         try:
-            messages = await context.get_messages()
+            try:
+                messages = await context.get_messages()
+            except OverLimitError:  # more than it can say at once; what it was told is known here as well
+                messages = self._hosting.journal.messages()
             for message in closing(messages):
                 await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report

@@ -29,6 +29,7 @@ from paddock.kernel.ending import Ending
 from paddock.kernel.family import Family
 from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.hosting import Hosting
+from paddock.kernel.journal import opening
 from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, text
 from paddock.kernel.turn_report import TurnReport
@@ -288,12 +289,19 @@ async def _remind(session: HostedSession, hosting: Hosting, conversation: Conver
     """Have a session's context hold what was said so far, or what is to be known from the start."""
     context = session.coordinator.get("context")
     if conversation.transcript is not None:
-        await context.set_messages(hosting.values.codec.decode(conversation.transcript))
+        await _tell(context, hosting, hosting.values.codec.decode(conversation.transcript))
         return
     if conversation.history:
-        await context.set_messages(list(conversation.history))
+        await _tell(context, hosting, list(conversation.history))
     if conversation.instruction:
         await context.add_message({"role": "system", "content": conversation.instruction})
+
+
+async def _tell(context: Any, hosting: Hosting, messages: list[Any]) -> None:
+    known = opening(messages, hosting.values)
+    await context.set_messages(messages[:known])
+    for message in messages[known:]:
+        await context.add_message(message)
 
 
 async def _messages(session: HostedSession, hosting: Hosting) -> object:

@@ -27,6 +27,7 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "orchestrator": math.inf,  # its call is the turn
 }
 _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
+_CONVERSATION_SHARE: Final = 8  # of its memory one goes to what a context was told; measured: up to 6 are needed
 _OPEN_FRAMES: Final = 4  # messages of the largest size that all open requests take together
 
 
@@ -58,6 +59,11 @@ class ResourceLimits:
     def open_bytes_max(self) -> int:
         """How many bytes its requests that wait for an answer may have together, however small each has to be."""
         return _OPEN_FRAMES * max(self.frame_max, _SMALL_FRAME_MAX)
+
+    @property
+    def conversation_max(self) -> int:
+        """How many bytes of memory a context may be told: it holds them, copies them, and makes messages of them."""
+        return self.memory_max // _CONVERSATION_SHARE
 
     @classmethod
     def of(cls, entry: ModuleEntry) -> ResourceLimits:

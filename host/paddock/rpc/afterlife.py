@@ -1,4 +1,4 @@
-"""What the router asks of whoever decides about calls whose worker died, hangs or breaks the protocol."""
+"""What the router asks of whoever decides about calls whose worker died, hangs, overdoes it or breaks the protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock_sdk.protocol import RemoteProtocolError
 
 
 class Afterlife(Protocol):
-    """What becomes of calls into a worker that is dead, dying or overstaying."""
+    """What becomes of calls into a worker that is dead, dying, overstaying or says too much."""
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:
         """Bring the owner of `handle` back, and `handle` with it.
@@ -24,6 +24,9 @@ class Afterlife(Protocol):
 
         `tries` counts the lives that the call has cost, this one included.
         """
+
+    def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:
+        """Return what is answered in place of an answer that takes more memory than it may, None to let it pass."""
 
     def on_overdue(self, peer: Peer, call: RoutedCall) -> None:
         """`call` has run longer than it may."""

@@ -37,6 +37,8 @@ class Handle:
     __slots__ = (
         "__weakref__",
         "_parsed",
+        "admit",
+        "answer_max",
         "described",
         "mounted",
         "object_id",
@@ -53,6 +55,8 @@ class Handle:
         self.received = Count(described)
         self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
+        self.admit: Callable[[str, Encoded], None] | None = None  # asked before each call; raises to refuse it
+        self.answer_max: Callable[[], int] | None = None  # what memory an answer to another module may take
         self.on_success: Callable[[str, Encoded], None] | None = None  # told of each call that ended well
         self._parsed: Description | None = None
 

@@ -24,7 +24,7 @@ from paddock.rpc.loan import Loan
 from paddock.rpc.peer import Grant, Peer
 from paddock.rpc.service import Service
 from paddock.rpc.values import Values
-from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
     Flag,
     Frame,
@@ -34,11 +34,13 @@ from paddock_sdk.protocol import (
     OverBudgetError,
     RemoteProtocolError,
 )
+from paddock_sdk.protocol.body import weight_of
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
+_MOST_OF_A_BYTE: Final = 300  # bytes of memory that a byte of a body may come to, wherever its value is built
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -236,13 +238,24 @@ class Router:
     def _send(self, forward: Forward) -> None:
         call, owner = forward.origin, forward.handle.owner
         assert call is not None  # a forward always has one
-        if not owner.takes_calls:
-            call.task = self._task(self._start_after_revival(forward))
-            return
         try:
-            self._start(forward)
-        except (LocalProtocolError, DeadlockError, AttributeError) as exc:
+            self._admit(forward)
+            if owner.takes_calls:
+                self._start(forward)
+            else:
+                call.task = self._task(self._start_after_revival(forward))
+        except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
+
+    def _admit(self, routed: RoutedCall) -> None:
+        """Ask whoever keeps count of what an object is told.
+
+        Raises:
+            OverLimitError: it is too much.
+        """
+        admit = routed.handle.admit
+        if admit is not None:
+            admit(self.method_name(routed), routed.message)
 
     def _start(self, routed: RoutedCall) -> None:
         """Put a call on its owner's wire.
@@ -289,6 +302,11 @@ class Router:
         except RemoteProtocolError:
             self._begin_after_loss(call, forward)
             raise
+        if forward.handle.answer_max is not None:
+            instead = self._instead_of_too_much(forward, frame.body, forward.handle.answer_max())
+            if instead is not None:
+                self.respond(call, instead)
+                return
         if frame.kind != _RESPONSE:
             if self._finish(call):
                 call.peer.channel.fail(call.id, frame.body)
@@ -297,6 +315,16 @@ class Router:
             forward.handle.on_success(self.method_name(forward), forward.message)
         if self._finish(call):
             self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
+
+    def _instead_of_too_much(self, forward: Forward, body: Buffer, most: int) -> Encoded | None:
+        """Return what is answered in place of a body that takes more memory than `most`, None if it may pass."""
+        if len(body) * _MOST_OF_A_BYTE <= most:
+            return None
+        try:
+            weight = weight_of(body)
+        except RemoteProtocolError:
+            return None  # no value at all, which whoever reads it says
+        return self.afterlife.instead_of(forward, self.method_name(forward), weight, most) if weight > most else None
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None:
         """Carry one item of a stream back to where the request came from."""
@@ -366,10 +394,12 @@ class Router:
             DeadlockError: the owner stands still waiting for this very call.
             AttributeError: there is no such member.
             LocalProtocolError: the message is too large.
+            OverLimitError: what it tells is too much.
         """
         if not handle.owner.takes_calls:
             return None
         routed = HostCall(self, current.get(), handle, method, message)
+        self._admit(routed)
         self._start(routed)
         return routed
 
@@ -402,6 +432,7 @@ class Router:
         while True:
             routed, begun = begun or HostCall(self, origin, handle, method, message), None
             if not routed.id:
+                self._admit(routed)
                 if not handle.owner.takes_calls:
                     instead = await self.afterlife.revive(handle, self.method_name(routed))
                     if instead is not None:

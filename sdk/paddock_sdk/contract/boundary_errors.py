@@ -24,6 +24,10 @@ class RefusedError(PermissionError):
     """Raised when the host does not let this module make the call."""
 
 
+class OverLimitError(RuntimeError):
+    """Raised for what is more than one message, one answer or the conversation may hold."""
+
+
 class CannotCrossError(TypeError):
     """Raised where module code hands over a value that only means something in its own process.
 

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer, Parts
@@ -365,9 +365,9 @@ class Driver:
             self.before_send()
             try:
                 frame = self.connection.send_response(id, body, handles)
-            except LocalProtocolError:
+            except LocalProtocolError as exc:
                 self.objects.take_back(handles)
-                raise
+                raise OverLimitError(f"the return value is more than one message holds: {exc}") from exc
             self.write(frame)
 
     def fail(self, id: int, error: BaseException) -> None:

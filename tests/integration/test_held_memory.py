@@ -1,0 +1,339 @@
+"""What one module has the host or the context hold is bounded, and the session goes on without it.
+
+Each attack is made through a real worker, and beside it stands what is ordinary and passes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+from paddock_sdk.contract.boundary_errors import OverLimitError
+
+_MIB = 1024 * 1024
+
+_TALKER = """
+    from amplifier_core.models import HookResult, ToolResult
+
+    class Talker:
+        name = "{name}"
+        description = "answers with as much as it is asked for"
+        input_schema = {{"type": "object"}}
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            coordinator, size, times = self._coordinator, input.get("size", 0), input.get("times", 0)
+            answers = []
+
+            async def heard(event, data):
+                answers.append(event)
+                return HookResult(action=input["action"], data={{"v": "x" * size}}, context_injection="y")
+
+            def given():
+                answers.append("asked")
+                return "x" * size
+
+            match input.get("act"):
+                case "contribute":
+                    for k in range(times):
+                        coordinator.register_contributor("channel", f"{{k}}", given)
+                case "collect":
+                    return ToolResult(output=[len(one) for one in await coordinator.collect_contributions("channel")])
+                case "hear":
+                    for _ in range(times):
+                        coordinator.hooks.register(input["event"], heard)
+                case "emit and collect":
+                    told = await coordinator.hooks.emit_and_collect(input["event"], {{}}, 10.0)
+                    return ToolResult(output=[len(one["v"]) for one in told])
+                case "emit":
+                    result = await coordinator.hooks.emit(input["event"], {{}})
+                    return ToolResult(output=len(result.context_injections) or int(result.context_injection == "y"))
+                case "raise":
+                    raise ValueError("x" * size)
+                case _:
+                    return ToolResult(output="x" * size)
+            return ToolResult(output="done")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Talker(coordinator))
+"""
+
+_CONTEXT = """
+    class Context:
+        def __init__(self):
+            self.held, self.told = [], []
+
+        async def add_message(self, message):
+            self.held.append(message)
+            self.told.append(1)
+
+        async def set_messages(self, messages):
+            self.held = list(messages)
+            self.told = [len(messages)]
+
+        async def clear(self):
+            self.held = []
+
+        async def get_messages(self):
+            return self.held
+
+        async def get_messages_for_request(self, token_budget=None, provider=None):
+            return [[len(one["content"]) for one in self.held], self.told]
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Context())
+"""
+
+
+async def _call(session: Session, tool: str, **order: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(await session.execute(json.dumps({"tool": tool, "input": order})))
+    return told
+
+
+def _talkers(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
+    return [
+        {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", _TALKER.format(name=name))}
+        for name in names
+    ]
+
+
+async def _kill(session: Session, path: str) -> None:
+    module = session._hosting.modules.at(path)
+    assert module is not None
+    assert module.supervisor.process is not None
+    os.kill(module.supervisor.process.init_pid, signal.SIGKILL)
+    with anyio.fail_after(10):
+        while module.is_running:
+            await anyio.sleep(0.01)
+
+
+def _message(size: int) -> dict[str, Any]:
+    return {"role": "user", "content": "x" * size}
+
+
+# --- what is said in a conversation
+
+
+async def test_a_result_too_large_for_the_conversation_is_a_failed_one_and_others_pass(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    source = write_module("tool-talker", _TALKER.format(name="talker"))
+    async with open_session(tools=[{"module": "tool-talker", "source": source}]) as session:
+        for order in ({"size": 3 * _MIB}, {"act": "raise", "size": 3 * _MIB}):
+            answer = await _call(session, "talker", **order)
+            assert answer["success"] is False
+            assert len(json.dumps(answer)) < 20_000
+        answer = await _call(session, "talker", size=3 * _MIB)
+        assert answer["error"]["type"] == "OverLimitError"
+        assert "`tool-talker` answered with 3 MiB" in answer["error"]["message"]
+        assert len((await _call(session, "talker", size=_MIB))["output"]) == _MIB
+        (context, tool) = (module for module in session.modules if module.module in ("context-simple", "tool-talker"))
+        assert (context.restarts, tool.restarts) == (0, 0)
+
+
+async def test_a_tool_that_answers_with_all_it_may_leaves_room_for_what_others_say(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    source = write_module("tool-talker", _TALKER.format(name="talker"))
+    entry = {"module": "context-simple", "limits": {"memory_max": "128M"}}
+    loop = {
+        "module": "loop-basic",
+        "config": {"max_iterations": 60},
+    }
+    provider = {
+        "module": "provider-mock",
+        "config": {
+            "responses": [*[{"tool_calls": [{"name": "talker", "arguments": {"size": 900_000}}]}] * 40, "it is done"],
+            "fallback": "and on it goes",
+        },
+    }
+    async with open_session(
+        tools=[{"module": "tool-talker", "source": source}], orchestrator=loop, context=entry, providers=[provider]
+    ) as session:
+        assert await session.execute("talk") == "it is done"
+        assert await session.execute("x" * 200_000) == "and on it goes"
+        await _kill(session, "session.context")
+        assert await session.execute("again") == "and on it goes"
+        held = await session.coordinator.get("context").get_messages()
+        assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
+
+
+async def test_a_conversation_larger_than_a_message_is_told_to_a_fresh_context_in_parts_every_time(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        sizes = [3 * _MIB + number for number in range(6)]
+        for size in sizes:
+            await context.add_message(_message(size))
+        for _ in range(2):
+            await _kill(session, "session.context")
+            held, told = await context.get_messages_for_request()
+            assert held == sizes
+            assert told == [2, 1, 1, 1, 1]
+        with pytest.raises(OverLimitError, match="the return value is more than one message holds"):
+            await context.get_messages()
+        await context.add_message(_message(1))
+        assert (await context.get_messages_for_request())[0] == [*sizes, 1]
+
+
+async def test_many_small_values_are_told_in_parts_as_well(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        for _ in range(3):  # more values than a message has, in little more than a third of a MiB
+            await context.add_message({"role": "user", "content": [0] * 100_000})
+        await _kill(session, "session.context")
+        assert (await context.get_messages_for_request())[0] == [100_000] * 3
+
+
+async def test_who_tells_the_context_more_than_it_may_hold_is_refused_and_what_was_said_stays(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    loop = """
+        class Loop:
+            async def execute(self, prompt, context, **kwargs):
+                said = 0
+                try:
+                    for _ in range(int(prompt)):
+                        await context.add_message({"role": "user", "content": "x" * 6_000_000})
+                        said += 1
+                except Exception as error:
+                    return f"{said} {type(error).__name__}: {error}"
+                return str(said)
+
+        async def mount(coordinator, config):
+            await coordinator.mount("orchestrator", Loop())
+    """
+    orchestrator = {"module": "loop-x", "source": write_module("loop-x", loop)}
+    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
+    async with open_session(context=entry, orchestrator=orchestrator) as session:
+        assert await session.execute("1") == "1"
+        answer = await session.execute("40")
+        assert answer.startswith("4 OverLimitError: the conversation takes 28.6 MiB of the 32 MiB that it may")
+        assert session._hosting.journal.weight < 32 * _MIB
+        context = session.coordinator.get("context")
+        assert (await context.get_messages_for_request())[0] == [6_000_000] * 5
+        await context.clear()
+        assert await session.execute("2") == "2"
+
+
+# --- what is gathered
+
+
+async def test_what_one_modules_contributors_answer_leaves_room_for_the_others(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(hooks=_talkers(write_module, "greedy", "plain")) as session:
+        await _call(session, "greedy", act="contribute", size=3 * _MIB, times=12)
+        await _call(session, "plain", act="contribute", size=100_000, times=3)
+        assert (await _call(session, "plain", act="collect"))["output"] == [3 * _MIB, *[100_000] * 3]
+        assert [len(one) for one in await session.coordinator.collect_contributions("channel")][1:] == [100_000] * 3
+
+
+async def test_what_one_modules_handlers_answer_leaves_room_for_the_others(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    async with open_session(hooks=_talkers(write_module, "greedy", "plain")) as session:
+        for name, size, times in (("greedy", 3 * _MIB, 12), ("plain", 100_000, 3)):
+            for event, action in (("x:modified", "modify"), ("x:injected", "inject_context")):
+                await _call(session, name, act="hear", event=event, action=action, size=size, times=times)
+        told = await _call(session, "plain", act="emit and collect", event="x:modified")
+        assert told["output"] == [3 * _MIB, *[100_000] * 3]
+        assert (await _call(session, "plain", act="emit", event="x:injected"))["output"] == 4
+
+
+# --- what stands open
+
+_OPENER = """
+    import asyncio, os, socket, stat, struct, threading
+
+    import msgpack
+    from amplifier_core.models import ToolResult
+
+    HEADER = struct.Struct(">IBBHIIIIH")
+    REQUEST, EMIT = 3, 5
+
+    def wire():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    connection = socket.socket(fileno=os.dup(int(name)))
+                    connection.setblocking(True)
+                    return connection
+            except OSError:
+                pass  # the listing's own descriptor, closed by now
+
+    class Opener:
+        name = "opener"
+        description = "asks what is not answered"
+        input_schema = {"type": "object"}
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            heard, go_on = [], asyncio.Event()
+
+            async def hear(event, data):
+                heard.append(len(data["v"]))
+                if len(heard) == input["times"]:
+                    go_on.set()
+                await go_on.wait()
+
+            hooks = self._coordinator.hooks
+            hooks.register("x:open", hear)
+            if not input.get("raw"):
+                await asyncio.gather(*(hooks.emit("x:open", {"v": "x" * input["size"]}) for _ in range(input["times"])))
+                return ToolResult(output=sum(heard))
+            connection, body = wire(), msgpack.packb(["x:open", {"v": "x" * input["size"]}])
+            connection.settimeout(30)
+
+            def drain():
+                buffer = bytearray(1 << 20)
+                try:
+                    while connection.recv_into(buffer):
+                        pass
+                except OSError:
+                    pass
+
+            threading.Thread(target=drain, daemon=True).start()
+            for k in range(input["times"]):
+                head = HEADER.pack(HEADER.size - 4 + len(body), REQUEST, 0, EMIT, 1_000_000 + k, 0, 0, 0, 0)
+                connection.sendall(head + body)
+            threading.Event().wait()
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Opener(coordinator))
+"""
+
+
+async def test_a_module_whose_open_requests_hold_too_much_is_ended_for_it(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    source = write_module("hooks-opener", _OPENER)
+    async with open_session(hooks=[{"module": "hooks-opener", "source": source}]) as session:
+        for _ in range(3):  # what was answered is held no more
+            answer = await _call(session, "opener", times=8, size=_MIB)
+            assert answer["output"] == 8 * _MIB
+        before = psutil.Process().memory_info().rss
+        answer = await _call(session, "opener", times=100, size=3 * _MIB, raw=True)
+        assert answer["success"] is False
+        (opener,) = (module for module in session.modules if module.module == "hooks-opener")
+        (report,) = opener.exit_reports
+        assert report.limit is not None
+        assert (report.limit.name, report.limit.configured) == ("bytes of open requests", str(16 * _MIB))
+        assert psutil.Process().memory_info().rss - before < 150 * _MIB
