@@ -188,6 +188,23 @@ async def test_a_conversation_larger_than_a_message_is_told_to_a_fresh_context_i
         assert (await context.get_messages_for_request())[0] == [*sizes, 1]
 
 
+@pytest.mark.parametrize("held", ['["x" * 3_000_000] * 6', "[[0] * 100_000] * 3"], ids=["bytes", "values"])
+async def test_a_context_that_comes_back_with_more_than_it_can_say_at_once_is_left_as_it_is(
+    held: str, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    keeper = _CONTEXT.replace(
+        "self.held, self.told = [], []", f"self.held, self.told = [dict(content=c) for c in {held}], []"
+    )
+    entry = {"module": "context-x", "source": write_module("context-x", keeper)}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        sizes, _ = await context.get_messages_for_request()
+        for _ in range(2):
+            await _kill(session, "session.context")
+            await context.add_message(_message(1))
+            assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
+
+
 async def test_many_small_values_are_told_in_parts_as_well(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:

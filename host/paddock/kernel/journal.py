@@ -18,7 +18,7 @@ from paddock.rpc.router import Router
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.body import weight_of
+from paddock_sdk.protocol.body import EncodeError, weight_of
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
 _MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context that nothing is known of
@@ -127,8 +127,10 @@ class ContextJournal:
         """Return the messages that the context holds now, None if they are more than it can say at once."""
         try:
             answer = await self._call(handle, "get_messages", self._values.encode([[], {}]))
-        except OverLimitError:
-            return None
+        except RuntimeError as exc:
+            if isinstance(exc, OverLimitError) or getattr(exc, "remote_type", "") == EncodeError.__name__:
+                return None  # too many bytes, or too many values
+            raise
         messages: list[dict[str, Any]] = self._values.decode(answer)
         return messages
 

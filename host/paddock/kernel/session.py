@@ -43,7 +43,6 @@ from paddock.policy import Policy
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
-from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -313,7 +312,7 @@ class Session:
         try:
             try:
                 messages = await context.get_messages()
-            except OverLimitError:  # more than it can say at once; what it was told is known here as well
+            except Exception:  # it may be more than it can say at once; what it was told is known here as well
                 messages = self._hosting.journal.messages()
             for message in closing(messages):
                 await context.add_message(message)
