@@ -231,20 +231,18 @@ class EntryStore:
     def _held(self, name: str) -> Marker | None:
         path = self._marker_text(name)
         try:
-            descriptor = self.shelf.marks.hold(path)
+            with self.shelf.marks.held(path) as descriptor:
+                marker = None if descriptor is None else _fitting(Marker.read(descriptor), name)
+                if descriptor is None or marker is None:
+                    self.shelf.marks.drop(path)
+                    return None
+                now = self.shelf.clock()
+                if not 0 <= now - os.fstat(descriptor).st_mtime < _TOUCH_SECONDS:
+                    with suppress(OSError):  # it is somebody else's, or cannot be written
+                        os.utime(descriptor, (now, now))
+                return marker
         except OSError as error:
             raise CacheError(self.shelf.folder.path, f"cannot be read: {reason_of(error)}") from error
-        if descriptor is None:
-            return None
-        marker = _fitting(Marker.read(descriptor), name)
-        if marker is None:
-            self.shelf.marks.drop(path)
-            return None
-        now = self.shelf.clock()
-        if not 0 <= now - os.fstat(descriptor).st_mtime < _TOUCH_SECONDS:
-            with suppress(OSError):  # it is somebody else's, or cannot be written
-                os.utime(descriptor, (now, now))
-        return marker
 
     def _marker_text(self, name: str) -> str:
         return f"{self._folder_text}/{name}/{markers.NAME}"

@@ -252,7 +252,7 @@ def problem_of(store: EntryStore, digest: str) -> str:
     try:
         held = marks.hold(os.fspath(place / markers.NAME))
         marker = store.marker(digest)
-        if held is None or marker is None:
+        if not held or marker is None:
             if not place.exists():
                 return ""
             was_found = os.path.lexists(place / markers.DAMAGED_NAME)

@@ -25,43 +25,56 @@ class UseMarks:
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
-    def hold(self, path: str) -> int | None:
-        """Return the marker at `path`, open, and locked from now on; None if there is none, or it is about to go.
+    def hold(self, path: str) -> bool:
+        """Lock the marker at `path` from now on; return whether there is one that is not about to go.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with self.held(path) as descriptor:
+            return descriptor is not None
+
+    @contextmanager
+    def held(self, path: str) -> Iterator[int | None]:
+        """Hold the marker at `path`, and give it to be read: no other thread closes it meanwhile; None as for `hold`.
 
         Raises:
             OSError: it cannot be opened.
         """
         with self._lock:
-            held = self._held.get(path)
-            if held is not None:
-                if _is_at(held, path):
-                    return held
-                os.close(self._held.pop(path))  # somebody took it away by hand
-            descriptor = _opened(path, os.O_RDONLY)
-            if descriptor is None:
-                return None
-            if not (_locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path)):
-                os.close(descriptor)
-                return None
-            self._held[path] = descriptor
-            return descriptor
+            yield self._opened(path)
+
+    def _opened(self, path: str) -> int | None:
+        held = self._held.get(path)
+        if held is not None:
+            if _is_at(held, path):
+                return held
+            os.close(self._held.pop(path))  # somebody took it away by hand
+        descriptor = _opened(path, os.O_RDONLY)
+        if descriptor is None:
+            return None
+        if not (_locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path)):
+            os.close(descriptor)
+            return None
+        self._held[path] = descriptor
+        return descriptor
 
     def keep(self, path: str, descriptor: int) -> None:
         """Hold a marker that was locked before it came to be at `path`."""
         with self._lock:
             before = self._held.pop(path, None)
             self._held[path] = descriptor
-        if before is not None:
-            os.close(before)
+            if before is not None:
+                os.close(before)
 
     def drop(self, path: str) -> None:
         """Hold a marker no longer."""
         with self._lock:
             held = self._held.pop(path, None)
-        if held is not None:
-            os.close(held)
+            if held is not None:
+                os.close(held)
 
     def close(self) -> None:
         """Hold none any longer."""
