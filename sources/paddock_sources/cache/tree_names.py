@@ -45,6 +45,7 @@ class TreeNames:
             raise UnsafeTreeError(path, "it is there twice")
         self._take_spelling(path)
         self._leaves.add(path)
+        self._folders.update(made)  # not before: of a path that is refused no folder is made
         return made
 
     def is_folder(self, path: str) -> bool:
@@ -63,7 +64,6 @@ class TreeNames:
             if at in self._leaves:
                 raise UnsafeTreeError(path, f"`{at}` is no folder")
             self._take_spelling(at)
-            self._folders.add(at)
             made.append(at)
         return made
 

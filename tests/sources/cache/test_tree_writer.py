@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paddock_sources.cache import TreeWriter, UnsafeTreeError, tree_digest
@@ -221,6 +221,7 @@ ACTS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(acts=ACTS)
+@example(acts=[file("a/"), file("a/a")])
 def test_whatever_is_tried_nothing_leads_out_and_the_digest_is_right(acts: list[Act]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         box = Path(folder).resolve()
