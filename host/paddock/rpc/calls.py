@@ -141,6 +141,12 @@ class Forward(RoutedCall):
         self.switch = switch
         self.early_credit = 0  # given before the call could be made
 
+    @property
+    def caller(self) -> IncomingCall:
+        """The request that it forwards."""
+        assert self.origin is not None  # it was made with one
+        return self.origin
+
     def on_end(self, frame: Frame | None) -> None:
         self.on_over()
         self.switch.on_forward_end(self, frame)

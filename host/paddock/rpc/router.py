@@ -24,6 +24,7 @@ from paddock.rpc.loan import Loan
 from paddock.rpc.peer import Grant, Peer
 from paddock.rpc.service import Service
 from paddock.rpc.values import Values
+from paddock.rpc.waiting import own_request, refuse_deadlock
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import (
     Flag,
@@ -273,13 +274,13 @@ class Router:
         flags = _FLAGS[members[routed.method].flavour]
         routed.owner = owner
         if owner.blocked and flags != _IN_PLACE:
-            self._refuse_deadlock(routed, owner)
+            refuse_deadlock(routed, owner, self.method_name)
         if owner.runtime_max != FOREVER:
             routed.deadline = self._loop.time() + owner.runtime_max
         message = routed.message
         entries = _passed(message.handles, routed, owner) if message.handles else ()
         try:
-            parent = _own_request(routed.origin, owner)
+            parent = own_request(routed.origin, owner)
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
             if routed.origin is not None:
                 routed.let_time_run(self._loop.time())
@@ -328,7 +329,7 @@ class Router:
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None:
         """Carry one item of a stream back to where the request came from."""
-        call, owner = _of(forward), forward.owner
+        call, owner = forward.caller, forward.owner
         peer = call.peer
         handles = owner.receive(frame.handles)
         if not (peer.is_open and peer.channel.connection.credit(call.id)):
@@ -343,7 +344,7 @@ class Router:
 
     async def _start_after_revival(self, forward: Forward) -> None:
         """Bring the owner of what is called back, then make the call after all."""
-        call = _of(forward)
+        call = forward.caller
         try:
             instead = await self.afterlife.revive(forward.handle, self.method_name(forward))
             if instead is not None:
@@ -366,7 +367,7 @@ class Router:
         call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
     async def _serve_after_loss(self, forward: Forward) -> None:
-        await self._serve(_of(forward), self._answer_after_loss(forward))
+        await self._serve(forward.caller, self._answer_after_loss(forward))
 
     async def _answer_after_loss(self, forward: Forward) -> Encoded:
         """Return the answer to a call whose owner died over it, from its stand-in or its next life."""
@@ -560,23 +561,6 @@ class Router:
 
     # -- small decisions -------------------------------------------------------------------
 
-    def _refuse_deadlock(self, routed: RoutedCall, owner: Peer) -> None:
-        waiting = [owner.name]
-        call = routed.origin
-        while call is not None:
-            waiting.append(call.peer.name)
-            if call.peer is owner and call.blocks:
-                name = self.method_name(routed)
-                chain = tuple(reversed(waiting))
-                error = DeadlockError(
-                    f"`{name}` of module `{owner.name}` was called while that module stands still in a synchronous "
-                    f"call that waits, in the end, for this one: {' → '.join(chain)}; make what `{owner.name}` calls "
-                    f"in `{chain[1]}` a coroutine function and await it, or make `{name}` a plain one"
-                )
-                error.chain = chain
-                raise error
-            call = call.cause.origin if call.cause is not None else None
-
     def _pass_credit(self, call: RoutedCall, items: int) -> None:
         owner = call.owner
         if owner.is_open:
@@ -605,22 +589,8 @@ def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[Ha
     return receiver.send(handles, lambda handle: giver.may_give(handle, receiver))
 
 
-def _own_request(call: IncomingCall | None, peer: Peer) -> int:
-    """Return the nearest request of the worker's own that `call` serves, 0 if there is none."""
-    while call is not None:
-        if call.peer is peer:
-            return call.id
-        call = call.cause.origin if call.cause is not None else None
-    return 0
-
-
 async def _contained(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except Exception:  # a defect of ours; it must not take the session, and with it the application's task, along
         _log.exception("a task of the session failed")
-
-
-def _of(forward: Forward) -> IncomingCall:
-    assert forward.origin is not None  # a forward always has one
-    return forward.origin

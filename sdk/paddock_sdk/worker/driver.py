@@ -29,10 +29,11 @@ from typing import Any, Final
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
-from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.handles import Handles
 from paddock_sdk.worker.mailbox import Mailbox
+from paddock_sdk.worker.outbox import Outbox
 from paddock_sdk.worker.outcome import Finish, Outcome, settle
 from paddock_sdk.worker.receiver import Receiver
 
@@ -67,8 +68,8 @@ class Driver:
         self._sock = sock
         self._fd = sock.fileno()
         self._inbox: deque[Frame] = deque()
-        self._outbox: deque[memoryview] = deque()
-        self._along: list[bytes] = []  # frames that leave with the next one
+        self._outbox = Outbox(sock)
+        self.write = self._outbox.write
         self._pending: dict[int, Finish] = {}
         self._contexts: dict[int, contextvars.Context] = {}
         self._items: dict[int, Finish] = {}
@@ -85,6 +86,7 @@ class Driver:
     def start(self) -> None:
         """Attach to the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._outbox.start(self._loop)
         self._thread = threading.get_ident()
         self.closed = asyncio.Event()
         self._loop.add_reader(self._fd, self._on_readable)
@@ -209,7 +211,7 @@ class Driver:
                 self.objects.take_back(handles)
                 raise
             if along:
-                self._send_along(frame)
+                self._outbox.write_along(frame)
             else:
                 self.write(frame)
 
@@ -441,51 +443,7 @@ class Driver:
             return self.codec.decode(body)
         return self.codec.decode(body, [self.objects.resolve(entry) for entry in handles])
 
-    # -- bytes -----------------------------------------------------------------------------
-
-    def write(self, frame: bytes | Parts) -> None:
-        """Send now what the socket takes, and the rest when it takes more; what was to go along first."""
-        pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
-        if self._along:
-            pieces = (b"".join((*self._along, pieces[0])), *pieces[1:])
-            self._along.clear()
-        for piece in pieces:
-            if self._outbox:
-                self._outbox.append(memoryview(piece))
-                continue
-            try:
-                sent = self._sock.send(piece)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                return  # the host is gone; reading says so in its own time
-            if sent < len(piece):
-                self._outbox.append(memoryview(piece)[sent:])
-                self._loop.add_writer(self._fd, self._on_writable)
-
-    def _send_along(self, frame: bytes | Parts) -> None:
-        if not self._along:
-            self._loop.call_soon(self._flush)
-        self._along.append(frame if isinstance(frame, bytes) else b"".join(frame))
-
-    def _flush(self) -> None:
-        if self._along:
-            self.write(b"")
-
-    def _on_writable(self) -> None:
-        while self._outbox:
-            try:
-                sent = self._sock.send(self._outbox[0])
-            except BlockingIOError:
-                return
-            except OSError:
-                self._outbox.clear()
-                break
-            if sent < len(self._outbox[0]):
-                self._outbox[0] = self._outbox[0][sent:]
-                return
-            self._outbox.popleft()
-        self._loop.remove_writer(self._fd)
+    # -- what comes in ------------------------------------------------------------------
 
     def _on_readable(self) -> None:
         self._receive()
@@ -586,7 +544,7 @@ class Driver:
                 self._mailbox.on_readable()
             else:
                 if events & select.POLLOUT:
-                    self._on_writable()
+                    self._outbox.on_writable()
                 if events & ~select.POLLOUT:
                     self._receive()
 
