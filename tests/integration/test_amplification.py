@@ -11,25 +11,12 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.raw_wire import RAW_WIRE
 
-_AMPLIFIER = """
-    import asyncio, os, socket, stat, struct
-
-    import msgpack
-    from amplifier_core.models import ToolResult
-
-    HEADER = struct.Struct(">IBBHIIIIH")
+_AMPLIFIER = (
+    RAW_WIRE
+    + """
     NOTIFY, SET_ATTRIBUTE, PATCH_STATE, DESCRIBE = 6, 11, 13, 25
-
-    def wire():
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                    connection = socket.socket(fileno=os.dup(int(name)))
-                    connection.setblocking(True)
-                    return connection
-            except OSError:
-                pass  # the listing's own descriptor, closed by now
 
     def notice(method, body, rows=b"", count=0):
         rest = rows + body
@@ -99,6 +86,7 @@ _AMPLIFIER = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Amplifier(coordinator))
 """
+)
 
 _QUARTER_MIB = 250_000
 

@@ -12,30 +12,17 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.raw_wire import RAW_WIRE
 from paddock.kernel import module as hosted_module
 from paddock.kernel.rates import Rates
 from paddock.rpc import channel
 from paddock.rpc.budget import Budget
 
-_FLOODER = """
-    import os, socket, stat, struct, threading
-
-    import msgpack
-    from amplifier_core.models import ToolResult
-
-    HEADER = struct.Struct(">IBBHIIIIH")
+_FLOODER = (
+    RAW_WIRE
+    + """
     REQUEST, NOTIFY = 3, 6
     LIST_HANDLERS, EMIT, PATCH_STATE = 4, 5, 13
-
-    def wire():
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                    connection = socket.socket(fileno=os.dup(int(name)))
-                    connection.setblocking(True)
-                    return connection
-            except OSError:
-                pass  # the listing's own descriptor, closed by now
 
     def frame(kind, method, body, id=0):
         return HEADER.pack(HEADER.size - 4 + len(body), kind, 0, method, id, 0, 0, 0, 0) + body
@@ -85,6 +72,7 @@ _FLOODER = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Flooder(coordinator))
 """
+)
 
 
 def _order(**input: Any) -> str:

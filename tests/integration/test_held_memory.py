@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.raw_wire import RAW_WIRE
 from paddock import Session
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
@@ -275,24 +276,10 @@ async def test_what_one_modules_handlers_answer_leaves_room_for_the_others(
 
 # --- what stands open
 
-_OPENER = """
-    import asyncio, os, socket, stat, struct, threading
-
-    import msgpack
-    from amplifier_core.models import ToolResult
-
-    HEADER = struct.Struct(">IBBHIIIIH")
+_OPENER = (
+    RAW_WIRE
+    + """
     REQUEST, EMIT = 3, 5
-
-    def wire():
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                    connection = socket.socket(fileno=os.dup(int(name)))
-                    connection.setblocking(True)
-                    return connection
-            except OSError:
-                pass  # the listing's own descriptor, closed by now
 
     class Opener:
         name = "opener"
@@ -336,6 +323,7 @@ _OPENER = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Opener(coordinator))
 """
+)
 
 
 async def test_a_module_whose_open_requests_hold_too_much_is_ended_for_it(
