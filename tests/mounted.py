@@ -8,8 +8,7 @@ from pathlib import Path
 def mounted(folder: Path) -> set[str]:
     """Return every mount point, but for those of tests that run at the same time.
 
-    `folder` is the base of the temporary folders of this process of tests; what lies beside it is other processes'.
+    `folder` is the base of the temporary folders of this process of tests; in each other's lie theirs.
     """
     points = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    others = f"{folder.parent}/"
-    return {point for point in points if not point.startswith(others) or point.startswith(f"{folder}/")}
+    return {point for point in points if "/pytest-of-" not in point or point.startswith(f"{folder}/")}
