@@ -30,6 +30,7 @@ from paddock_sdk.protocol.description import (
     is_identifier,
     is_public,
 )
+from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 _SECRET: Final = re.compile("api_?key|secret|password|token|credential|private_key|authorization")
 _NOT_SECRET: Final = ("max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens")
@@ -124,7 +125,7 @@ class _Data:
 
     def take(self, name: str, item: object, there: object) -> None:
         """Take what was read under a name, unless it is no data or to stay home; `there` is what its class has."""
-        if _is_secret(name) or not _is_data(item):
+        if _is_secret(name) or not _may_fit(item) or not _is_data(item):
             return
         self.attributes[name] = masked(item)
         if isinstance(there, property | functools.cached_property):
@@ -179,6 +180,24 @@ def _special_members(of_class: dict[str, Any]) -> list[Member]:
 def _is_secret(name: str) -> bool:
     lowered = name.lower()
     return _SECRET.search(lowered) is not None and lowered not in _NOT_SECRET
+
+
+def _may_fit(value: Any) -> bool:
+    """Whether a value may be small enough for a description; looks at no more of it than would be."""
+    values, size, left = 1, 0, [value]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is str or kind is bytes:
+            size += len(item)
+            if size > MAX_DESCRIPTION_BYTES:
+                return False
+        elif kind in (list, tuple, set, frozenset, dict):
+            values += len(item)
+            if values > MAX_DESCRIPTION_VALUES:
+                return False
+            left.extend(item.values() if kind is dict else item)
+    return True
 
 
 def _is_data(value: Any, depth: int = 0) -> bool:
