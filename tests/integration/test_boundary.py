@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from integration.community import community
 from integration.conftest import OpenSession, WriteModule
 
 _ASKER = """
@@ -466,7 +467,9 @@ async def test_a_tool_is_shown_what_the_context_holds_only_when_the_plan_grants_
     entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
     shown: list[object] = []
     for permissions in ({}, {"call": ["context"]}):
-        async with open_session(tools=[{**entry, "permissions": permissions}]) as session:
+        async with open_session(
+            tools=[{**entry, "permissions": permissions}], context=community("context-briefing")
+        ) as session:
             onlooker = session.coordinator.get("tools", "onlooker")
             for text in ("one", "two"):  # of what changes later, no more than of what was there first
                 await session.coordinator.get("context").add_message({"role": "user", "content": text})

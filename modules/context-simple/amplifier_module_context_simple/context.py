@@ -30,7 +30,7 @@ class SimpleContextManager:
         self._settings = settings or Settings()
         self._hooks = hooks
         self._prompt_factory: PromptFactory | None = None
-        self.messages: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
 
     async def add_message(self, message: Mapping[str, Any]) -> None:
         """Append a message, as it is.
@@ -38,11 +38,11 @@ class SimpleContextManager:
         Raises:
             ValueError: it is not a mapping with a `role`.
         """
-        self.messages.append(_stored(message))
+        self._messages.append(_stored(message))
 
     async def get_messages(self) -> list[dict[str, Any]]:
         """Return the whole conversation, never compacted."""
-        return copy.deepcopy(self.messages)
+        return copy.deepcopy(self._messages)
 
     async def set_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Replace the conversation, as on resuming a session.
@@ -50,11 +50,11 @@ class SimpleContextManager:
         Raises:
             ValueError: an entry is not a mapping with a `role`; nothing is replaced then.
         """
-        self.messages = [_stored(message) for message in messages]
+        self._messages = [_stored(message) for message in messages]
 
     async def clear(self) -> None:
         """Forget the conversation; the system prompt factory stays."""
-        self.messages = []
+        self._messages = []
 
     async def set_system_prompt_factory(self, factory: PromptFactory | None) -> None:
         """Have the system prompt made anew for each request, in place of the stored one; None ends that."""
@@ -73,7 +73,7 @@ class SimpleContextManager:
         request without its instructions is worse than none.
         """
         prompt = await self._prompt_factory() if self._prompt_factory is not None else None
-        messages = _with_system_prompt(self.messages, prompt) if prompt else list(self.messages)
+        messages = _with_system_prompt(self._messages, prompt) if prompt else list(self._messages)
         budget = self._budget(token_budget, provider)
         size = total(messages)
         if size > budget * self._settings.compaction_threshold:
