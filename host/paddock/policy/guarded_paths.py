@@ -102,9 +102,9 @@ class _Search:
 
     def run(self) -> None:
         for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
-            if (above / ".git").is_dir():
+            if os.path.isdir(above / ".git"):  # which says no of what may not be looked at
                 self._note_tree(above / ".git", above)
-            elif (above / ".git").is_file():
+            elif os.path.isfile(above / ".git"):
                 self._note_git_file(above / ".git")
         while self._pending:
             if self._left <= 0:
@@ -173,7 +173,7 @@ class _Search:
         key, _, place = text.strip().partition(":")
         if key == "gitdir" and "\0" not in place:
             real = Path(os.path.realpath(file.parent / place.strip()))
-            if real.is_dir():
+            if os.path.isdir(real):
                 self._note_tree(real, file.parent)
 
     def _note_tree(self, git: Path, tree: Path) -> None:

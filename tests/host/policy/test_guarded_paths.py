@@ -83,7 +83,19 @@ def test_a_git_folder_that_is_granted_itself_is_guarded_as_well(tmp_path: Path) 
     assert found(make_git_folder(tmp_path / "bare.git")) == {"hooks", "config"}
 
 
-@pytest.mark.parametrize("content", [b"", b"gitdir:", b"gitdir: a\0b", b"gitdir: /etc", b"\xff" * 10_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"gitdir:",
+        b"gitdir: a\0b",
+        b"gitdir: /etc",
+        b"\xff" * 10_000,
+        b"gitdir: " + b"a" * 300,
+        b"gitdir: /" + b"a" * 300,
+    ],
+    ids=lambda content: content[:16],
+)
 def test_a_git_file_of_any_content_is_guarded_itself(content: bytes, tmp_path: Path) -> None:
     (tmp_path / ".git").write_bytes(content)
     assert found(tmp_path) == {".git"}
