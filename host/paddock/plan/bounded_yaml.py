@@ -55,7 +55,7 @@ def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
         raise _not_yaml(error) from error
     except YamlError:
         raise
-    except ValueError as error:  # of an escape or a directive whose number is none
+    except (OverflowError, ValueError) as error:  # of an escape or a directive whose number is none
         raise YamlError(f"not YAML: {error}", line=loader.line + 1) from error
     finally:
         loader.dispose()

@@ -91,6 +91,7 @@ def test_a_value_that_cannot_be_made_is_refused_on_its_line_with_what_to_do(valu
         ("a: 1\nb: \0", 2),
         ("%YAML " + "1" * 5000 + ".1\n--- a", 1),
         ('a: 1\nb: "\\U0011ffff"', 2),
+        ('a: 1\nb: "\\Uffffffff"', 2),
         ("x: !" + "a" * 9000 + " 1", 1),
     ],
 )
