@@ -16,9 +16,7 @@ from typing import Final
 _KEPT: Final = 100  # questions that nobody asked the person yet; most never are, as something else was decided
 
 _current: ContextVar[Asker | None] = ContextVar("asker", default=None)
-
-
-_answering: ContextVar[list[tuple[Asker, str | None]] | None] = ContextVar("answering", default=None)
+_answering: ContextVar[list[tuple[Asker, int]] | None] = ContextVar("answering", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,12 @@ def asking(asker: Asker) -> Iterator[None]:
 
 
 @contextmanager
-def collecting_questions() -> Iterator[list[tuple[Asker, str | None]]]:
-    """Collect who wants the person asked, and what, in answer to the event that is emitted within."""
-    asked: list[tuple[Asker, str | None]] = []
+def collecting_questions() -> Iterator[list[tuple[Asker, int]]]:
+    """Collect who wants the person asked, and the hash of what, in answer to the event that is emitted within.
+
+    Not the question itself: any number of handlers may answer with one that is as long as a message.
+    """
+    asked: list[tuple[Asker, int]] = []
     token = _answering.set(asked)
     try:
         yield asked
@@ -56,11 +57,11 @@ def collecting_questions() -> Iterator[list[tuple[Asker, str | None]]]:
         _answering.reset(token)
 
 
-def note_question(asker: Asker, prompt: str | None) -> None:
-    """Note that a module answers the event that is being emitted with a question."""
+def note_question(asker: Asker, prompt: object) -> None:
+    """Note that a module answers the event that is being emitted with a question, unless it is none to ask a person."""
     asked = _answering.get()
-    if asked is not None:
-        asked.append((asker, prompt))
+    if asked is not None and (prompt is None or isinstance(prompt, str)):
+        asked.append((asker, hash(prompt)))
 
 
 class OpenQuestions:
@@ -70,18 +71,25 @@ class OpenQuestions:
     """
 
     def __init__(self) -> None:
-        self._open: deque[tuple[object, Asker, str | None]] = deque(maxlen=_KEPT)
+        self._open: deque[tuple[object, Asker, int]] = deque(maxlen=_KEPT)
 
-    def note(self, emitter: object, prompt: str | None, asked: list[tuple[Asker, str | None]]) -> None:
+    def note(self, emitter: object, prompt: str | None, asked: list[tuple[Asker, int]]) -> None:
         """Note whose question an emitter is answered with."""
-        asker = next((asker for asker, known in asked if known == prompt), None)
+        question = hash(prompt)
+        asker = next((asker for asker, known in asked if known == question), None)
         if asker is not None:
-            self._open.append((emitter, asker, prompt))
+            self._open.append((emitter, asker, question))
 
     def take(self, emitter: object, prompt: str | None) -> Asker | None:
         """Return whose question it is that an emitter has asked, None where it is not known to be anybody's."""
+        question = hash(prompt)
         for one in self._open:
-            if one[0] is emitter and one[2] == prompt:
+            if one[0] is emitter and one[2] == question:
                 self._open.remove(one)
                 return one[1]
         return None
+
+    def forget(self, emitter: object) -> None:
+        """An emitter is gone, and will have nothing asked any more."""
+        for one in [one for one in self._open if one[0] is emitter]:
+            self._open.remove(one)

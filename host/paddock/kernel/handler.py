@@ -30,7 +30,7 @@ class Handler(HookProxy):
         function: RegisteredFunction,
         name: str,
         on_failure: OnFailure | None,
-        on_question: Callable[[str | None], None],
+        on_question: Callable[[object], None],
         ending: Ending,
     ) -> None:
         super().__init__(values, function, name, on_failure, on_question)

@@ -235,7 +235,8 @@ class HostService:
         return written
 
     def forget(self, peer: Peer) -> None:
-        """A worker is gone, and with it the numbers of its registrations."""
+        """A worker is gone, and with it the numbers of its registrations, and what it was answered."""
+        self._questions.forget(peer)
         gone = [number for number, (owner, _) in self._handlers.items() if owner is peer]
         for number in gone:
             del self._handlers[number]

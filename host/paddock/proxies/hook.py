@@ -39,7 +39,7 @@ class HookProxy:
         function: RegisteredFunction,
         name: str,
         on_failure: OnFailure | None,
-        on_question: Callable[[str | None], None],
+        on_question: Callable[[object], None],
     ) -> None:
         """`on_question` is told of each question that the handler answers with, before anybody is asked it."""
         self._values = values
