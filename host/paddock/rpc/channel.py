@@ -207,7 +207,8 @@ class Channel(asyncio.BufferedProtocol):
         return due.values()
 
     def close(self) -> None:
-        """Close the socket; calls still open end with None."""
+        """Close the socket, and hear no more of what came; calls still open end with None."""
+        self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
@@ -266,8 +267,8 @@ class Channel(asyncio.BufferedProtocol):
                     self._receiver.on_hello(event)
                 else:
                     self._receiver.on_event(event)
-                if are_many and self._loop.time() >= until:
-                    return False
+                if are_many and (not self.is_open or self._loop.time() >= until):
+                    return not self.is_open  # of whoever is given up nothing more is heard
         except Exception as exc:
             self._give_up(exc)
         return True

@@ -9,7 +9,9 @@ import pytest
 
 from paddock.rpc import channel
 from paddock.rpc.budget import Budget
-from paddock_sdk.protocol import Kind, LocalProtocolError
+from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Peer
+from paddock_sdk.protocol import Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Parts, encode_frame
 
 from .conftest import Network
@@ -107,6 +109,28 @@ async def test_a_misdeed_in_the_midst_of_much_is_the_last_that_is_heard(
     await until(lambda: network.afterlife.lost)
     assert len(network.service.notices) == 20
     assert [name for name, _ in network.afterlife.violations] == ["worker"]
+
+
+@pytest.mark.parametrize("stretch", [0.0, 60.0])
+async def test_a_worker_that_is_given_up_in_the_midst_of_much_is_heard_no_more(
+    stretch: float, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_STRETCH", stretch)
+    peer, worker = await network.connect("worker")
+    notice = network.service.notice
+
+    def give_up(peer: Peer, method: int, message: Encoded) -> None:
+        notice(peer, method, message)
+        network.router.end_for(peer, RemoteProtocolError("enough"))
+
+    monkeypatch.setattr(network.service, "notice", give_up)
+    notices = [encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")] * 20
+    worker.write(b"".join([*notices, encode_frame(Kind.REQUEST, id=5, target=31337)]))
+    await worker.cut_off()
+    await until(lambda: network.afterlife.lost)
+    assert len(network.service.notices) == 1
+    assert network.afterlife.violations == [("worker", "enough")]
+    assert not peer.is_open
 
 
 async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_again(
