@@ -243,7 +243,8 @@ class HostedCoordinator(ModuleCoordinator):
         """Return a copy of what is in `session_state` under the keys that the application wrote."""
         self.tell_state_changes()
         written = self.ownership.is_written_by_the_application
-        return {key: _copied(value) for key, value in self.session_state.items() if written(Left("state", key))}
+        state = list(self.session_state.items())  # a list: another thread may be writing to it
+        return {key: _copied(value) for key, value in state if written(Left("state", key))}
 
     def get_capability(self, name: str) -> Any:
         """Return the object offered under `name`, or None."""
