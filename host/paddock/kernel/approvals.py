@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 def open_approval(
     module: HostedModule, now: float, on_behalf_of: str = "", asker: Asker | None = None
 ) -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it with who asks: the module, or else `asker`.
+    """Count an approval as long as it waits for its answer, and stamp it with who asks: `asker`, or else the module.
 
     Raises:
         CallRefusedError: the module asks too often, or has too many that wait.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from paddock.kernel.ending import Ending
@@ -41,9 +42,7 @@ class Handler(HookProxy):
         return self._deliver_in_time(event, payload) if self._ending.is_under_way else super().deliver(event, payload)
 
     async def _deliver_in_time(self, event: str, payload: Payload) -> object:
-        async def ask() -> object:
-            return await HookProxy.deliver(self, event, payload)
-
+        ask = partial(super().deliver, event, payload)
         if event != events.SESSION_END or current.get() is not None:
             unheard = self.answer_for(event, "its time is over")
             return await self._ending.share(self._name, "what others emit", ask, unheard)

@@ -31,9 +31,9 @@ _DIGITS: Final = 32  # of the digest: half of it tells folders apart, and a path
 
 @dataclass(frozen=True, slots=True)
 class KeptHome:
-    """Whose folder it is: a module, from a source without its version, in a working directory.
+    """Whose folder it is: a module's, from a source without its version, in a working directory.
 
-    An instance of it where there are several.
+    `instance` tells several entries of the module apart.
     """
 
     module: str

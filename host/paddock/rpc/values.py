@@ -19,7 +19,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -44,9 +44,8 @@ _HOST_MEANS = (
     ModuleType,
     type,
 )
-_HOST = os.path.dirname(
-    os.path.dirname(os.path.abspath(__file__))
-)  # where it failed there is nothing a module or its author can change
+# Of what fails in here there is nothing that a module or its author can change.
+_HOST: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
