@@ -35,7 +35,8 @@ class TerminalConsent:
         if not (review.needs_trust or review.has_proposals):
             return Answer.AS_IT_IS
         if not self._dialogue.has_person:
-            screen.note("nobody is at a terminal to accept this plan, so what takes an accepted plan is refused")
+            for line in _unasked(review):
+                screen.note(line)
             return Answer.AS_IT_IS
         # The end of the input is no consent to anything.
         return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP
@@ -60,6 +61,16 @@ def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for index, line in enumerate(lines):
         yield f"    {label if index == 0 else ''}  ", line
+
+
+def _unasked(review: PlanReview) -> Iterator[str]:
+    if review.needs_trust and not review.is_accepted:
+        yield "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
+    if review.has_proposals:
+        yield (
+            "nobody is at a terminal to say yes to what would be given, so it is not; `--grant MODULE=PRESET` gives a "
+            "module a preset, and `permissions` in its entry anything else"
+        )
 
 
 def _question(review: PlanReview) -> Question:

@@ -156,7 +156,7 @@ class Clerk:
             situation = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
             review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
-                review = replace(review, weaker_level=await weaker_level())
+                review = replace(review, weaker_level=await weaker_level(), is_accepted=acceptance.trust.accepted)
                 acceptance = await self._ask(consent, review, plan) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]

@@ -39,13 +39,15 @@ class ModuleReview:
 class PlanReview:
     """The modules of one plan, `plan` as the person named it, `digest` of what was read.
 
-    `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had.
+    `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had. Of a plan
+    that `is_accepted` already, by a flag say, only what would be given beyond it is open.
     """
 
     plan: str
     digest: str
     modules: tuple[ModuleReview, ...]
     weaker_level: IsolationLevel | None = None
+    is_accepted: bool = False
 
     @property
     def needs_trust(self) -> bool:

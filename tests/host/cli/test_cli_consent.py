@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -32,6 +33,8 @@ _OPENAI = ModuleReview(
 _LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
 _REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI))
 _READY = "yes, no or stop, and Enter:"
+_REFUSED = "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
+_NOT_GIVEN = "nobody is at a terminal to say yes to what would be given, so it is not; `--grant MODULE=PRESET`"
 
 
 @pytest.fixture(autouse=True)
@@ -164,4 +167,22 @@ async def test_off_a_terminal_the_same_is_shown_in_plain_lines_and_nobody_is_ask
     lines = stream.getvalue().splitlines()
     assert "- provider-openai (provider) from git+https://example.com/provider" in lines
     assert "    would be given  net api.openai.com:443" in lines
-    assert lines[-1] == "nobody is at a terminal to accept this plan, so what takes an accepted plan is refused"
+    assert lines[-2] == _REFUSED and lines[-1].startswith(_NOT_GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("review", "told"),
+    [
+        (_REVIEW, [_REFUSED, _NOT_GIVEN]),
+        (replace(_REVIEW, is_accepted=True), [_NOT_GIVEN]),
+        (replace(_REVIEW, modules=(_LOOP, _BASH)), [_REFUSED]),
+        (replace(_REVIEW, modules=(_LOOP, _OPENAI)), [_NOT_GIVEN]),
+    ],
+)
+async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
+    person: Person, review: PlanReview, told: list[str]
+) -> None:
+    stream = io.StringIO()
+    assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is Answer.AS_IT_IS
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("nobody")]
+    assert len(lines) == len(told) and all(line.startswith(start) for line, start in zip(lines, told, strict=True))
