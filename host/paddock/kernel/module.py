@@ -565,6 +565,6 @@ def _import_hint(error: BaseException, package_dir: Path) -> str:
         what = f"`{wanted[1]}`" if wanted else "what it imports"
         return (
             f"{what} is no part of the module; a module can import the standard library, its own code, "
-            "amplifier_core, msgpack and pydantic"
+            "amplifier_core, msgpack, pydantic and what its pyproject.toml names as `dependencies`"
         )
     return f"its code is in {package_dir}"
