@@ -162,9 +162,10 @@ class SourcedModules:
         """
         found = tuple(module for module in self.modules if module.is_meant_by(written, self.folder))
         if not found:
-            known = ", ".join(dict.fromkeys(module.name for module in self.modules)) or "none"
+            known = ", ".join(dict.fromkeys(module.name for module in self.modules))
             where = f"`{self.plan.origin}`" if self.plan is not None else f"`{self.lock_path}`"
-            raise NoSuchModuleError(f"there is no module `{written}` in {where}", hints=[f"known there: {known}"])
+            hint = f"known there: {known}" if known else "no module is known there"
+            raise NoSuchModuleError(f"there is no module `{written}` in {where}", hints=[hint])
         return found
 
     def refuse_by(self, policy: Policy) -> None:

@@ -868,6 +868,10 @@ def test_what_the_plan_of_the_folder_does_not_name_is_taken_out(
     assert told("remove", "other")[0] == 0 and list(locked(folder)) == [f"git+{X}@v1"]
 
 
+def test_where_nothing_is_locked_no_name_is_told(told: Told) -> None:
+    assert "hint: no module is known there\n" in told("remove", "tool-shot")[2]
+
+
 def test_what_is_not_there_is_told_by_the_names_that_are_listed(
     told: Told, provider: TwinProvider, folder: Path
 ) -> None:
