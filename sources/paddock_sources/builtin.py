@@ -43,7 +43,8 @@ class BuiltinSource:
         """
         folder = self.folder / checked_module_id(module_id)
         if not folder.is_dir():
-            raise ModuleLayoutError(module_id, self.folder, "no module of that id is shipped")
+            hint = f"shipped are: {', '.join(self.list()) or 'none'}"
+            raise ModuleLayoutError(module_id, self.folder, "no module of that id is shipped", hints=[hint])
         return FileSource(folder, source=f"builtin:{module_id}").resolve(module_id)
 
     @staticmethod

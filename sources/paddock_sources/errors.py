@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_LAYOUT = ("the source names the repository's root or the package's folder, the one with `__init__.py`",)
+
 # Also a password with a slash in it, which makes of its user a host whose port is no number.
 _CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`]*@|[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@)")
 
@@ -82,7 +84,9 @@ class SourceUnavailableError(SourceError):
 class ModuleLayoutError(SourceError):
     """Raised when a folder holds no package that could be the module."""
 
-    def __init__(self, module_id: str, root: Path, problem: str, *, looked_at: Iterable[str] = ()) -> None:
+    def __init__(
+        self, module_id: str, root: Path, problem: str, *, looked_at: Iterable[str] = (), hints: Iterable[str] = _LAYOUT
+    ) -> None:
         self.module_id = module_id
         self.root = root
         self.problem = problem
@@ -90,7 +94,7 @@ class ModuleLayoutError(SourceError):
         super().__init__(
             f"`{root}` does not hold module `{module_id}`: {problem}",
             detail=[f"looked at {place}" for place in self.looked_at],
-            hints=["the source names the repository's root or the package's folder, the one with `__init__.py`"],
+            hints=hints,
         )
 
 

@@ -91,6 +91,12 @@ def test_a_shipped_module_resolves_under_its_builtin_name(shipped: BuiltinSource
     assert (resolution.source, resolution.kind, resolution.version) == ("builtin:loop-basic", "orchestrator", "0.1.0")
 
 
+def test_what_is_not_shipped_is_told_by_what_is(shipped: BuiltinSource) -> None:
+    with pytest.raises(ModuleLayoutError) as caught:
+        shipped.resolve("loop-bsic")
+    assert caught.value.hints == ("shipped are: loop-basic, tool-demo",)
+
+
 def test_nothing_shipped_is_an_empty_list(tmp_path: Path) -> None:
     source = BuiltinSource(tmp_path / "missing")
     assert source.list() == ()
