@@ -102,8 +102,9 @@ class CancellationService:
         match args:
             case [str() as call_id]:
                 call_id = call_id[:_MAX_NAME]
-                module.allowance.give_back(("running", call_id))
-                self._token.register_tool_complete(call_id)
+                if module.allowance.spent(("running", call_id)):  # else it is another's
+                    module.allowance.give_back(("running", call_id))
+                    self._token.register_tool_complete(call_id)
                 return
         raise _malformed("the end of a tool")
 

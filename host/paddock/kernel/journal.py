@@ -108,12 +108,17 @@ class ContextJournal:
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
             )
 
-    async def ends_with(self, handle: Handle, call: Encoded) -> bool:
-        """Whether the last message of the context is the one that `call` adds and the journal has not noted."""
+    async def ends_with(self, handle: Handle, call: Encoded) -> bool | None:
+        """Whether the last message of the context is the one that `call` adds and the journal has not noted.
+
+        None if the context cannot say: it holds more than one message does.
+        """
         if self._came_back_empty:  # it holds what it was told since then, and was not told this
             return False
         present = await self._present(handle)
-        return present is not None and len(present) > len(self.messages()) and present[-1] == self._told(call)
+        if present is None:
+            return None
+        return len(present) > len(self.messages()) and present[-1] == self._told(call)
 
     def _told(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""

@@ -109,16 +109,22 @@ class HostedModules:
         if module.kind == "context" and module.mounted_at(call.handle) == "context":
             if tries >= _CONTEXT_TRIES:
                 raise died
-            return await self._call_context_again(module, call, method)
+            return await self._call_context_again(module, call, method, died)
         return self._instead(module, call.handle, method, died)
 
-    async def _call_context_again(self, module: HostedModule, call: RoutedCall, method: str) -> Encoded | None:
+    async def _call_context_again(
+        self, module: HostedModule, call: RoutedCall, method: str, died: ModuleError
+    ) -> Encoded | None:
         instead = await self.revive(call.handle, method)
         if instead is not None:
             return instead
-        if method == "add_message" and await self._journal.ends_with(call.handle, call.message):
-            self._journal.note(method, call.message)
-            return self._router.values.encode(None)
+        if method == "add_message":
+            was_taken = await self._journal.ends_with(call.handle, call.message)
+            if was_taken is None:
+                raise died  # told again, it might be there twice
+            if was_taken:
+                self._journal.note(method, call.message)
+                return self._router.values.encode(None)
         return None
 
     def _instead(self, module: HostedModule, handle: Handle, method: str, error: ModuleError) -> Encoded:

@@ -36,7 +36,7 @@ class PrivateFolder:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             with suppress(FileNotFoundError):  # swept, in the moment before it was locked
                 self._lock = os.open(self.path, _FOLDER)
-                if _is_alone(self._lock) and self.path.exists():
+                if _is_alone(self._lock, without_locks=True) and self.path.exists():
                     return
                 os.close(self._lock)
 
@@ -63,18 +63,22 @@ def _sweep(left: Path) -> None:
         top = os.open(left, _FOLDER)
         try:
             facts = os.fstat(top)
-            if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) == _MODE and _is_alone(top):
+            is_ours = facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) == _MODE
+            if is_ours and _is_alone(top, without_locks=False):
                 _empty(top)
                 os.rmdir(left)
         finally:
             os.close(top)
 
 
-def _is_alone(folder: int) -> bool:
+def _is_alone(folder: int, *, without_locks: bool) -> bool:
+    """Lock a folder, and return whether nobody else has; where it cannot be locked at all, what is to be said there."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:  # a file system without locks: what is there is used, and never swept
+        return without_locks
     return True
 
 

@@ -102,15 +102,25 @@ class _Search:
 
     def run(self) -> None:
         for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
-            if os.path.isdir(above / ".git"):  # which says no of what may not be looked at
-                self._note_tree(above / ".git", above)
-            elif os.path.isfile(above / ".git"):
-                self._note_git_file(above / ".git")
+            git = above / ".git"
+            if not self._is_heeded(git):
+                continue
+            if os.path.isdir(git):  # which says no of what may not be looked at
+                self._note_tree(git, above)
+            elif os.path.isfile(git):
+                self._note_git_file(git)
         while self._pending:
             if self._left <= 0:
                 self.is_complete = False
                 return
             self._look_into(self._pending.popleft())
+
+    def _is_heeded(self, git: Path) -> bool:
+        """Whether git would use it in the folder: another user's it refuses, whatever lies in `/tmp`."""
+        try:
+            return git.stat().st_uid in (0, os.geteuid(), self._folder.stat().st_uid)
+        except OSError:
+            return False
 
     def settings(self, home: Path) -> GitSettings:
         """Return what the configuration of the repositories that were found names, and that of the user."""

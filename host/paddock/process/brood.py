@@ -65,5 +65,5 @@ def _remove(groups: CgroupHome, taken: Collection[str]) -> None:
     try:
         if not groups.remove_empty(taken, _REMOVAL_SECONDS):
             _logger.warning("a control group that was made for a worker is still in use, and stays")
-    except OSError as error:
+    except Exception as error:  # there is nobody to raise it to
         _logger.warning("a control group that was made for a worker cannot be removed: %s", error)

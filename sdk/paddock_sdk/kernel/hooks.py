@@ -291,6 +291,7 @@ async def _in_own_task(awaitable: Awaitable[object], watch: CancelWatch) -> obje
         # It is on its way, and is raised here: nothing is begun any more, and nothing else would finish the coroutine.
         awaitable.close()
         await asyncio.sleep(0)
+        raise asyncio.CancelledError
     # Not by awaiting the task: what the handler raises when it is cancelled would stand for the emitter's cancellation.
     outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_caught(awaitable, outcome))

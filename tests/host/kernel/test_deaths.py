@@ -9,7 +9,7 @@ import pytest
 
 from paddock.errors import LaunchError, ModuleDiedError, ModuleLoadError, QuarantinedError
 from paddock.process.exit_report import ExitReason
-from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import HookResult, ToolResult
 from paddock_sdk.protocol import Flag, Kind
@@ -177,6 +177,21 @@ async def test_a_message_that_a_context_kept_before_it_died_is_not_added_twice(h
     assert hosted.journal.messages() == [_message(1)]
     await worker.round_trip()
     assert not worker.heard(Kind.REQUEST)
+
+
+async def test_a_message_that_may_be_there_already_is_not_added_when_the_context_cannot_say(hosted: Hosted) -> None:
+    module, memory, worker = await _context_at(hosted)
+    adding = asyncio.ensure_future(memory.add_message(_message(1)))
+    await worker.request_from_host()
+    module.supervisor.die()
+    worker = await hosted.mount_next(module, context([]))
+    for _ in range(2):  # at its return, and for the message
+        request = await worker.request_from_host()
+        assert request.method == _number("get_messages")
+        worker.fail(request.id, OverLimitError("more than one message holds"))
+    with pytest.raises(ModuleDiedError):
+        await adding
+    assert hosted.journal.messages() == []
 
 
 async def test_a_context_that_dies_over_one_call_again_and_again_fails_it(hosted: Hosted) -> None:

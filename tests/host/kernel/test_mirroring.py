@@ -298,6 +298,19 @@ async def test_the_running_tools_and_the_wish_to_stop_are_told_to_everyone(hoste
     assert changes(other, MirrorSection.CANCELLATION) == [["graceful", {"call_b": "bash", "call_a": "read"}]]
 
 
+async def test_only_who_said_that_a_tool_runs_says_that_it_has_ended(hosted: Hosted) -> None:
+    _, loop = await hosted.start("orchestrator", "loop-one")
+    _, other = await hosted.start("tool", "tool-other")
+    loop.notify(HostMethod.TOOL_STARTED, ["call_a", "read"])
+    await loop.round_trip()
+    other.notify(HostMethod.TOOL_COMPLETED, ["call_a"])
+    await other.round_trip()
+    assert hosted.coordinator.cancellation.running_tools == {"call_a"}
+    loop.notify(HostMethod.TOOL_COMPLETED, ["call_a"])
+    await loop.round_trip()
+    assert hosted.coordinator.cancellation.running_tools == set()
+
+
 async def test_a_tools_new_description_is_seen_by_the_host_and_every_other_worker(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner", tool("changing", description="old"))
     _, reader = await hosted.start("orchestrator", "loop-reader")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -114,6 +116,22 @@ def test_no_link_is_followed(host: subprocess.Popen[str], tmp_path: Path) -> Non
     sweep()
     assert left.is_symlink()
     assert (mine / "precious").exists()
+
+
+def test_where_there_are_no_locks_a_host_has_its_folder_and_sweeps_no_others(
+    host: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    left = left_by(host)
+    monkeypatch.setattr(fcntl, "flock", refused)
+    own = PrivateFolder()
+    assert own.path.exists()
+    sweep()
+    assert left.exists() and own.path.exists()
+    own.remove()
+    assert not own.path.exists()
 
 
 def test_a_folder_that_is_swept_before_it_is_locked_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,16 @@ def test_so_are_those_that_a_worktree_or_the_user_or_a_repository_around_it_name
     assert found(tmp_path / "dotfiles") == set()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason=f"user {os.geteuid()} may not give a folder to another")
+def test_what_another_users_repository_around_it_names_is_not_heeded_as_git_does_not(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "config").write_text("[core]\nhooksPath = granted/src\n")
+    place_files(tmp_path, "granted/src/x")
+    assert found(tmp_path / "granted") == {"src"}
+    os.chown(git, 65534, 65534)
+    assert found(tmp_path / "granted") == set()
+
+
 def test_hooks_in_the_granted_folder_itself_are_told_of(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     (git / "config").write_text("[core]\nhooksPath = .\n")
