@@ -1,8 +1,8 @@
 """The session's cancellation token at the host, and what modules ask of it (adr/0002).
 
 The orchestrator and hooks may cancel the running turn; that is over when the next one begins. What the application asks
-for stays until it resets the token, as the contract says. A wish that a session passes on to one below it is the
-application's there.
+for stays until it resets the token, as the contract says, or the orchestrator does. A wish that a session passes on to
+one below it is the application's there.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class HostedCancellationToken(CancellationToken):
         self._lasting = CancellationState.NONE
         super().reset()
 
-    def begin_turn(self) -> None:
-        """Withdraw what modules asked for in an earlier turn."""
+    def withdraw(self) -> None:
+        """Withdraw what modules asked for: when the next turn begins, or when one of them wants it no more."""
         lasting = self._lasting
         if self._state is not lasting:
             self.reset()
@@ -72,7 +72,10 @@ class CancellationService:
                 return self._token.request_for_this_turn(immediate=urgency == "immediate")
             case ["reset"]:
                 module.authority.check_cancellation("reset", "the turn's cancellation")
-                self._token.reset()
+                if module.kind == "orchestrator":  # it is who heeds the wish, or does not
+                    self._token.reset()
+                else:
+                    self._token.withdraw()
                 return True
         raise _malformed("a cancellation")
 

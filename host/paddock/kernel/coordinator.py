@@ -255,7 +255,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     def begin_turn(self) -> None:
         """A turn begins: no module has cancelled it yet, nor injected anything into it."""
-        self._token.begin_turn()
+        self._token.withdraw()
         self.reset_turn()
 
     def tell_state_changes(self) -> None:

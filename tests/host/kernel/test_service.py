@@ -11,7 +11,7 @@ import pytest
 from paddock.kernel.asker import Asker, current_asker
 from paddock.kernel.module import HostedModule
 from paddock.rpc.budget import Budget
-from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import HandleSide, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -147,6 +147,39 @@ async def test_only_hooks_and_orchestrators_decide_on_a_turns_cancellation(kind:
     await loop.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
     assert not hosted.coordinator.cancellation.is_cancelled
     assert [denial.operation for denial in module.denials] == ["cancel", "trigger", "reset"]
+
+
+@pytest.mark.parametrize(("kind", "after"), [("hook", "immediate"), ("orchestrator", "none")])
+async def test_what_the_application_asks_for_is_withdrawn_by_the_orchestrator_and_not_by_a_hook(
+    kind: str, after: str, hosted: Hosted
+) -> None:
+    _, worker = await hosted.start(kind, "module-x")
+    hosted.coordinator.cancellation.request_immediate()
+    await worker.ask(0, HostMethod.REQUEST_CANCEL, ["reset"])
+    assert hosted.coordinator.cancellation.state == after
+
+
+@pytest.mark.parametrize("kind", ["hook", "orchestrator"])
+async def test_of_requests_that_hold_too_much_the_last_fails_an_orchestrator_and_ends_another(
+    kind: str, hosted: Hosted
+) -> None:
+    async def waits(event: str, data: object) -> None:
+        await asyncio.Event().wait()
+
+    module, worker = await hosted.start(kind, "module-x")
+    assert module.peer is not None
+    module.peer.open_bytes_max = 1 << 16
+    hosted.coordinator.hooks.register("free:event", waits)
+    data = {"much": "x" * 40_000}
+    worker.request(0, HostMethod.EMIT, ["free:event", data])
+    if kind == "orchestrator":
+        with pytest.raises(OverLimitError, match="wait for their answers"):
+            await worker.ask(0, HostMethod.EMIT, ["free:event", data])
+        await worker.round_trip()
+    else:
+        worker.request(0, HostMethod.EMIT, ["free:event", data])
+        await worker.cut_off()
+        assert [report.reason.value for report in module.reports] == ["protocol"]
 
 
 @pytest.mark.parametrize(
