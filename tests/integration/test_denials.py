@@ -438,4 +438,4 @@ async def test_a_context_asks_the_provider_it_is_lent_for_its_limits_and_keeps_n
         assert lent == ["info", "RefusedError"]
         assert later == ["RefusedError", "RefusedError"]
         (denial,) = _denials_of(session, "context-keeper")
-        assert (denial["target"], denial["grant"]) == ("providers:mock", 'permissions: {call: ["providers"]}')
+        assert denial["target"] == "providers:mock" and denial["grant"].endswith(', call: ["providers"]}')

@@ -179,7 +179,8 @@ async def test_a_session_is_explained_while_it_runs_and_once_it_has_ended(
     done = paddock("why", "tool-try", "read", "secret.txt", "--session", record.id, "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 4 and told["session"]["ended"] is not None
-    assert told["grant"] == 'permissions: {read: ["./secret.txt"]}'
+    line = 'permissions: {read: ["half", "./secret.txt"], write: ["open"], env: ["EDITOR"], run: ["sh"]}'
+    assert told["grant"] == line
     elsewhere = paddock("why", "tool-try", "read", "secret.txt", "-C", str(scene.root))
     assert elsewhere.returncode == 1 and f"`-C {scene.work}`" in elsewhere.stderr
 
@@ -210,7 +211,7 @@ def test_a_plan_is_explained_without_being_run(scene: Scene, plan: Path) -> None
     refused = paddock("why", "tool-try", "write", "half/a.txt", "--plan", str(plan), cwd=scene.work)
     assert refused.returncode == 4
     assert f"tools[0] at {plan}:7" in refused.stdout
-    assert refused.stdout.splitlines()[-1] == '  permissions: {write: ["./half/a.txt"]}'
+    assert refused.stdout.splitlines()[-1] == '  permissions: {read: ["half"], write: ["./half/a.txt"]}'
     assert not (Path.home() / ".local/state/paddock/sessions").exists() or not SessionRecords().all()
 
 

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import Permissions
-from paddock.policy.explanation import grant_line
+from paddock.policy.explanation import told_line, with_grant
 from paddock_sdk.contract import events
 
 _EMITS: Final[dict[str, tuple[str, ...]]] = {
@@ -92,12 +91,11 @@ class Authority:
         )
 
     def grant_for(self, family: Literal["call", "emit", "hooks"], name: str) -> str:
-        """Return the line of a plan that adds this to the module's grants; none if a plan cannot say it."""
+        """Return the line of a plan that adds this to all that the module is granted; none if a plan cannot say it."""
         try:
-            Permissions.model_validate({family: (name,)})
+            return told_line(with_grant(self._entry.permissions, family, name))
         except ValidationError:
             return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
-        return grant_line(self._entry.permissions, family, name)
 
     def is_own_making(self, event: str) -> bool:
         """Whether `event` is none of the contract's."""

@@ -19,13 +19,12 @@ from pydantic import ValidationError
 from paddock.errors import Denial, DenialLayer
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
 from .enforcement import LEVELS_WITH_NAMESPACES
-from .explanation import Subject, explain, grant_line
+from .explanation import Subject, explain, told_line, with_grant
 from .programs import SEARCH_PATH, Program
 
 AttemptKind = Literal["read", "write", "run", "net"]
@@ -39,7 +38,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
 }
 _NOT_GRANTED: Final = "not granted"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
-_ANY_NET: Final = 'permissions: {net: ["HOST:PORT"]}'
+_ANY_NET: Final = "HOST:PORT"  # to be filled in
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
 _MAX_LINKS: Final = 40  # as the kernel has it
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
@@ -201,7 +200,8 @@ class AttemptJudge:
             # A socket that could not even be made; with any rule, they can be.
             if self._rules:
                 return None
-            return self._denial(kind, _ANYWHERE, "network", _ANY_NET, _NOT_GRANTED)
+            line = told_line(self._subject.permissions.model_copy(update={"net": (_ANY_NET,)}))
+            return self._denial(kind, _ANYWHERE, "network", line, _NOT_GRANTED)
         try:
             destination = parse_authority(target, DEFAULT_PORT)
         except NotAcceptedError:
@@ -231,13 +231,12 @@ class AttemptJudge:
             return None
         if explanation.allowed:
             return None
-        return self._denial(kind, target, cast(DenialLayer, explanation.layer), explanation.grant, explanation.reason)
+        line = told_line(explanation.added) if explanation.added is not None else ""
+        return self._denial(kind, target, cast(DenialLayer, explanation.layer), line, explanation.reason)
 
     def _line(self, kind: AttemptKind, grant: str) -> str:
-        # Of what is in effect already only a preset has to be in the line, and may be: others get to read it.
-        permissions = self._subject.entry.permissions
         try:
-            return grant_line(permissions if permissions.preset is not None else Permissions(), kind, grant)
+            return told_line(with_grant(self._subject.permissions, kind, grant))
         except ValidationError:
             return ""  # a name that no plan can say
 

@@ -85,8 +85,9 @@ class Subject:
 class Explanation:
     """An answer: `reason` says why, `by` is the grant that allows it, `layer` what enforces it.
 
-    `grant` is the line that would allow what is refused; empty where no line would, or none is needed. It adds to what
-    the entry says, or else takes the place of `in_place_of`. `added` are the permissions that are then in effect.
+    `grant` is the line that would allow what is refused, as it has to stand in the entry: with all that is in effect
+    already, in the place of `in_place_of`, if the entry has that. It is empty where no line would, or none is needed.
+    `added` are the permissions that are then in effect.
     """
 
     allowed: bool
@@ -115,14 +116,12 @@ def with_grant(permissions: Permissions, family: Family, grant: str) -> Permissi
     return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
 
 
-def grant_line(permissions: Permissions, family: Family, grant: str, written: Permissions | None = None) -> str:
-    """Return the line that adds a grant to the entry of a plan, which says `written`, if not all that is in effect.
-
-    What the line takes the place of - a preset, or less than the operator gave besides - is in it as well.
-    """
-    if _is_replaced(permissions, written):
-        return permissions_line(with_grant(permissions, family, grant))
-    return permissions_line(with_grant(Permissions(), family, grant))
+def told_line(permissions: Permissions) -> str:
+    """Return permissions as one line of a plan that others get to read: what variables are set to is left out."""
+    granted = grants_of(permissions)
+    parts = (variable.partition("=") for variable in granted.env)
+    env = tuple(f"{name}=…" if is_set else name for name, is_set, _ in parts)
+    return permissions_line(granted.model_copy(update={"env": env}))
 
 
 def permissions_line(permissions: Permissions) -> str:
@@ -131,10 +130,6 @@ def permissions_line(permissions: Permissions) -> str:
     assert not isinstance(written, str), "of a preset a line says what it stands for"
     families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
     return f"permissions: {{{', '.join(families)}}}"
-
-
-def _is_replaced(permissions: Permissions, written: Permissions | None) -> bool:
-    return permissions.preset is not None or (written is not None and written != permissions)
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
@@ -147,16 +142,10 @@ def _refused(subject: Subject, family: Family, reason: str, layer: str, grant: s
     in_effect = subject.entry.permissions
     written = subject.written if subject.written is not None else in_effect
     replaced = ""
-    if _is_replaced(in_effect, written) and written != Permissions():
+    if written != Permissions():
         replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
-    return Explanation(
-        False,
-        reason,
-        layer,
-        grant=grant_line(in_effect, family, grant, written),
-        in_place_of=replaced,
-        added=with_grant(in_effect, family, grant),
-    )
+    added = with_grant(in_effect, family, grant)
+    return Explanation(False, reason, layer, grant=permissions_line(added), in_place_of=replaced, added=added)
 
 
 # -- files and programs --------------------------------------------------------------------

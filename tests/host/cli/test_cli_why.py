@@ -68,8 +68,9 @@ def test_the_answer_comes_first_then_the_rules_in_their_order_then_the_line(
     places = ["/plans/plan.yaml:12", "/etc/paddock/policy.toml:3", "the default", "/plans/plan.yaml:11"]
     where = [next(number for number, line in enumerate(lines) if place in line) for place in places]
     assert where == sorted(where)
-    assert lines[-2] == "to allow it, write in the entry of `tool-x`, tools[0] at /plans/plan.yaml:11"
-    assert lines[-1] == '  permissions: {write: ["."]}'
+    entry = "the entry of `tool-x`, tools[0] at /plans/plan.yaml:11, in place of `permissions`"
+    assert lines[-2] == f"to allow it, write in {entry}"
+    assert lines[-1] == '  permissions: {read: ["."], write: ["."], secrets: ["KEY"]}'
     assert any("session s-1" in line and "has not ended" in line for line in lines)
     assert "\x1b" not in shown and r"not \x1b[2J capped" in shown
 
@@ -111,8 +112,8 @@ def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: 
         "allowed": False,
         "layer": "network",
         "granted_by": None,
-        "grant": 'permissions: {net: ["example.org:443"]}',
-        "in_place_of": None,
+        "grant": 'permissions: {read: ["."], net: ["example.org:443"], secrets: ["KEY"]}',
+        "in_place_of": "permissions",
         "policy": [],
         "place": "tools[0]",
         "plan": "/plans/plan.yaml",

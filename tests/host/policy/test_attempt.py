@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from paddock.errors import Denial
 from paddock.kernel.authority import Authority
+from paddock.plan.permissions import Permissions
 from paddock.policy.attempt import Attempt, AttemptJudge, AttemptKind
-from paddock.policy.explanation import Subject
+from paddock.policy.explanation import Subject, permissions_line
 from paddock.policy.fixed_paths import FixedPaths
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 
 from .entries import entry, module_at, owner
 
+_GRANTED = {"read": ["./src"], "write": ["./out"]}
 _SH = os.path.realpath("/bin/sh")
 
 
@@ -41,7 +44,7 @@ class Scene:
         return self.root / "work"
 
     def judge(self, level: IsolationLevel = "ns", **permissions: Any) -> AttemptJudge:
-        one = entry(permissions={"read": ["./src"], "write": ["./out"], **permissions})
+        one = entry(permissions={**_GRANTED, **permissions})
         mounts = (
             Mount(str(self.work / "src"), str(self.work / "src")),
             Mount(str(self.work / "out"), str(self.work / "out"), writable=True),
@@ -66,6 +69,14 @@ def scene() -> Iterator[Scene]:
         yield Scene(Path(os.path.realpath(folder)))
 
 
+def whole(line: str, **permissions: list[str]) -> str:
+    """Return a line as it has to stand in the entry of the scene's module, which has other grants as well."""
+    table = {**_GRANTED, **permissions}
+    for family, grants in yaml.safe_load(line)["permissions"].items():
+        table[family] = [*table.get(family, []), *grants]
+    return permissions_line(Permissions().model_copy(update={each: tuple(table[each]) for each in table}))
+
+
 def facts(denial: Denial | None) -> tuple[str, str, str, str] | None:
     return None if denial is None else (denial.operation, denial.target, denial.layer, denial.grant)
 
@@ -88,7 +99,7 @@ def test_what_exists_and_was_not_granted_is_told_with_the_line_that_grants_it(
     scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str, operation: str, grant: str
 ) -> None:
     judge, target = scene.judge(level), str(scene.root / path)
-    expected = (operation, target, "files", grant.replace("ROOT", str(scene.root)))
+    expected = (operation, target, "files", whole(grant.replace("ROOT", str(scene.root))))
     denial = judge.judge(Attempt(kind, target))
     assert facts(denial) == expected
     assert denial is not None and denial.reason and denial.reason != "not granted"
@@ -122,7 +133,7 @@ def test_a_file_that_could_be_made_in_a_folder_that_exists_is_a_denial(scene: Sc
         "write to",
         str(scene.root / "other/new.txt"),
         "files",
-        f'permissions: {{write: ["{scene.root}/other"]}}',
+        whole(f'permissions: {{write: ["{scene.root}/other"]}}'),
     )
     assert scene.judge().judge(Attempt("write", str(scene.root / "nowhere/new.txt"))) is None
 
@@ -179,7 +190,7 @@ def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: S
         "read",
         f"{home}/.ssh/id_x",
         "files",
-        f'permissions: {{read: ["{home}/.ssh/id_x"]}}',
+        whole(f'permissions: {{read: ["{home}/.ssh/id_x"]}}'),
     )
     assert denial is not None and f'env: ["HOME={home}"]' in denial.reason
     assert scene.judge().tell(Attempt("read", "/scratch/.ssh/id_x")) is None
@@ -203,7 +214,7 @@ def test_a_program_is_told_with_its_name(
         assert judge.tell(Attempt("run", target)) is None
         return
     for denial in (judge.tell(Attempt("run", target)), judge.judge(Attempt("run", target))):
-        assert (None if denial is None else denial.grant) == grant
+        assert (None if denial is None else denial.grant) == (grant and whole(grant))
         assert denial is None or (denial.operation, denial.layer) == ("run", "programs")
 
 
@@ -243,8 +254,9 @@ def test_a_host_is_told_as_the_rules_have_it(
     scene: Scene, net: list[str], target: str, told: tuple[str, str, str] | None
 ) -> None:
     judge = scene.judge(net=net)
+    expected = told and (*told[:2], whole(told[2], net=net))
     for denial in (judge.tell(Attempt("net", target)), judge.judge(Attempt("net", target))):
-        assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == told
+        assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == expected
 
 
 def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
@@ -271,6 +283,14 @@ def test_no_target_makes_it_fail(scene: Scene, kind: AttemptKind, target: str) -
         judge = scene.judge(level)  # type: ignore[arg-type]
         for denial in (judge.tell(Attempt(kind, target)), judge.judge(Attempt(kind, target))):
             assert denial is None or denial.target.isprintable()
+
+
+def test_a_line_keeps_what_the_module_has_and_shows_no_value_of_a_variable(scene: Scene) -> None:
+    judge = scene.judge(env=["TOKEN=hidden", "TERM"])
+    for denial in (judge.tell(Attempt("run", "sh")), judge.judge(Attempt("run", "sh"))):
+        assert denial is not None
+        line = 'permissions: {read: ["./src"], write: ["./out"], env: ["TOKEN=…", "TERM"], run: ["sh"]}'
+        assert denial.grant == line
 
 
 def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:

@@ -90,13 +90,9 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def would_be(subject: Subject, told: Explanation) -> Permissions:
-    """Return the permissions with the line added that was told: as a person would do it."""
-    written = yaml.safe_load(told.grant)["permissions"]
-    before = subject.entry.permissions
-    table = {} if told.in_place_of else before.model_dump(exclude_defaults=True, mode="json")
-    for family, grants in written.items():
-        table[family] = [*table.get(family, []), *grants]
-    permissions = Permissions.model_validate(table)
+    """Return the permissions with the line that was told in the entry: as a person would do it."""
+    assert bool(told.in_place_of) == (subject.entry.permissions != Permissions())
+    permissions = Permissions.model_validate(yaml.safe_load(told.grant)["permissions"])
     assert permissions == told.added
     return permissions
 
@@ -320,8 +316,12 @@ def test_the_line_for_a_preset_says_all_that_the_preset_stood_for(scene: Scene) 
     assert found.grant == 'permissions: {read: ["."], net: ["example.org:443"]}'
     assert found.in_place_of == "permissions: workspace-read"
     assert explain(scene.subject("isolated"), "env", "A").in_place_of == "permissions: isolated"
-    found = explain(scene.subject({"read": ["."]}), "env", "A")
-    assert (found.grant, found.in_place_of) == ('permissions: {env: ["A"]}', "")
+
+
+def test_the_line_for_an_entry_that_grants_something_keeps_it(scene: Scene) -> None:
+    found = explain(scene.subject({"read": ["."], "env": ["B=1"]}), "env", "A")
+    assert (found.grant, found.in_place_of) == ('permissions: {read: ["."], env: ["B=1", "A"]}', "permissions")
+    assert explain(scene.subject(), "env", "A").in_place_of == ""
 
 
 @pytest.mark.parametrize(
