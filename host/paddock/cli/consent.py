@@ -54,6 +54,7 @@ def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
     shown = [line for line in module.granted if line not in needs_trust]
     yield from _labelled("the plan grants", shown)
     yield from _labelled("once accepted", module.needs_trust)
+    yield from _labelled("given besides", module.given)
     yield from _labelled("goes without", module.lacks)
     yield from _labelled("would be given", module.proposed_lines)
 

@@ -20,8 +20,9 @@ class ModuleReview:
     """What one module asks for, and what it would be given.
 
     `granted` are the grants that the plan itself states, a line each; `needs_trust` those of them that count only once
-    the plan is accepted. An entry that states none has a proposal: `proposed` is what fits it, `proposed_lines` that in
-    words, `lacks` what the module goes without as things are. `place` is where the entry stands in the plan.
+    the plan is accepted. `given` is what the operator gave it besides, by a flag say. An entry that states none has a
+    proposal: `proposed` is what fits it, `proposed_lines` that in words, `lacks` what the module goes without as things
+    are. `place` is where the entry stands in the plan.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ModuleReview:
     source: str
     granted: tuple[str, ...] = ()
     needs_trust: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     proposed: Permissions | None = None
     proposed_lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()

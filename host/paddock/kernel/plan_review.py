@@ -50,6 +50,7 @@ def review_plan(
 def _module(asked: Asked, resolution: Resolution, situation: Situation, known: Circumstances) -> ModuleReview:
     entry = asked.entry
     granted, needs_trust = _stated(asked, situation)
+    lines = grant_lines(entry, asked.given, situation.working_dir, situation.owner)
     needs = Needs()
     if has_no_say(entry) and not asked.given:
         needs = _given(asked, propose(entry, advice_of(resolution), known), situation)
@@ -59,6 +60,7 @@ def _module(asked: Asked, resolution: Resolution, situation: Situation, known: C
         source=asked.source,
         granted=granted,
         needs_trust=needs_trust,
+        given=tuple(line for grant, line in lines if not grant.path),
         proposed=needs.permissions if needs.lines else None,
         proposed_lines=needs.lines,
         lacks=needs.lacks,
@@ -78,7 +80,7 @@ def _stated(asked: Asked, situation: Situation) -> tuple[tuple[str, ...], tuple[
     refused = [one for one in _refusals(asked, replace(situation, trust=_UNASKED)) if one.rule == _UNASKED_TEXT]
     granted: list[str] = []
     needs_trust: list[str] = []
-    for grant, line in grant_lines(entry, situation.working_dir, situation.owner):
+    for grant, line in grant_lines(entry, (), situation.working_dir, situation.owner):
         granted.append(line)
         if any(one.path == grant.path and one.message.startswith(grant.text) for one in refused):
             needs_trust.append(line)

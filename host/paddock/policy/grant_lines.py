@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +11,9 @@ from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.problems import NotAcceptedError
 
-from .asked_grant import AskedGrant, grants_asked
+from .asked_grant import AskedGrant, Given, grants_asked, union_of
 from .granted_path import GrantedPath
 from .owner import Owner
-from .presets import grants_of
 
 _VERBS: Final = {
     "read": "reads",
@@ -25,10 +24,13 @@ _VERBS: Final = {
 }
 
 
-def grant_lines(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[tuple[AskedGrant, str]]:
-    """Yield each grant that an entry states, with a line that says what it means here."""
-    granted = grants_of(entry.permissions)
-    for grant in grants_asked(entry, ()):
+def grant_lines(
+    entry: ModuleEntry, given: Iterable[Given], working_dir: Path, owner: Owner
+) -> Iterator[tuple[AskedGrant, str]]:
+    """Yield each grant that an entry states, then what was given besides, with a line that says what it means here."""
+    besides = tuple(given)
+    granted = union_of(entry, besides)
+    for grant in grants_asked(entry, besides):
         yield grant, _line(grant, granted, working_dir, owner)
 
 

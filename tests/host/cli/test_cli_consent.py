@@ -22,6 +22,7 @@ _BASH = ModuleReview(
     "builtin:tool-bash",
     granted=("read .", "net api.example.com:443"),
     needs_trust=("net api.example.com:443",),
+    given=("run git",),
 )
 _OPENAI = ModuleReview(
     "provider-openai",
@@ -82,6 +83,7 @@ async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_the
         "- tool-bash (tool) from builtin:tool-bash",
         "    the plan grants  read .",
         "    once accepted    net api.example.com:443",
+        "    given besides    run git",
         "- provider-openai (provider) from git+https://example.com/provider",
         "    goes without    network",
         "                    OPENAI_API_KEY",
@@ -134,7 +136,7 @@ async def test_what_was_typed_before_accepts_nothing(person: Person, early: str)
 
 async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) -> None:
     hostile = "\x1b[2J╚══\n" * 3 + "x" * 300
-    module = ModuleReview(hostile, hostile, hostile, (hostile,), (hostile,), None, (hostile,), (hostile,))
+    module = ModuleReview(hostile, hostile, hostile, (hostile,), (hostile,), (hostile,), None, (hostile,), (hostile,))
     answers: list[Answer] = []
 
     async def ask() -> None:

@@ -238,6 +238,14 @@ def test_a_module_that_the_operator_gave_something_is_proposed_nothing(scene: Sc
     assert not review.has_proposals
 
 
+def test_what_the_operator_gave_is_told_apart_from_what_the_plan_grants(scene: Scene) -> None:
+    given = Given(Permissions(read=(".",), run=("git",)), Rule(Place("the command line"), "--grant"))
+    review = scene.review("tools: [{module: tool-x, permissions: {run: [git]}}]", {"tools[0]": (given,)})
+    found = module(review, "tool-x")
+    assert found.granted == ("runs git",)
+    assert found.given == (f"reads the working directory, {scene.folder}",)
+
+
 def test_what_a_policy_is_against_is_not_proposed_and_the_rule_is_told(scene: Scene) -> None:
     text = "tools: [{module: tool-bash}, {module: tool-filesystem}]"
     assert module(scene.review(text), "tool-bash").proposed == Permissions(preset="shell")
