@@ -54,7 +54,7 @@ def test_it_tells_scripts_what_became_of_each_attack(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_tells_people_in_a_table_without_colour(tmp_path: Path) -> None:
+def test_it_tells_people_without_colour(tmp_path: Path) -> None:
     _require_levels(_selftest("read_ssh_key", "--json", tmp_path=tmp_path))
     done = _selftest("read_ssh_key", tmp_path=tmp_path)
     assert done.returncode == 0, done.stderr

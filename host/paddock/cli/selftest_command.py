@@ -1,4 +1,4 @@
-"""Attack the isolation of this machine for real, and show what became of each attack, as a table or for scripts."""
+"""Attack the isolation of this machine for real, and show what became of each attack, for people or for scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from .render import Screen
 
 _FAILED: Final = 3  # isolation is ours: an attack that got through is a defect
 _UNREACHABLE: Final = 1
-_MAX_CELL: Final = 160  # characters; the whole of it is in the JSON
+_MAX_SHOWN: Final = 160  # characters; the whole of it is in the JSON
+_LEAKS: Final = f"{Verdict.LEAKS} (known limits of the level, as said above)"
 _NOWHERE: Final = "not possible here"
 
 
@@ -40,7 +41,7 @@ def run_selftest(names: Sequence[str], levels: Sequence[IsolationLevel], *, as_j
     screen = Screen(sys.stderr)
     doing = ["preparing"]
     campaign = Campaign(tuple(dict.fromkeys(levels)) or LEVELS, attacks, told=lambda what: doing.__setitem__(0, what))
-    # Warnings are left out: that modules misbehave is the subject, and the table says how it ended.
+    # Warnings are left out: that modules misbehave is the subject, and what is shown says how it ended.
     result = find(campaign.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):
         return result
@@ -91,23 +92,24 @@ def _as_dict(result: Result, *, is_fine: bool) -> dict[str, object]:
 
 
 def _show(result: Result, screen: Screen) -> None:
-    titles = ("attack", "what it does", "outside", *(f"at level {level}" for level in result.levels))
-    screen.table(titles, [tuple(_cells(trial, result.levels)) for trial in result.trials])
+    for trial in result.trials:
+        # In a column among others the name, which is there to be copied, would be broken.
+        screen.title(f"{trial.attack.name}: {trial.attack.tries}")
+        screen.labelled([*_rows(trial, result.levels)])
     for level, error in result.unreachable.items():
         why = "; ".join(found.describe() for found in error.failures.values()) or error.summary
         screen.text(f"level {level} is not to be had here: {escape(why)}")
-    counts = [f"{_count(result, verdict)} {verdict.value}" for verdict in Verdict if _count(result, verdict)]
+    counted = [(verdict, _count(result, verdict)) for verdict in Verdict]
+    counts = [f"{count} {_LEAKS if verdict is Verdict.LEAKS else verdict}" for verdict, count in counted if count]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     screen.text(f"{len(result.trials)} attacks as {who}: {', '.join(counts) or 'none could be tried'}")
 
 
-def _cells(trial: Trial, levels: Sequence[IsolationLevel]) -> Iterator[str]:
-    yield trial.attack.name
-    yield trial.attack.tries
-    yield "works" if trial.control.proves_something else _NOWHERE
+def _rows(trial: Trial, levels: Sequence[IsolationLevel]) -> Iterator[tuple[str, str]]:
+    yield "  outside  ", "works" if trial.control.proves_something else _NOWHERE
     for level in levels:
         outcome = trial.outcomes.get(level)
-        yield "-" if outcome is None else _clipped(f"{outcome.verdict.value}: {outcome.by}")
+        yield f"  {level}  ", "-" if outcome is None else _clipped(f"{outcome.verdict.value}: {outcome.by}")
 
 
 def _count(result: Result, verdict: Verdict) -> int:
@@ -115,4 +117,4 @@ def _count(result: Result, verdict: Verdict) -> int:
 
 
 def _clipped(text: str) -> str:
-    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,0 +1,40 @@
+"""What became of the attacks, as people are told it; the campaign is made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.cli import selftest_command
+from paddock.cli.selftest_command import run_selftest
+from paddock.selftest import CATALOGUE, Campaign, Result, Trial
+from paddock.selftest.control import Control
+from paddock.selftest.outcome import Outcome, Verdict
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is told at a width of 80 of a campaign in which each attack with a known limit leaks by it."""
+
+    async def run(campaign: Campaign) -> Result:
+        trials = []
+        for attack in CATALOGUE:
+            limit = attack.known.get("landlock")
+            outcome = Outcome(Verdict.LEAKS, limit) if limit else Outcome(Verdict.REFUSED, "EACCES")
+            trials.append(Trial(attack, Control("worked"), {"landlock": outcome}))
+        return Result(tuple(trials), ("landlock",))
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(selftest_command.Campaign, "run", run)
+    assert run_selftest((), (), as_json=False) == 0
+    return capsys.readouterr().out
+
+
+def test_no_name_of_an_attack_is_broken_at_the_width_of_a_terminal(shown: str) -> None:
+    for attack in CATALOGUE:
+        assert f"{attack.name}: " in shown
+
+
+def test_leaks_are_summed_up_as_the_known_limits_that_they_are(shown: str) -> None:
+    count = sum("landlock" in attack.known for attack in CATALOGUE)
+    summary = " ".join(shown.partition(f"{len(CATALOGUE)} attacks as ")[2].split())
+    assert summary.endswith(f"{count} leaks (known limits of the level, as said above)")
