@@ -311,6 +311,20 @@ def test_a_command_that_is_not_understood_is_a_usage_error(args: list[str]) -> N
     assert "Usage: paddock" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["run", "plan.yaml", "What", "changed"], "put it in quotes, as in 'What changed?'"),
+        (["module", "test", ".", "-k", "deny"], "one for pytest comes behind `--`, as in `-- -k`"),
+    ],
+    ids=["a prompt without quotes", "an option of pytest's"],
+)
+def test_a_usage_error_says_what_was_meant(args: list[str], hint: str) -> None:
+    done = paddock(*args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+
+
 # -- run -----------------------------------------------------------------------------------
 
 

@@ -63,6 +63,12 @@ def _allow_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
+def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> str | None:
+    if len(words) > 1:
+        raise click.UsageError("the prompt is one argument: put it in quotes, as in 'What changed?'", context)
+    return words[0] if words else None
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package.__version__, prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
@@ -74,7 +80,7 @@ def paddock() -> None:
 
 @paddock.command()
 @click.argument("plan", type=click.Path(path_type=Path))
-@click.argument("prompt", required=False)
+@click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
 @_WORKING_DIR
 @click.option(
     "--isolation",

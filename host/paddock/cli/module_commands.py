@@ -109,7 +109,19 @@ def validate(
     )
 
 
-@module.command("test")
+class _PassingOn(click.Command):
+    """A command that says where options for pytest go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them; an option that is not the command's own may have been meant for pytest."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"one for pytest comes behind `--`, as in `-- {error.option_name}`"
+            raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from error
+
+
+@module.command("test", cls=_PassingOn)
 @_PATH
 @click.argument("pytest_args", nargs=-1, metavar="[-- PYTEST_ARGS]...")
 @_LIMITS
