@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.egress.addresses import why_not_public
-from paddock.egress.refusal import RefusedError, line_of
+from paddock.egress.refusal import RefusedError
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
@@ -160,7 +160,7 @@ class Dialer:
             raise DialError(f"{destination.host} has no address")
         literal = Destination(found[0], destination.port).text
         reason = f"it leads to {found[0]}, which is {why_not_public(found[0])}; such an address is granted by itself"
-        raise RefusedError(destination.text, reason, grant=line_of(destination.text, literal))
+        raise RefusedError(destination.text, reason, lacks=[destination.text, literal])
 
     def _may_lead_to(self, address: Address, port: int) -> bool:
         if why_not_public(address) is None or self._rules.rule_for(Destination(address, port)) is not None:

@@ -61,6 +61,7 @@ class EgressGate:
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
         bounds: how much there may be of anything.
         destination_of: returns where an accepted socket was to go; by default its own name.
+        line: returns the line that the module's entry has to have for it to be granted some destinations as well.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class EgressGate:
         upstream_tls: ssl.SSLContext | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
+        line: Callable[[Sequence[str]], str] = line_of,
     ) -> None:
         self._system: SystemResolver | None = None
         if resolve is None:
@@ -86,6 +88,7 @@ class EgressGate:
             resolve=resolve,
             upstream_tls=upstream_tls,
             bounds=bounds,
+            line=line,
         )
         self._rules = rules
         self._bounds = bounds
@@ -239,7 +242,7 @@ class EgressGate:
         return self._names.address_of(name) if self._rules.knows(name) else None
 
     def _unknown_name(self, name: str) -> None:
-        grant = "" if self._rules.knows(name) else line_of(f"{name}:{DEFAULT_PORT}")
-        reason = "it was not granted" if grant else "too many names were looked up"
-        refused = RefusedError(name, reason, grant=grant, operation="look up")
+        lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]
+        reason = "it was not granted" if lacks else "too many names were looked up"
+        refused = RefusedError(name, reason, lacks=lacks, operation="look up")
         self._outlet.deny(refused)

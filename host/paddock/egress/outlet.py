@@ -42,6 +42,7 @@ class Outlet:
         resolve: Resolver,
         upstream_tls: ssl.SSLContext | None,
         bounds: Bounds,
+        line: Callable[[Sequence[str]], str],
     ) -> None:
         self.module = module
         self.rules = rules
@@ -53,6 +54,7 @@ class Outlet:
         self._recorder = recorder
         self._dialer = Dialer(rules, resolve, bounds.connect_seconds)
         self._given_tls = upstream_tls
+        self._line = line
 
     def record(self, way: Way) -> ConnectionRecord:
         """Return the record of a connection that begins now."""
@@ -85,7 +87,7 @@ class Outlet:
                 target=refused.target,
                 caller=self.module,
                 layer="egress",
-                grant=refused.grant,
+                grant=self._line(refused.lacks) if refused.lacks else "",
                 reason=refused.reason,
             )
             self.on_denial(refused.denial)

@@ -23,7 +23,7 @@ from paddock.egress.http_relay import Errand, HttpRelay, plain_answer
 from paddock.egress.idleness import IdleError, ends_when_idle
 from paddock.egress.link import Link
 from paddock.egress.outlet import Outlet
-from paddock.egress.refusal import RefusedError, line_of
+from paddock.egress.refusal import RefusedError
 from paddock.egress.relay import Relay
 from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, split_target
 from paddock.egress.stream import SocketStream, Stream, receive_more, why
@@ -235,7 +235,7 @@ class Passage:
         """Return the refusal of a connection that says it is for another host than it goes to."""
         reason = f"the connection is one to {self._destination.text}"
         is_granted = self._outlet.rules.rule_for(other) is not None
-        return RefusedError(other.text, reason, grant="" if is_granted else line_of(other.text))
+        return RefusedError(other.text, reason, lacks=[] if is_granted else [other.text])
 
     async def _part_refused(self, refused: RefusedError, denial: Denial) -> None:
         """Tell the client in the words of what it speaks, if it was not told."""

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
 
-def line_of(*targets: str) -> str:
-    """Return what a plan would say to allow connections there."""
+def line_of(targets: Sequence[str]) -> str:
+    """Return what the entry of a module that is granted nothing else would say to allow connections there."""
     listed = ", ".join(f'"{target}"' for target in targets)
     return f"permissions: {{net: [{listed}]}}"
 
 
 class RefusedError(Exception):
-    """Raised for a connection, lookup or request that is not to be; `grant` is the line that allows it, if one can.
+    """Raised for a connection, lookup or request that is not to be; `lacks` are the grants that allow it, if any can.
 
     `status` is what HTTP calls it, None where nothing can be said, `denial` what was told of it, once it was.
     """
 
     def __init__(
-        self, target: str, reason: str, *, grant: str = "", status: int | None = 403, operation: str = "connect to"
+        self,
+        target: str,
+        reason: str,
+        *,
+        lacks: Sequence[str] = (),
+        status: int | None = 403,
+        operation: str = "connect to",
     ) -> None:
         super().__init__(f"{target}: {reason}")
         self.operation = operation
         self.target = target
         self.reason = reason
-        self.grant = grant
+        self.lacks = tuple(lacks)
         self.status = status
         self.denial: Denial | None = None
 
 
 def not_granted(destination: Destination, reason: str) -> RefusedError:
     """Return the refusal of a destination that a rule of its own would allow."""
-    return RefusedError(destination.text, reason, grant=line_of(destination.text))
+    return RefusedError(destination.text, reason, lacks=[destination.text])

@@ -7,7 +7,8 @@ Closing ends every connection.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +17,11 @@ from paddock.egress.rules import NetRules
 from paddock.errors import Denial, GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.policy.explanation import told_line
 from paddock.policy.secret_values import SecretValues
 from paddock.policy.worker_network import WorkerNetwork
 from paddock_sandbox.profile import IsolationLevel
@@ -58,6 +61,7 @@ class Networks:
             NetRules([NetRule.parse(written) for written in granted.net]),
             audit=self._audit,
             injections=tuple(_injections(entry, secrets)),
+            line=partial(_line, granted),
         )
         ports = gate.ports if level in LEVELS_WITH_NAMESPACES else (gate.listen(),)
         folder = self._folder / _FOLDER.format(len(self._gates))
@@ -81,6 +85,12 @@ class Networks:
                 await gate.aclose()
             except Exception:  # the others are closed all the same
                 _log.exception("a module's network could not be closed")
+
+
+def _line(granted: Permissions, destinations: Sequence[str]) -> str:
+    """Return the line that grants a module some destinations besides what it has."""
+    known = (NetRule.parse(written).text for written in granted.net)
+    return told_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[Injection]:
