@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 _PREFIX: Final = f"paddock-{zlib.crc32(os.uname().nodename.encode()):08x}-"
 _MODE: Final = 0o700
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HANDLE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # which takes no right to the folder itself
 
 
 class PrivateFolder:
@@ -127,6 +128,15 @@ def _unlink_or_open(entry: str, folder: int) -> bool:
     try:
         os.unlink(entry, dir_fd=folder)
     except IsADirectoryError:
-        os.chmod(entry, 0o700, dir_fd=folder)
+        _open_to_owner(entry, folder)
         return False
     return True
+
+
+def _open_to_owner(entry: str, folder: int) -> None:
+    """Let the owner into a folder, which may be closed to being opened; what is no folder by now is an error."""
+    found = os.open(entry, _HANDLE, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)  # what was found, whatever has its name by now
+    finally:
+        os.close(found)

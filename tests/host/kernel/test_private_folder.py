@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -116,6 +117,53 @@ def test_no_link_is_followed(host: subprocess.Popen[str], tmp_path: Path) -> Non
     sweep()
     assert left.is_symlink()
     assert (mine / "precious").exists()
+
+
+def test_the_target_of_a_link_that_is_swapped_in_keeps_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, mine, unlink = PrivateFolder(), tmp_path / "mine", os.unlink
+    mine.mkdir()
+    mine.chmod(0o755)
+    (mine / "precious").touch()
+    (own.path / "a").mkdir()
+
+    def raced(entry: str, *, dir_fd: int) -> None:
+        try:
+            unlink(entry, dir_fd=dir_fd)
+        except IsADirectoryError:  # as one does that still runs, between two steps of the removal
+            os.rmdir(entry, dir_fd=dir_fd)
+            os.symlink(mine, entry, dir_fd=dir_fd)
+            raise
+
+    monkeypatch.setattr(os, "unlink", raced)
+    own.remove()
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o755
+    assert (mine / "precious").exists()
+    assert "cannot be removed" in caplog.text
+
+
+def test_folders_that_are_closed_to_their_owner_are_removed() -> None:
+    """Told by a child, which is an ordinary user's: nothing is closed to root."""
+    closed = f"""
+import os, sys, tempfile
+sys.path[:0] = {[str(Path(paddock.__file__).parents[1])]}
+from paddock.kernel.private_folder import PrivateFolder
+tempfile.tempdir = sys.argv[1]
+if os.geteuid() == 0:
+    os.setuid(65534)
+own = PrivateFolder()
+(own.path / "a" / "b").mkdir(parents=True)
+for folder in ("a/b", "a"):
+    (own.path / folder).chmod(0)
+own.remove()
+print(own.path.exists())
+"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as open_to_all:
+        os.chmod(open_to_all, 0o777)
+        command = [sys.executable, "-c", closed, open_to_all]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    assert run.stdout == "False\n", run.stderr
 
 
 def test_where_there_are_no_locks_a_host_has_its_folder_and_sweeps_no_others(
