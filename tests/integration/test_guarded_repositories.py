@@ -18,6 +18,8 @@ _WRITER = """
 
         async def execute(self, input):
             told = {}
+            for path in input.get("plant", []):
+                os.mkdir(path)
             for path in input["paths"]:
                 try:
                     with open(path, "a") as file:
@@ -64,3 +66,26 @@ async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_b
     told = result.output
     assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
     assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
+
+
+async def test_a_folder_that_a_module_made_to_look_like_gits_hides_no_repository_from_the_next_session(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    projects = tmp_path / "work" / "projects"
+    app = projects / "app"
+    app.mkdir(parents=True)
+    _git("init", "-q", str(app))
+    kept = [app / ".git/config", app / ".git/hooks/pre-commit"]
+    entry = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(projects.parent)]},
+    }
+    for planted in (["HEAD", "objects", "refs"], []):
+        async with open_session(tools=[entry]) as session:
+            result = await session.coordinator.get("tools", "write").execute(
+                {"plant": [str(projects / name) for name in planted], "paths": [*map(str, kept), str(app / "file")]}
+            )
+        assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
+        assert result.output[str(app / "file")] == "written"
+    assert {"HEAD", "objects", "refs"} <= {path.name for path in projects.iterdir()}

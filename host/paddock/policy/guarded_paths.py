@@ -69,11 +69,14 @@ class GuardedPaths:
                 *settings.named,
             ]
         )
-        # A folder `.git` is guarded by what is in it: git itself has to write there.
+        # A folder `.git` is guarded by what is in it: git itself has to write there. Whatever else looks like one may
+        # have been made to.
         existing = (
             place
             for place in places
-            if folder in place.parents and place not in search.git_folders and os.path.lexists(place)
+            if folder in place.parents
+            and not (place.name == ".git" and place in search.git_folders)
+            and os.path.lexists(place)
         )
         # The folder itself may be the one of hooks, and nothing keeps it as it is while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
@@ -99,6 +102,7 @@ class _Search:
         self._folder = folder
         self._left = _MAX_ENTRIES
         self._pending = deque([folder])
+        self._last: deque[Path] = deque()
 
     def run(self) -> None:
         for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
@@ -109,11 +113,11 @@ class _Search:
                 self._note_tree(git, above)
             elif os.path.isfile(git):
                 self._note_git_file(git)
-        while self._pending:
+        while folders := self._pending or self._last:
             if self._left <= 0:
                 self.is_complete = False
                 return
-            self._look_into(self._pending.popleft())
+            self._look_into(folders.popleft())
 
     def _is_heeded(self, git: Path) -> bool:
         """Whether git would use it in the folder: another user's it refuses, whatever lies in `/tmp`."""
@@ -151,8 +155,17 @@ class _Search:
             self.is_complete = False  # as of a path too long to name; a module may go there step by step
             return
         if _GIT_FOLDER <= names or _GIT_WORKTREE <= names:
-            self._note_git_folder(folder, folders)
-            return
+            trees = self.git_folders.setdefault(folder, [])
+            if folder.name == ".git":
+                trees.append(folder.parent)
+                # Submodules and worktrees have their own; a submodule's name may have slashes in it.
+                self._pending.extend(folder / name for name in ("modules", "worktrees") if name in folders)
+                return
+            # Whoever may write to a folder can have it look so: what is below counts as it does anywhere. A repository
+            # keeps most of its names in one folder, which is not to cost the others their turn.
+            if "objects" in folders:
+                folders.remove("objects")
+                self._last.append(folder / "objects")
         if ".git" in folders:
             self.projects.append(folder)
             self._pending.appendleft(folder / ".git")
@@ -161,15 +174,6 @@ class _Search:
             self._note_git_file(folder / ".git")
         below = (name for name in folders if name != ".git" and name not in _NOT_SEARCHED)
         self._pending.extend(folder / name for name in below)
-
-    def _note_git_folder(self, folder: Path, folders: list[str]) -> None:
-        trees = self.git_folders.setdefault(folder, [])
-        if folder.name == ".git":
-            trees.append(folder.parent)
-        # Submodules and worktrees have their own; a submodule's name may have slashes in it.
-        for name in ("modules", "worktrees"):
-            if name in folders:
-                self._pending.append(folder / name)
 
     def _note_git_file(self, file: Path) -> None:
         """Guard a `.git` that says where the real one is, and that one, as far as they are inside."""

@@ -83,6 +83,42 @@ def test_a_git_folder_that_is_granted_itself_is_guarded_as_well(tmp_path: Path) 
     assert found(make_git_folder(tmp_path / "bare.git")) == {"hooks", "config"}
 
 
+@pytest.mark.parametrize("planted", [("HEAD", "objects", "refs"), ("HEAD", "commondir", "gitdir")])
+def test_a_folder_that_was_made_to_look_like_gits_hides_nothing_below_it(
+    planted: tuple[str, ...], tmp_path: Path
+) -> None:
+    make_repository(tmp_path / "projects" / "app")
+    make_repository(tmp_path / "projects" / "objects" / "other")
+    make_git_folder(tmp_path / "app" / ".git" / "modules" / "lib")
+    make_git_folder(tmp_path / "app" / ".git")
+    before = found(tmp_path)
+    assert {"projects/app/.git/hooks", "projects/objects/other/.git/config", "app/.git/modules/lib/hooks"} <= before
+    for folder in (tmp_path, tmp_path / "projects", tmp_path / "app" / ".git" / "modules"):
+        for name in planted:
+            (folder / name).mkdir(exist_ok=True)
+    assert found(tmp_path) >= before
+
+
+def test_what_looks_like_gits_folder_is_guarded_as_a_whole_where_configuration_names_it(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    make_git_folder(tmp_path / "tools" / "hooks")
+    place_files(tmp_path, "x/.git")
+    (tmp_path / "x" / ".git").write_text("gitdir: ../tools/hooks\n")
+    assert "tools/hooks" in found(tmp_path)
+
+
+def test_the_objects_of_a_bare_repository_are_looked_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = make_git_folder(tmp_path / "a.git")
+    for number in range(30):
+        (bare / "objects" / f"{number:02x}").mkdir()
+    make_repository(tmp_path / "b" / "c" / "d")
+    monkeypatch.setattr(guarding, "_MAX_ENTRIES", 30)
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert {bare / "hooks", tmp_path / "b/c/d/.git/hooks"} <= set(guarded.existing)
+    assert not guarded.is_complete
+
+
 @pytest.mark.parametrize(
     "content",
     [
