@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from integration.conftest import OpenSession, WriteModule
 
@@ -89,3 +93,33 @@ async def test_a_folder_that_a_module_made_to_look_like_gits_hides_no_repository
         assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
         assert result.output[str(app / "file")] == "written"
     assert {"HEAD", "objects", "refs"} <= {path.name for path in projects.iterdir()}
+
+
+async def test_hooks_that_the_users_configuration_and_a_working_tree_elsewhere_name_cannot_be_written(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, config = tmp_path / "work", tmp_path / "config"
+    for folder in ("repository", "tree/hooks", "users", "other"):
+        (work / folder).mkdir(parents=True)
+    (config / "git").mkdir(parents=True)
+    (config / "git/config").write_text(f"[core]\n\thooksPath = {work}/users\n")
+    (work / "other/more.cfg").write_text("")
+    _git("init", "-q", str(work / "repository"))
+    me = pwd.getpwuid(os.geteuid())
+    include = f"~{me.pw_name}/{'../' * 20}{(work / 'other/more.cfg').relative_to('/')}"  # up to the top, and no further
+    for name, value in (("core.worktree", "../../tree"), ("core.hooksPath", "hooks"), ("include.path", include)):
+        _git("config", "--file", str(work / "repository/.git/config"), name, value)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    kept = [work / "users/pre-commit", work / "tree/hooks/pre-commit", work / "other/more.cfg"]
+    open_to_it = [work / "tree/file", work / "other/file"]
+    entry = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(work)]},
+    }
+    async with open_session(tools=[entry]) as session:
+        result = await session.coordinator.get("tools", "write").execute(
+            {"paths": [str(p) for p in (*kept, *open_to_it)]}
+        )
+    assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
+    assert {result.output[str(path)] for path in open_to_it} == {"written"}, json.dumps(result.output)

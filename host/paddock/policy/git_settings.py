@@ -8,16 +8,18 @@ a place, and is not told here.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MAX_FILES: Final = 500
+_MAX_FILES: Final = 1000  # each time that one is read
 _MAX_BYTES: Final = 256 * 1024  # of all files together; one has a few hundred
 _MAX_NAMED: Final = 50_000  # characters of places, each time that one is named: every folder on the way is looked at
 _MAX_INCLUDES: Final = 10  # of one file in another; git's own limit
+_MAX_USERS: Final = 10  # whose homes are asked for, maybe over a network
 
 # A header, with which a key may share its line; a key with its value, which goes on after an escaped line's end.
 _ENTRY: Final = re.compile(
@@ -50,15 +52,15 @@ class GitSettings:
     def __init__(self, home: Path) -> None:
         self.named: dict[Path, None] = {}
         self.is_complete = True
-        self._home = home
+        self._homes: dict[str, Path | None] = {"": home}
+        self._known: dict[Path, tuple[_Setting, ...]] = {}
         self._files = _MAX_FILES
         self._bytes_left = _MAX_BYTES
         self._named_left = _MAX_NAMED
 
     def read(self, file: Path, trees: Collection[Path], *, inside: int = 0) -> None:
         """Note what `file` names, if there is such a file; hooks that it names from where it is run, from `trees`."""
-        text = self._text_of(file)
-        for setting in self._settings(text.replace("\r\n", "\n")):
+        for setting in self._settings_of(file):
             match setting:
                 case ("core", "hookspath", value):
                     for tree in trees:
@@ -68,6 +70,16 @@ class GitSettings:
                     if included is not None and inside < _MAX_INCLUDES:
                         self.read(included, trees, inside=inside + 1)
 
+    def worktree(self, file: Path, git: Path) -> Path | None:
+        """Return the working tree that `file` names, which is in the folder `git`, if there is such a file and it does.
+
+        Git does not heed what is included here.
+        """
+        named = [value for section, key, value in self._settings_of(file) if (section, key) == ("core", "worktree")]
+        if not named or not named[-1] or "\0" in named[-1]:
+            return None
+        return Path(os.path.realpath(git / named[-1]))
+
     def _note(self, base: Path, written: str) -> Path | None:
         if not written or "\0" in written:
             return None
@@ -75,7 +87,11 @@ class GitSettings:
         if self._named_left < 0:
             self.is_complete = False
             return None
-        where = self._home / written[2:] if written.startswith("~/") else base / written
+        expanded = self._expanded(written)
+        if expanded is None:
+            self.is_complete = False
+            return None
+        where = base / expanded
         # Links on the way are followed here, and a link itself where all guarded paths are.
         place = Path(os.path.realpath(where.parent), where.name)
         if where.name == "..":
@@ -83,9 +99,32 @@ class GitSettings:
         self.named[place] = None
         return place
 
-    def _text_of(self, file: Path) -> str:
+    def _expanded(self, written: str) -> Path | None:
+        """Return a path with the home that it begins with; None where that is not known, or git's own folder."""
+        if written.startswith("%(prefix)/"):
+            return None
+        if not written.startswith("~"):
+            return Path(written)
+        user, _, rest = written[1:].partition("/")
+        if user not in self._homes and len(self._homes) <= _MAX_USERS:
+            try:
+                self._homes[user] = Path("/", pwd.getpwnam(user).pw_dir)
+            except (KeyError, ValueError, OSError):
+                self._homes[user] = None
+        home = self._homes.get(user)
+        return None if home is None else Path(f"{home}/{rest}")
+
+    def _settings_of(self, file: Path) -> tuple[_Setting, ...]:
         self._files -= 1
-        if self._files < 0 or self._bytes_left <= 0:
+        if self._files < 0:
+            self.is_complete = False
+            return ()
+        if file not in self._known:
+            self._known[file] = tuple(self._settings(self._text_of(file).replace("\r\n", "\n")))
+        return self._known[file]
+
+    def _text_of(self, file: Path) -> str:
+        if self._bytes_left <= 0:
             self.is_complete = False
             return ""
         try:

@@ -34,8 +34,8 @@ _AT_PROJECT: Final = (
     *(".git", ".envrc", ".husky", ".githooks", ".pre-commit-config.yaml"),
     *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml"),
 )
-# The user's own configuration of git, wherever it is: it may name what is in the folder.
-_OF_USER: Final = (".gitconfig", ".config/git/config")
+_CONFIG: Final = ".config/"  # for which the user's environment may name another folder
+_AT_CONFIG: Final = tuple(name.removeprefix(_CONFIG) for name in _AT_HOME if name.startswith(_CONFIG))
 # In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
 _IN_GIT: Final = ("hooks", *_SETTINGS_IN_GIT, "commondir")
@@ -56,13 +56,18 @@ class GuardedPaths:
 
     @classmethod
     def find(cls, folder: Path, home: Path) -> GuardedPaths:
-        """Look for what is guarded in a folder, for a user whose home is `home`."""
+        """Look for what is guarded in a folder, for a user whose home is `home`.
+
+        Where else the user's configuration may lie is told by `XDG_CONFIG_HOME` in this process's environment.
+        """
         search = _Search(folder)
         search.run()
-        settings = search.settings(home)
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / _CONFIG)
+        settings = search.settings(home, config)
         places = dict.fromkeys(
             [
                 *(base / name for base in (folder, home) for name in _AT_HOME),
+                *(config / name for name in _AT_CONFIG),
                 *(base / name for base in (folder, *search.projects) for name in _AT_PROJECT),
                 *(base / name for base in search.git_folders for name in _IN_GIT),
                 *search.git_files,
@@ -126,14 +131,22 @@ class _Search:
         except OSError:
             return False
 
-    def settings(self, home: Path) -> GitSettings:
+    def settings(self, home: Path, config: Path) -> GitSettings:
         """Return what the configuration of the repositories that were found names, and that of the user."""
         settings = GitSettings(home)
-        for name in _OF_USER:
-            settings.read(home / name, self.projects)
-        for git, trees in self.git_folders.items():
+        trees_of = {git: [*trees] or [git] for git, trees in self.git_folders.items()}
+        for git in self.git_folders:
             for name in _SETTINGS_IN_GIT:
-                settings.read(git / name, trees or [git])
+                if (tree := settings.worktree(git / name, git)) is not None:
+                    trees_of[git].append(tree)
+        trees = dict.fromkeys([*self.projects, *(tree for trees in trees_of.values() for tree in trees)])
+        # Wherever the user's own is, it may name what is in the folder. A relative place is another for each program.
+        settings.is_complete &= config.is_absolute()
+        for file in dict.fromkeys([home / ".gitconfig", home / _CONFIG / "git/config", config / "git/config"]):
+            settings.read(file, trees)
+        for git, trees_of_it in trees_of.items():
+            for name in _SETTINGS_IN_GIT:
+                settings.read(git / name, trees_of_it)
         return settings
 
     def _look_into(self, folder: Path) -> None:

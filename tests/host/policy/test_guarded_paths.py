@@ -225,6 +225,28 @@ def test_so_are_those_that_a_worktree_or_the_user_or_a_repository_around_it_name
     assert found(tmp_path / "dotfiles") == set()
 
 
+def test_the_users_configuration_is_found_where_the_environment_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_repository(tmp_path / "p")
+    place_files(tmp_path, "settings/git/config", "settings/fish/config.fish", "tools/x", "p/hooks/x")
+    (tmp_path / "settings/git/config").write_text("[core]\nhooksPath = ../tools\nhooksPath = hooks\n")
+    repository = {"p/.git/hooks", "p/.git/config"}
+    monkeypatch.setenv("XDG_CONFIG_HOME", "")
+    assert found(tmp_path) == repository
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    assert found(tmp_path) == {*repository, "settings/git", "settings/fish", "tools", "p/hooks"}
+    monkeypatch.setenv("XDG_CONFIG_HOME", "settings")
+    assert not GuardedPaths.find(tmp_path, tmp_path).is_complete
+
+
+def test_hooks_are_named_from_the_working_tree_that_configuration_names(tmp_path: Path) -> None:
+    git = make_repository(tmp_path / "p")
+    place_files(tmp_path, "tree/hooks/x", "p/hooks/x", "old/hooks/x")
+    (git / "config").write_text("[core]\nhooksPath = hooks\nworktree = ../../old\nworktree = ../../tree\n")
+    assert found(tmp_path) == {"p/.git/hooks", "p/.git/config", "p/hooks", "tree/hooks"}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason=f"user {os.geteuid()} may not give a folder to another")
 def test_what_another_users_repository_around_it_names_is_not_heeded_as_git_does_not(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
