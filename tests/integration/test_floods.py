@@ -13,6 +13,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from integration.raw_wire import RAW_WIRE
+from paddock import Session
 from paddock.kernel import module as hosted_module
 from paddock.kernel.rates import Rates
 from paddock.rpc import channel
@@ -133,3 +134,61 @@ async def test_a_module_that_has_the_host_do_ever_more_is_ended_and_nobody_else(
     assert report.reason.value == "protocol"
     assert report.limit is not None and report.limit.name == "work_max"
     assert not any(reports.values()), "another worker died of it"
+
+
+_NEIGHBOUR = """
+    from amplifier_core.models import HookResult, ToolResult
+
+    class Neighbour:
+        name = "NAME"
+        description = "does with what is everyone's what it is asked to"
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            coordinator = self._coordinator
+            match input["act"]:
+                case "fill":
+                    coordinator.session_state.setdefault("notes", {})["much"] = [1] * input["size"]
+                case "count":
+                    notes = coordinator.session_state.setdefault("notes", {})
+                    for _ in range(input["times"]):
+                        notes["count"] = notes.get("count", 0) + 1
+                        coordinator.hooks.list_handlers("news")
+                    return ToolResult(output=notes["count"])
+            return ToolResult(output="done")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Neighbour(coordinator))
+"""
+
+
+def _neighbours(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
+    return [
+        {"module": f"tool-{name}", "source": write_module(f"tool-{name}", _NEIGHBOUR.replace("NAME", name))}
+        for name in names
+    ]
+
+
+async def _asked(session: Session, tool: str, **input: Any) -> Any:
+    return json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
+
+
+def _ended(session: Session) -> dict[str, str]:
+    """Return which modules were ended, and by which limit."""
+    return {m.module: r.limit.name if r.limit else r.reason.value for m in session.modules for r in m.exit_reports}
+
+
+async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both_change(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    async with open_session(tools=_neighbours(write_module, "hostile", "honest")) as session:
+        assert (await _asked(session, "honest", act="count", times=20))["output"] == 20
+        assert (await _asked(session, "hostile", act="fill", size=10_000))["success"]
+        assert (await _asked(session, "honest", act="count", times=40))["output"] == 60
+        assert _ended(session) == {}
+        await _asked(session, "hostile", act="count", times=40)  # a little of what it filled itself
+        assert _ended(session) == {"tool-hostile": "work_max"}
+        assert (await _asked(session, "honest", act="count", times=1))["success"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -187,6 +187,10 @@ class HostedCoordinator(ModuleCoordinator):
             return  # nobody else knows all of it either
         self._mirrors.tell_again(origin, ("state", key), MirrorSection.STATE, told)
 
+    def refuses_state(self, key: Hashable, module: Authority) -> bool:
+        """Whether a module may not change what is under a key of `session_state`."""
+        return self._refusal(key, module) is not None
+
     def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
         return self.ownership.refusal(Left("state", key), module)
 
@@ -291,9 +295,9 @@ class HostedCoordinator(ModuleCoordinator):
         except RemoteProtocolError:
             return 0
 
-    def state_weight(self, keys: Iterable[object]) -> int:
-        """Return what memory is taken by all that is under some keys of `session_state`, as far as others know it."""
-        return sum(self._state_weights.get(key, 0) for key in keys)
+    def state_weight(self, key: object) -> int:
+        """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""
+        return self._state_weights.get(key, 0)
 
     def _whole_state(self) -> Iterator[Encoded]:
         """Write down `session_state` for a module that starts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -451,11 +451,27 @@ class HostService:
                 # Before anyone is told: what is over the bound is nobody's to keep.
                 replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
                 module.allowance.check(weight_of(message.body), instead_of=replaced)
-                module.peer.charge_weight(self._coordinator.state_weight({path[0]: None for path, _ in changes}))
+                self._charge_for_state(module, {path[0]: None for path, _ in changes})
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
                     module.deny(refusal)
                 return
         raise _malformed("a change of state")
+
+    def _charge_for_state(self, module: HostedModule, keys: Collection[Hashable]) -> None:
+        """Charge a module for what it answers for itself under the keys that it changes, not for what others put there.
+
+        What it may not change, it is told again in full, whoever wrote that.
+
+        Raises:
+            OverBudgetError: that is more than the host does for one module.
+        """
+        coordinator, own = self._coordinator, 0
+        for key in keys:
+            if coordinator.refuses_state(key, module.authority):
+                own += coordinator.state_weight(key)
+            else:
+                own += module.allowance.spent(("state", key))
+        module.peer.charge_weight(own)
 
     def _on_state_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
         self._state_keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)
