@@ -13,6 +13,7 @@ from paddock.errors import Denial
 
 _KEPT: Final = 100
 _CHARACTERS: Final = 500  # of one text; a module chooses the names that it asks for
+_LINE: Final = 4000  # characters; it repeats what the plan grants the module, which people wrote
 
 
 class Denials:
@@ -50,4 +51,4 @@ def _cut(text: str) -> str:
 
 def _line(grant: str) -> str:
     # Half a line of a plan would be another one, or none.
-    return grant if len(grant) <= 2 * _CHARACTERS else ""
+    return grant if len(grant) <= _LINE else ""
