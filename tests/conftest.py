@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
