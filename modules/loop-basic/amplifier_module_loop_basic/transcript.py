@@ -42,7 +42,7 @@ class Transcript:
             await self._complete(self._store_answer(content))
 
     async def close(self, outcomes: Sequence[str | None], reason: str) -> None:
-        """Answer every call that is still open: with its outcome where there is one, else with the reason.
+        """Answer every call that is still open: with its outcome if that is taken, else with the reason.
 
         Never raises: the turn is ending with an error of its own.
         """
@@ -53,7 +53,11 @@ class Transcript:
             while self._open:
                 index = len(self._calls) - len(self._open)
                 known = outcomes[index] if index < len(outcomes) else None
-                await self._store_answer(known if known is not None else reason)
+                if known is not None:
+                    with contextlib.suppress(Exception):  # there may be no room for it
+                        await self._store_answer(known)
+                        continue
+                await self._store_answer(reason)
         except Exception:
             logger.warning("loop-basic: could not answer the conversation's open tool calls", exc_info=True)
 

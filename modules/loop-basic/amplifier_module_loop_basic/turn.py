@@ -26,6 +26,7 @@ from .transcript import Transcript
 logger = logging.getLogger(__name__)
 
 NAME = "loop-basic"
+_REASON = 500  # characters of an error that answer a call which it left open
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
 
 _LIMIT_NOTE = (
@@ -79,7 +80,7 @@ class Turn:
             await finish(self._abandon(CANCELLED, Ending("cancelled", self._said)))
             raise
         except BaseException as error:
-            reason = f"Error: the turn ended before this call did: {type(error).__name__}: {error}"
+            reason = f"Error: the turn ended before this call did: {type(error).__name__}: {error}"[:_REASON]
             await finish(self._abandon(reason, Ending("error", self._said)))
             raise
         await self._tell(ending)

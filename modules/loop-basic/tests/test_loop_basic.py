@@ -421,3 +421,20 @@ async def test_it_mounts_without_configuration() -> None:
 def test_the_entry_point_names_the_mount_function() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["amplifier.modules"] == {"loop-basic": "amplifier_module_loop_basic:mount"}
+
+
+async def test_a_result_that_the_context_does_not_take_leaves_no_call_open() -> None:
+    stage = Stage(calls("look", "see"), "on it goes", tools=[MockTool("look", output="x" * 900), MockTool("see")])
+    add_message = stage.context.add_message
+
+    async def add_if_short(message: dict[str, Any]) -> None:
+        if len(message["content"]) > 800:
+            raise RuntimeError("there is no room for " + "x" * 10_000)
+        await add_message(message)
+
+    stage.context.add_message = add_if_short
+    with pytest.raises(RuntimeError, match="there is no room"):
+        await stage.play()
+    assert [len(message["content"]) < 800 for message in stage.tool_messages] == [True, True]
+    stage.assert_whole()
+    assert await stage.play("again") == "on it goes"
