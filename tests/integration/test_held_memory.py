@@ -249,6 +249,113 @@ async def test_who_tells_the_context_more_than_it_may_hold_is_refused_and_what_w
         assert await session.execute("2") == "2"
 
 
+_INJECTOR = """
+    from amplifier_core.models import HookResult
+
+    async def mount(coordinator, config):
+        async def inject(event, data):
+            return HookResult(
+                action="inject_context", context_injection="x" * config["size"], context_injection_role="user"
+            )
+
+        coordinator.hooks.register("tool:pre", inject)
+"""
+
+_ESCAPED = """
+    from amplifier_core.models import ToolResult
+
+    class Filler:
+        name = "filler"
+        description = "answers with what takes six times as much as JSON, a little less each time"
+        input_schema = {"type": "object"}
+        size = 600_000.0
+
+        async def execute(self, input):
+            self.size *= 0.8
+            return ToolResult(output={"v": chr(1) * int(self.size / 0.8)})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Filler())
+"""
+
+
+def _scripted(*turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a provider that calls a turn's tools all at once, one reply for each list, and then only talks."""
+    replies = [{"tool_calls": turn} for turn in turns]
+    return {"module": "provider-mock", "config": {"responses": replies, "fallback": "and on it goes"}}
+
+
+async def _answers_again(session: Session) -> None:
+    """Check that a session whose conversation is full goes on, and that clearing it gives everything back."""
+    journal = session._hosting.journal
+    for prompt in ("second", "x" * 3_000, "fourth"):
+        assert await session.execute(prompt) == "and on it goes"
+    context = session.coordinator.get("context")
+    said = [one["content"] for one in journal.messages() if one["role"] == "user" and len(one["content"]) < 4_000]
+    assert said == ["first", "second", "x" * 3_000, "fourth"]
+    await _kill(session, "session.context")
+    assert await session.execute("fifth") == "and on it goes"
+    await context.clear()
+    assert (journal.weight, journal.room) == (0, journal.max_weight * 3 // 4)
+    assert await session.execute("sixth") == "and on it goes"
+    assert all(module.restarts == (module.kind == "context") for module in session.modules)
+
+
+@pytest.mark.parametrize("per_reply", [1, 40])
+async def test_results_that_fill_the_conversation_leave_the_turns_after_them_what_they_need(
+    per_reply: int, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    side_by_side = per_reply > 1
+    code = _TALKER.format(name="filler") if side_by_side else _ESCAPED
+    calls = [{"name": "filler", "arguments": {"size": 480_000} if side_by_side else {}}] * per_reply
+    async with open_session(
+        tools=[{"module": "tool-filler", "source": write_module("tool-filler", code)}],
+        orchestrator={"module": "loop-basic", "config": {"max_iterations": 60}},
+        context={"module": "context-simple", "limits": {"memory_max": "128M"}},
+        providers=[_scripted(*[calls] * (40 // per_reply))],
+    ) as session:
+        journal = session._hosting.journal
+        if side_by_side:
+            with pytest.raises(OverLimitError, match="4 MiB are kept for what the session itself has to say"):
+                await session.execute("first")
+        else:
+            assert await session.execute("first") == "and on it goes"
+        assert journal.room < 500_000
+        assert journal.weight < journal.max_weight * 4 // 5
+        called = [call["id"] for one in journal.messages() for call in one.get("tool_calls", ())]
+        assert [one["tool_call_id"] for one in journal.messages() if one["role"] == "tool"] == called
+        await _answers_again(session)
+
+
+async def test_what_hooks_inject_does_not_reach_into_what_is_kept_and_is_left_out(
+    open_session: OpenSession, write_module: WriteModule, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    calls = [{"name": "talker", "arguments": {"size": 10}}] * 40
+    hook = {
+        "module": "hooks-x",
+        "source": write_module("hooks-x", _INJECTOR),
+        "config": {"size": 500_000},
+    }
+    async with open_session(
+        tools=[{"module": "tool-talker", "source": write_module("tool-talker", _TALKER.format(name="talker"))}],
+        hooks=[hook],
+        orchestrator={"module": "loop-basic"},
+        context={"module": "context-simple", "limits": {"memory_max": "128M"}},
+        providers=[_scripted(calls)],
+    ) as session:
+        journal = session._hosting.journal
+        assert await session.execute("first") == "and on it goes"
+        injected = [one for one in journal.messages() if one["content"] == "x" * 500_000]
+        assert len(injected) == 24
+        assert journal.weight < journal.max_weight * 4 // 5
+        (loop,) = (module for module in session.modules if module.kind == "orchestrator")
+        (denial,) = loop.denials
+        assert (denial["operation"], denial["target"], denial["times"]) == ("inject into", "the conversation", 16)
+        assert "may not inject into `the conversation`: on tool:pre" in caplog.text
+        await _answers_again(session)
+
+
 # --- what is gathered
 
 

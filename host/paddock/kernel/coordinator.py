@@ -22,6 +22,8 @@ from paddock.rpc.gathering import gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -50,6 +52,9 @@ class HostedCoordinator(ModuleCoordinator):
     on_state_written: Callable[[Peer | None, object, int, int], None]
     """Told who wrote under which key of `session_state`, and what memory that took before and takes now: 0 for none."""
 
+    on_injection_left_out: Callable[[ContextInjection, OverLimitError], None] | None
+    """Told of what a hook injects and the conversation has no room for."""
+
     _origin: Peer | None
     _contributions: int  # that were ever made
     _told_session: tuple[Buffer, dict[str, bool]]
@@ -63,6 +68,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._shared_state = SharedState(values.codec)
         self._state_weights = {}
         self.on_state_written = lambda origin, key, before, after: None
+        self.on_injection_left_out = None
         self._origin = None
         self._contributions = 0
         super().__init__(session)
@@ -89,6 +95,10 @@ class HostedCoordinator(ModuleCoordinator):
         """Return what every contributor of a channel gives; what is more than one message holds is left out."""
         with gathering(keeps_all=True):
             return await super().collect_contributions(channel)
+
+    def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
+        if self.on_injection_left_out is not None:
+            self.on_injection_left_out(item, error)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is not found otherwise: an attribute that some module attached.

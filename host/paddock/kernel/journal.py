@@ -4,6 +4,8 @@ Calls that change the context are noted when they have ended well, as the bytes 
 of. A fresh context is compared with them: an empty one gets everything, one that kept a
 beginning gets the rest, and one that holds something else of its own is left as it is. What is
 kept is bounded by the memory that it takes, so that the context has room for it, and the host.
+What is being told counts from when it is admitted. The last quarter is kept for what the session
+needs to go on, so that no tool's results and no hook's injections close the conversation.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ _MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context that noth
 _OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` takes: half a message at most
 _BESIDE: Final = 512  # bytes that a noted call takes besides
 _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
+_KEPT_SHARE: Final = 4  # of the conversation, one is kept for what the session needs to go on
+_CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of what is kept
+_SAID_BY_THE_SESSION: Final = ("user", "assistant", "system", "developer")
 
 _log = logging.getLogger(__name__)
 
@@ -38,11 +43,14 @@ class ContextJournal:
         self._router = router
         self._values = router.values
         self._calls: list[tuple[str, Encoded]] = []
+        self._admitted: dict[int, int] = {}  # what the calls take that are not over, by their messages
+        self._admitted_weight = 0
         self._prompt_factory: Encoded | None = None
         self._came_back_empty = False
 
     def note(self, method: str, message: Encoded) -> None:
         """Remember a call of the context that ended well."""
+        weight = self.release(message)
         if method not in _MUTATORS:
             return
         if method == "set_system_prompt_factory":
@@ -52,34 +60,78 @@ class ContextJournal:
             self._calls, self.weight = [], 0
         if method != "clear":
             try:
-                self.weight += weight_of(message.body) + _BESIDE
+                self.weight += weight if weight and method == "add_message" else weight_of(message.body) + _BESIDE
             except RemoteProtocolError:
                 return  # if the context took it, it meant something there; it cannot be told again
             self._calls.append((method, message))
 
     @property
     def room(self) -> int:
-        """How many bytes of memory more the conversation may take."""
-        return max(0, self.max_weight - self.weight)
+        """How many bytes of memory more results and injections may take."""
+        return max(0, self._open_weight - self._taken)
+
+    @property
+    def _open_weight(self) -> int:
+        return self.max_weight - self.max_weight // _KEPT_SHARE
+
+    @property
+    def _taken(self) -> int:
+        return self.weight + self._admitted_weight
 
     def result_max(self) -> int:
         """How many bytes of memory a result may take now, so that it leaves room for what others have to say."""
         return self.room // _RESULT_SHARE
 
-    def admit(self, method: str, message: Encoded) -> None:
-        """Do nothing if there is room for what a call tells the context.
+    def admit(self, method: str, message: Encoded, is_the_sessions: bool = True) -> None:
+        """Set aside what a call that tells the context something takes, until it is noted or released.
+
+        `is_the_sessions` says that the orchestrator or the application makes it.
 
         Raises:
-            OverLimitError: there is not.
+            OverLimitError: there is no room for it.
         """
-        size = len(message.body)
-        room = self.room if method == "add_message" else self.max_weight
-        if size > room and method in ("add_message", "set_messages"):
-            held = f"the conversation takes {size_text(self.weight)} of the {size_text(self.max_weight)} that it may"
-            raise OverLimitError(
-                f"{held}, and there is no room for {size_text(size)} more: clear it, set a shorter one, or give the "
-                "context a larger `memory_max`, an eighth of which is the conversation's"
-            )
+        if method not in ("add_message", "set_messages"):
+            return
+        try:
+            size = weight_of(message.body) + _BESIDE
+        except RemoteProtocolError:
+            return  # it is over a cap, as whoever takes it says, and is not noted
+        more = size if method == "add_message" else max(0, size - self.weight)  # what is set replaces what was said
+        most = self._open_weight
+        if more and self._taken + more > most:
+            if method == "set_messages":
+                most = self.max_weight if is_the_sessions else most
+            elif self._is_needed(message, size, is_the_sessions):
+                most = self.max_weight
+            if self._taken + more > most:
+                raise OverLimitError(self._refusal(size, most))
+        self._admitted[id(message)] = more
+        self._admitted_weight += more
+
+    def release(self, message: Encoded) -> int:
+        """Count what was set aside for a call no more; return how much that was, 0 if nothing was."""
+        weight = self._admitted.pop(id(message), 0)
+        self._admitted_weight -= weight
+        return weight
+
+    def _is_needed(self, message: Encoded, size: int, is_the_sessions: bool) -> bool:
+        """Whether the session cannot go on without a message: what it says itself, and short answers to tool calls."""
+        told = self._told(message)
+        facts: dict[str, Any] = told if isinstance(told, dict) else getattr(told, "__dict__", {})
+        metadata = facts.get("metadata")
+        if not is_the_sessions or (isinstance(metadata, dict) and metadata.get("source") == "hook"):
+            return False
+        return facts.get("role") in _SAID_BY_THE_SESSION or (facts.get("role") == "tool" and size <= _CLOSING)
+
+    def _refusal(self, size: int, most: int) -> str:
+        held = f"the conversation takes {size_text(self._taken)} of the {size_text(self.max_weight)} that it may"
+        kept = ""
+        if most < self.max_weight:
+            kept = f", of which {size_text(self.max_weight - most)} are kept for what the session itself has to say"
+        return (
+            f"{held}{kept}, and there is no room for {size_text(size)} more: clear it, set a shorter one, or give the "
+            "context a larger `memory_max`, an eighth of which is the conversation's"
+        )
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages the context was told."""

@@ -148,15 +148,21 @@ class HostedModules:
         left = size_text(self._journal.room)
         said = (
             f"`{name}` answered with {size_text(weight)}, counted as memory, and a result may have {size_text(most)} "
-            f"now: a sixteenth of the {left} that the conversation has left; ask it for less at a time"
+            f"now: a sixteenth of the {left} that the conversation has left for results; ask it for less at a time, "
+            "or clear the conversation"
         )
         return self._router.values.encode(failed_result(OverLimitError(said)))
 
     def _on_mounted(self, point: str, handle: Handle) -> None:
         if point == "context":
-            handle.admit, handle.on_success = self._journal.admit, self._journal.note
+            handle.admit, handle.on_success = self._admit, self._journal.note
+            handle.release = self._journal.release
         elif point == "tools":
             handle.answer_max = self._journal.result_max
+
+    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+        module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
+        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
 
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")

@@ -29,12 +29,13 @@ from paddock.kernel.ownership import Left
 from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
 from paddock.proxies.function import RegisteredFunction
-from paddock.rpc.calls import IncomingCall
+from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract import events
-from paddock_sdk.contract.models import HookResult
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import OverBudgetError, RemoteProtocolError
@@ -90,6 +91,7 @@ class HostService:
         self._next_registration = 1
         self._state_keys = SharedKeys("state")
         coordinator.on_state_written = self._on_state_written
+        coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._questions = OpenQuestions()
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
@@ -538,6 +540,12 @@ class HostService:
                     module.deny(error.denial)
                     return HookResult(action="deny", reason=error.denial.describe())
         raise _malformed("a hook's result")
+
+    def _on_injection_left_out(self, item: ContextInjection, error: OverLimitError) -> None:
+        call = current.get()
+        if call is not None:  # it is the orchestrator's, who tells whose result it is
+            denied = Denial("inject into", "the conversation", item.hook_name, reason=f"on {item.event}: {error}")
+            self._module_of(call.peer).deny(denied)
 
     async def _request_approval(self, module: HostedModule, args: Any) -> object:
         match args:

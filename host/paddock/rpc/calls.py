@@ -13,7 +13,7 @@ from typing import Protocol
 from paddock.rpc.channel import OpenCall
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
-from paddock_sdk.protocol import Frame
+from paddock_sdk.protocol import Frame, Kind
 
 
 class Switch(Protocol):
@@ -24,6 +24,8 @@ class Switch(Protocol):
     def on_forward_end(self, forward: Forward, frame: Frame | None) -> None: ...
 
     def on_forward_item(self, forward: Forward, frame: Frame) -> None: ...
+
+    def on_success(self, call: RoutedCall) -> None: ...
 
     def on_overdue(self, call: RoutedCall) -> None: ...
 
@@ -73,13 +75,25 @@ current: contextvars.ContextVar[IncomingCall | None] = contextvars.ContextVar("p
 class RoutedCall(OpenCall):
     """A call of a worker's object, with the request it is made for, if any."""
 
-    __slots__ = ("__weakref__", "credit", "handle", "is_stream", "message", "method", "origin", "owner", "runs_on")
+    __slots__ = (
+        "__weakref__",
+        "credit",
+        "handle",
+        "is_admitted",
+        "is_stream",
+        "message",
+        "method",
+        "origin",
+        "owner",
+        "runs_on",
+    )
 
     def __init__(self, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded) -> None:
         super().__init__()
         self.origin = origin
         self.handle = handle
         self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
+        self.is_admitted = False  # who keeps count of what the object is told knows of it
         self.is_stream = False
         self.credit = 0  # items its stream may still send
         self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
@@ -97,6 +111,17 @@ class RoutedCall(OpenCall):
             call = call.cause.origin
 
     def on_over(self) -> None:
+        self.time_stands()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """What the call takes of what it was admitted to is free again, unless it ended well."""
+        if self.is_admitted:
+            self.is_admitted = False
+            if self.handle.release is not None:
+                self.handle.release(self.message)
+
+    def time_stands(self) -> None:
         """A worker that waited for itself waits for the host again."""
         if self.runs_on is not None:
             self.runs_on.nested_begins(asyncio.get_running_loop().time())
@@ -148,8 +173,11 @@ class Forward(RoutedCall):
         return self.origin
 
     def on_end(self, frame: Frame | None) -> None:
-        self.on_over()
-        self.switch.on_forward_end(self, frame)
+        self.time_stands()
+        try:
+            self.switch.on_forward_end(self, frame)
+        finally:
+            self.let_go()
 
     def on_item(self, frame: Frame) -> None:
         self.item_came()
@@ -172,7 +200,10 @@ class HostCall(RoutedCall):
         self.future: asyncio.Future[Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
-        self.on_over()
+        self.time_stands()
+        if frame is not None and frame.kind == Kind.RESPONSE and self.is_admitted:
+            self.switch.on_success(self)
+        self.let_go()
         if not self.future.done():
             self.future.set_result(frame)
         if frame is not None:

@@ -46,6 +46,7 @@ class Handle:
         "owner",
         "proxy",
         "received",
+        "release",
     )
 
     def __init__(self, owner: Peer, object_id: int, described: bytes) -> None:
@@ -55,9 +56,10 @@ class Handle:
         self.received = Count(described)
         self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
-        self.admit: Callable[[str, Encoded], None] | None = None  # asked before each call; raises to refuse it
+        self.admit: Callable[[str, Encoded, Peer | None], None] | None = None  # asked before a call, by whom
         self.answer_max: Callable[[], int] | None = None  # what memory an answer to another module may take
         self.on_success: Callable[[str, Encoded], None] | None = None  # told of each call that ended well
+        self.release: Callable[[Encoded], object] | None = None  # told of each call that was admitted and is over
         self._parsed: Description | None = None
 
     def description(self, codec: Codec) -> Description:

@@ -244,23 +244,29 @@ class Router:
         call, owner = forward.origin, forward.handle.owner
         assert call is not None  # a forward always has one
         try:
-            self._admit(forward)
             if owner.takes_calls:
-                self._start(forward)
+                self._start_admitted(forward)
             else:
                 call.task = self._task(self._start_after_revival(forward))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
-    def _admit(self, routed: RoutedCall) -> None:
-        """Ask whoever keeps count of what an object is told.
+    def _start_admitted(self, routed: RoutedCall) -> None:
+        """Start a call if whoever keeps count of what its object is told admits it; what they raise is passed on."""
+        if routed.handle.admit is not None:
+            caller = routed.origin.peer if routed.origin is not None else None
+            routed.handle.admit(self.method_name(routed), routed.message, caller)
+        routed.is_admitted = True
+        try:
+            self._start(routed)
+        except BaseException:
+            routed.let_go()
+            raise
 
-        Raises:
-            OverLimitError: it is too much.
-        """
-        admit = routed.handle.admit
-        if admit is not None:
-            admit(self.method_name(routed), routed.message)
+    def on_success(self, routed: RoutedCall) -> None:
+        """Tell whoever keeps count of what an object is told that a call of it ended well."""
+        if routed.handle.on_success is not None:
+            routed.handle.on_success(self.method_name(routed), routed.message)
 
     def _start(self, routed: RoutedCall) -> None:
         """Put a call on its owner's wire.
@@ -316,8 +322,7 @@ class Router:
             if self._finish(call):
                 call.peer.channel.fail(call.id, frame.body)
             return
-        if forward.handle.on_success is not None:
-            forward.handle.on_success(self.method_name(forward), forward.message)
+        self.on_success(forward)
         if self._finish(call):
             self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
 
@@ -355,7 +360,7 @@ class Router:
                 self.respond(call, instead)
                 return
             call.task = None  # from here on a cancellation is the owner's to hear
-            self._start(forward)
+            self._start_admitted(forward)
             if forward.early_credit:
                 self._pass_credit(forward, forward.early_credit)
         except asyncio.CancelledError as exc:
@@ -404,8 +409,7 @@ class Router:
         if not handle.owner.takes_calls:
             return None
         routed = HostCall(self, current.get(), handle, method, message)
-        self._admit(routed)
-        self._start(routed)
+        self._start_admitted(routed)
         return routed
 
     async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
@@ -437,16 +441,13 @@ class Router:
         while True:
             routed, begun = begun or HostCall(self, origin, handle, method, message), None
             if not routed.id:
-                self._admit(routed)
                 if not handle.owner.takes_calls:
                     instead = await self.afterlife.revive(handle, self.method_name(routed))
                     if instead is not None:
                         return instead
-                self._start(routed)
+                self._start_admitted(routed)
             answer = await self._end_of(routed, routed.owner)
             if answer is not None:
-                if handle.on_success is not None:
-                    handle.on_success(self.method_name(routed), message)
                 return answer
             tries += 1
             instead = await self.afterlife.answer_for(routed, self.method_name(routed), tries)

@@ -25,8 +25,9 @@ from paddock_sdk.kernel.settle import settled
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.approval import ApprovalSystem
+    from paddock_sdk.contract.boundary_errors import OverLimitError
     from paddock_sdk.contract.display import DisplaySystem
-    from paddock_sdk.contract.models import HookResult
+    from paddock_sdk.contract.models import ContextInjection, HookResult
 
 __all__ = ["CoordinatorObserver", "ModuleCoordinator"]
 
@@ -266,6 +267,10 @@ class ModuleCoordinator:
             ValueError: an injection exceeds the session's size limit.
         """
         return await process_hook_result(self, result, event, hook_name)
+
+    def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:
+        """Say that the conversation has no room for what a hook injects."""
+        _log.warning("What hook %r injects on %r is left out: %s", item.hook_name, item.event, error)
 
     async def request_cancel(self, immediate: bool = False) -> None:
         """Set the cancellation token; nothing is emitted and no callback runs."""

@@ -2,7 +2,7 @@
 
 In this order: an injection is checked before anything happens, the message is shown, the context is written, the
 approval asked. A refused injection leaves nothing behind. What the context, or the approval system (but for its
-timeout), raises goes to the caller.
+timeout), raises goes to the caller; an injection that the conversation has no room for is left out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sdk.contract.approval import ApprovalTimeoutError
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.injections import scalar_fields
 from paddock_sdk.kernel.settle import settled
 
@@ -127,21 +128,23 @@ async def _persist(coordinator: ModuleCoordinator, item: ContextInjection) -> No
     add_message = getattr(coordinator.get("context"), "add_message", None)
     if add_message is None:
         return
-    await add_message(
-        {
-            "role": item.role,
-            "content": item.content,
-            "metadata": {
-                "source": "hook",
-                "hook_name": item.hook_name,
-                "event": item.event,
-                "timestamp": datetime.now(UTC).isoformat(),
-                "requested_role": item.role,
-                "ephemeral": False,
-                "persisted": True,
-            },
-        }
-    )
+    message = {
+        "role": item.role,
+        "content": item.content,
+        "metadata": {
+            "source": "hook",
+            "hook_name": item.hook_name,
+            "event": item.event,
+            "timestamp": datetime.now(UTC).isoformat(),
+            "requested_role": item.role,
+            "ephemeral": False,
+            "persisted": True,
+        },
+    }
+    try:
+        await add_message(message)
+    except OverLimitError as error:  # a hook's words are not worth a turn
+        coordinator._leave_out(item, error)
 
 
 def _without_persisted(result: HookResult, ephemeral: list[ContextInjection]) -> HookResult:

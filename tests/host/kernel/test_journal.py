@@ -9,6 +9,7 @@ import pytest
 
 from paddock.kernel.journal import ContextJournal
 from paddock.rpc.handle import Encoded
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 
 from ..rpc.scripted_worker import ASYNC, ScriptedWorker
@@ -171,3 +172,85 @@ async def test_a_message_counts_as_added_only_when_it_is_there_beyond_what_was_n
     journal = _journal(hosted, *_ADDED)
     assert await journal.ends_with(handle, hosted.values.encode([[_message(4)], {}])) is is_there
     serving.cancel()
+
+
+# --- what is kept for the session
+
+_MOST = 64 * 1024  # of a small conversation; three quarters of it are open to all
+
+
+def _say(hosted: Hosted, size: int, role: str = "tool", **further: Any) -> Encoded:
+    return hosted.values.encode([[{"role": role, "content": "x" * size, **further}], {}])
+
+
+def _small(hosted: Hosted) -> ContextJournal:
+    journal = ContextJournal(hosted.router)
+    journal.max_weight = _MOST
+    return journal
+
+
+async def test_what_is_being_told_counts_until_it_is_over(hosted: Hosted) -> None:
+    journal = _small(hosted)
+    first, second, third = (_say(hosted, 20_000) for _ in range(3))
+    journal.admit("add_message", first)
+    journal.admit("add_message", second)
+    with pytest.raises(OverLimitError):
+        journal.admit("add_message", third)
+    room = journal.room
+    journal.note("add_message", first)
+    assert journal.room == room
+    journal.release(first)
+    assert journal.room == room
+    journal.release(second)
+    journal.admit("add_message", third)
+    assert journal.room == room
+    journal.note("add_message", third)
+    journal.note("clear", _say(hosted, 0))
+    assert (journal.weight, journal.room) == (0, _MOST * 3 // 4)
+
+
+@pytest.mark.parametrize(
+    ("role", "size", "further", "is_the_sessions", "is_taken"),
+    [
+        pytest.param("user", 8_000, {}, True, True, id="a prompt"),
+        pytest.param("assistant", 8_000, {}, True, True, id="a reply"),
+        pytest.param("system", 8_000, {}, True, True, id="a system message"),
+        pytest.param("tool", 1_000, {}, True, True, id="a short answer to a tool call"),
+        pytest.param("tool", 8_000, {}, True, False, id="a long one"),
+        pytest.param("user", 8_000, {"metadata": {"source": "hook"}}, True, False, id="an injection"),
+        pytest.param("tool", 8_000, {"metadata": {"source": "hook"}}, True, False, id="an injected result"),
+        pytest.param("user", 8_000, {}, False, False, id="a module's that is not the orchestrator"),
+        pytest.param("user", 20_000, {}, True, False, id="a prompt of more than there is"),
+        pytest.param(["user"], 100, {}, True, False, id="a role that is none"),
+    ],
+)
+async def test_the_last_quarter_is_for_what_the_session_needs_to_go_on(
+    role: Any, size: int, further: dict[str, Any], is_the_sessions: bool, is_taken: bool, hosted: Hosted
+) -> None:
+    journal = _small(hosted)
+    for _ in range(3):
+        full = _say(hosted, 15_000)
+        journal.admit("add_message", full, is_the_sessions=False)
+        journal.note("add_message", full)
+    message = _say(hosted, size, role, **further)
+    if is_taken:
+        journal.admit("add_message", message, is_the_sessions)
+        journal.note("add_message", message)
+        assert len(journal.messages()) == 4
+    else:
+        with pytest.raises(OverLimitError, match="the conversation takes"):
+            journal.admit("add_message", message, is_the_sessions)
+        assert journal.release(message) == 0
+
+
+async def test_a_shorter_conversation_can_always_be_set(hosted: Hosted) -> None:
+    journal = _small(hosted)
+    for size, is_the_sessions in ((60_000, True), (55_000, False), (40_000, False)):
+        message = hosted.values.encode([[[{"role": "user", "content": "x" * size}]], {}])
+        journal.admit("set_messages", message, is_the_sessions)
+        journal.note("set_messages", message)
+    for size, is_the_sessions in ((50_000, False), (70_000, True)):
+        message = hosted.values.encode([[[{"role": "user", "content": "x" * size}]], {}])
+        with pytest.raises(OverLimitError):
+            journal.admit("set_messages", message, is_the_sessions)
+    assert 40_000 < journal.weight < 50_000

@@ -168,6 +168,34 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
     assert network.afterlife.asked == []
 
 
+async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
+    asking, answering, target = await _lent(network)
+    handle = await network.handle_of(answering, answering.again(5))
+    open_calls: list[Encoded] = []
+    handle.admit = lambda method, message, caller: open_calls.append(message)
+    handle.release = open_calls.remove
+    well, badly, given_up, _ = (asking.call_object(target, 0, number) for number in range(4))
+    requests = [await answering.request_from_host() for _ in range(4)]
+    assert len(open_calls) == 4
+    answering.respond(requests[0].id)
+    await asking.answer(well)
+    answering.fail(requests[1].id, ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        await asking.answer(badly)
+    asking.write(asking.connection.send_cancel(given_up))
+    await until(lambda: len(open_calls) == 1)
+    own = asyncio.ensure_future(network.router.call(handle, 0, network.values.encode([["the host's"], {}])))
+    await answering.request_from_host()
+    own.cancel()
+    await until(own.done)
+    assert len(open_calls) == 1
+    with pytest.raises(AttributeError):
+        await network.router.call(handle, 99, network.values.encode([[], {}]))
+    assert len(open_calls) == 1
+    answering.close()
+    await until(lambda: not open_calls)
+
+
 async def test_calls_that_end_well_are_told_to_whoever_keeps_a_journal_and_no_others(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
