@@ -16,7 +16,7 @@ from integration.raw_wire import RAW_WIRE
 from paddock import Session
 from paddock.kernel import module as hosted_module
 from paddock.kernel.rates import Rates
-from paddock.rpc import channel
+from paddock.rpc import channel, gathering
 from paddock.rpc.budget import Budget
 
 _FLOODER = (
@@ -137,7 +137,7 @@ async def test_a_module_that_has_the_host_do_ever_more_is_ended_and_nobody_else(
 
 
 _NEIGHBOUR = """
-    from amplifier_core.models import HookResult, ToolResult
+    from amplifier_core.models import ToolResult
 
     class Neighbour:
         name = "NAME"
@@ -145,6 +145,11 @@ _NEIGHBOUR = """
 
         def __init__(self, coordinator):
             self._coordinator = coordinator
+            self.asked = 0
+
+        async def listing(self):
+            self.asked += 1
+            return [1] * 2000
 
         async def execute(self, input):
             coordinator = self._coordinator
@@ -157,10 +162,39 @@ _NEIGHBOUR = """
                         notes["count"] = notes.get("count", 0) + 1
                         coordinator.hooks.list_handlers("news")
                     return ToolResult(output=notes["count"])
+                case "offer":
+                    coordinator.register_capability("NAME.listing", self.listing)
+                case "contribute":
+                    for k in range(input["times"]):
+                        coordinator.register_contributor("channel", f"NAME{k}", lambda: [1] * input["size"])
+                case "contribute another's":
+                    function = coordinator.get_capability(input["whose"])
+                    for k in range(input["times"]):
+                        coordinator.register_contributor("channel", f"NAME{k}", function)
+                case "collect":
+                    for _ in range(input["times"]):
+                        given = await coordinator.collect_contributions("channel")
+                    return ToolResult(output=[len(one) for one in given])
+                case "emit":
+                    data = {"much": [1] * input["size"], "add": input.get("add", 0)}
+                    for _ in range(input["times"]):
+                        await coordinator.hooks.emit("artifact:write", data)
+                case "asked":
+                    return ToolResult(output=self.asked)
             return ToolResult(output="done")
 
     async def mount(coordinator, config):
         await coordinator.mount("tools", Neighbour(coordinator))
+"""
+
+_REDACTOR = """
+    from amplifier_core.models import HookResult
+
+    async def mount(coordinator, config):
+        async def redact(event, data):
+            return HookResult(action="modify", data={**data, "more": [1] * data["add"]})
+
+        coordinator.hooks.register("artifact:write", redact)
 """
 
 
@@ -180,6 +214,14 @@ def _ended(session: Session) -> dict[str, str]:
     return {m.module: r.limit.name if r.limit else r.reason.value for m in session.modules for r in m.exit_reports}
 
 
+async def _all_ended(session: Session, *names: str) -> None:
+    """Wait until these modules were ended for what they had the host do, and find that no other was."""
+    async with asyncio.timeout(10):
+        while not {*names} <= {*_ended(session)}:
+            await asyncio.sleep(0.01)
+    assert _ended(session) == dict.fromkeys(names, "work_max")
+
+
 async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both_change(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,5 +232,66 @@ async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both
         assert (await _asked(session, "honest", act="count", times=40))["output"] == 60
         assert _ended(session) == {}
         await _asked(session, "hostile", act="count", times=40)  # a little of what it filled itself
-        assert _ended(session) == {"tool-hostile": "work_max"}
+        await _all_ended(session, "tool-hostile")
         assert (await _asked(session, "honest", act="count", times=1))["success"]
+
+
+async def test_answers_of_a_contributor_are_charged_to_who_registered_it_and_not_to_whose_function_it_is(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    async with open_session(tools=_neighbours(write_module, "honest", "hostile")) as session:
+        await _asked(session, "honest", act="offer")
+        few = {"act": "contribute another's", "whose": "honest.listing", "times": 2}
+        assert (await _asked(session, "hostile", **few))["success"]
+        assert (await _asked(session, "honest", act="collect", times=1))["output"] == [2000, 2000]
+        assert _ended(session) == {}
+        await _asked(session, "hostile", **{**few, "times": 100})
+        await _asked(session, "hostile", act="collect", times=1)
+        await _all_ended(session, "tool-hostile")
+        assert (await _asked(session, "honest", act="asked"))["output"] >= 20  # in the same life
+
+
+async def test_a_contributor_that_had_no_room_is_not_followed_by_others_of_the_same_module(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_OF_ONE", 600_000)
+    async with open_session(tools=_neighbours(write_module, "honest", "hostile")) as session:
+        await _asked(session, "honest", act="offer")
+        await _asked(session, "hostile", act="contribute another's", whose="honest.listing", times=200)
+        await _asked(session, "honest", act="contribute", times=1, size=2000)
+        answered = (await _asked(session, "honest", act="collect", times=1))["output"]
+        asked = (await _asked(session, "honest", act="asked"))["output"]
+        assert 2 <= asked < 20
+        assert answered == [2000] * asked  # the last of which is the honest one's own: it has a share of its own
+        assert _ended(session) == {}
+
+
+async def test_who_collects_does_not_pay_for_what_others_contribute(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    hostile = ("one", "two", "three", "four")
+    async with open_session(tools=_neighbours(write_module, "honest", *hostile)) as session:
+        for name in hostile:
+            await _asked(session, name, act="contribute", times=1, size=8000)
+        assert (await _asked(session, "honest", act="collect", times=3))["output"] == [8000] * 4
+        assert _ended(session) == {}
+        await _asked(session, "honest", act="collect", times=5)
+        await _all_ended(session, *(f"tool-{name}" for name in hostile))
+        assert (await _asked(session, "honest", act="collect", times=1))["success"]
+
+
+async def test_a_handler_that_answers_with_what_it_heard_pays_only_for_what_it_adds(
+    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_module, "Rates", _Impatient)
+    hooks = [{"module": "hooks-redactor", "source": write_module("hooks-redactor", _REDACTOR)}]
+    async with open_session(tools=_neighbours(write_module, "one", "two"), hooks=hooks) as session:
+        for name in ("one", "two"):
+            assert (await _asked(session, name, act="emit", times=4, size=10_000))["success"]
+        assert _ended(session) == {}
+        await _asked(session, "one", act="emit", times=4, size=10_000)  # who sends it pays for it
+        await _all_ended(session, "tool-one")
+        await _asked(session, "two", act="emit", times=1, size=10, add=60_000)
+        await _all_ended(session, "tool-one", "hooks-redactor")  # and who adds to it, for that

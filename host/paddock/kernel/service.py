@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Collection, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.gathering import gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
@@ -66,6 +67,7 @@ _OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what oth
         HostMethod.ON_CANCEL,
     }
 )
+_GATHERED: Final = frozenset({HostMethod.EMIT_AND_COLLECT, HostMethod.COLLECT_CONTRIBUTIONS})  # of others' answers
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +152,7 @@ class HostService:
             is_event = method == HostMethod.EMIT_AND_COLLECT  # whose data holds no objects and no models
             args = self._plain.decode(message.body) if is_event else self._values.decode_named(message)
             work = self._in_time[method](module, args)
-            self._router.serve(call, self._encoded(call.peer, module, work))
+            self._router.serve(call, self._encoded(call.peer, module, work, is_gathered=method in _GATHERED))
         else:
             raise RemoteProtocolError(f"a request of host method {method}, which there is not")
 
@@ -195,7 +197,7 @@ class HostService:
         """
         peer = module.peer
         if module.owns(handle):
-            return RegisteredFunction(self._router, handle)
+            return RegisteredFunction(self._router, handle, module)
         may_call = peer.holding(handle)
         if not may_call():
             raise self._refusal(peer, handle)
@@ -206,7 +208,7 @@ class HostService:
                 module.deny(refusal.denial)
                 raise refusal
 
-        return RegisteredFunction(self._router, handle, check)
+        return RegisteredFunction(self._router, handle, module, check)
 
     def _answer_at_once(self, call: IncomingCall, act: Callable[[], object]) -> None:
         try:
@@ -223,14 +225,20 @@ class HostService:
         call.peer.charge(written.body)  # a small question may take long to answer
         self._router.respond(call, written)
 
-    async def _encoded(self, peer: Peer, module: HostedModule, work: Coroutine[Any, Any, object]) -> Encoded:
+    async def _encoded(
+        self, peer: Peer, module: HostedModule, work: Coroutine[Any, Any, object], *, is_gathered: bool
+    ) -> Encoded:
         try:
-            written = self._values.encode(await work)
+            with gathering(keeps_all=True) as gathered:
+                written = self._values.encode(await work)
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise
         try:
-            peer.charge(written.body)
+            if is_gathered:  # what modules answered with was charged as it came; the rest is the application's
+                peer.charge_weight(max(0, weight_of(written.body) - gathered.weight_inside))
+            else:
+                peer.charge(written.body)
         except OverBudgetError as exc:
             self._router.end_for(peer, exc)
             raise
@@ -453,27 +461,17 @@ class HostService:
                 # Before anyone is told: what is over the bound is nobody's to keep.
                 replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
                 module.allowance.check(weight_of(message.body), instead_of=replaced)
-                self._charge_for_state(module, {path[0]: None for path, _ in changes})
+                keys = {path[0]: None for path, _ in changes}
+                module.peer.charge_weight(sum(self._state_weight(module, key) for key in keys))
                 for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
                     module.deny(refusal)
                 return
         raise _malformed("a change of state")
 
-    def _charge_for_state(self, module: HostedModule, keys: Collection[Hashable]) -> None:
-        """Charge a module for what it answers for itself under the keys that it changes, not for what others put there.
-
-        What it may not change, it is told again in full, whoever wrote that.
-
-        Raises:
-            OverBudgetError: that is more than the host does for one module.
-        """
-        coordinator, own = self._coordinator, 0
-        for key in keys:
-            if coordinator.refuses_state(key, module.authority):
-                own += coordinator.state_weight(key)
-            else:
-                own += module.allowance.spent(("state", key))
-        module.peer.charge_weight(own)
+    def _state_weight(self, module: HostedModule, key: Hashable) -> int:
+        """Return what a module answers for under a key; of one that it may not change, all: it is told that again."""
+        refused = self._coordinator.refuses_state(key, module.authority)
+        return self._coordinator.state_weight(key) if refused else module.allowance.spent(("state", key))
 
     def _on_state_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
         self._state_keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)

@@ -28,9 +28,11 @@ class Contributor:
 
     async def _contribution(self) -> Any:
         values = self._router.values
+        gathered, name = gathering.current.get(), self._function.registered_by
+        if gathered is not None and not gathered.has_room_for(name):
+            return None
         answer = await self._function.call(values.encode([[], {}]))
-        gathered = gathering.current.get()
-        if gathered is not None and not gathered.admits(self._function.owner_name, answer.body):
+        if gathered is not None and not gathered.admits(name, answer.body):
             return None
         return values.decode_named(answer, self._is_given)
 

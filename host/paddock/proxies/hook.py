@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
@@ -57,7 +58,9 @@ class HookProxy:
             if not isinstance(message, Encoded):
                 message = self._values.encode([[event, payload.shared], {}])
                 payload.cache["message"] = message
-            answer = await self._function.call(message)
+            gathered = gathering.current.get()
+            given = None if gathered is None else partial(gathered.given, self._name, message.body)
+            answer = await self._function.call(message, given)
         except (CallRefusedError, ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
             if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
                 raise
@@ -69,7 +72,6 @@ class HookProxy:
             result = self._values.decode_named(answer)
         except RemoteProtocolError:
             return answer  # which is no hook result, and counts as any other answer that is none
-        gathered = gathering.current.get()
         if gathered is not None and (gathered.keeps_all or _injects(result)):  # then it is kept until all were asked
             if not gathered.admits(self._name, answer.body):
                 return None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from typing import Protocol
 
 from paddock.rpc.channel import OpenCall
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock_sdk.protocol import Frame, Kind
+from paddock_sdk.protocol.frames import Buffer
 
 
 class Switch(Protocol):
@@ -187,16 +189,27 @@ class Forward(RoutedCall):
         self.switch.on_overdue(self)
 
 
-class HostCall(RoutedCall):
-    """A call that the host itself makes, and whose answer it reads."""
+Bill = Callable[[Peer, Buffer], None]
+"""Charges what a worker answered the host with to whom it is to be charged; raises only what ends that worker."""
 
-    __slots__ = ("future", "switch")
+
+class HostCall(RoutedCall):
+    """A call that the host itself makes, and whose answer it reads: for its owner, unless there is a `bill`."""
+
+    __slots__ = ("bill", "future", "switch")
 
     def __init__(
-        self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
+        self,
+        switch: Switch,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        bill: Bill | None = None,
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
+        self.bill = bill
         self.future: asyncio.Future[Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
@@ -206,8 +219,12 @@ class HostCall(RoutedCall):
         self.let_go()
         if not self.future.done():
             self.future.set_result(frame)
-        if frame is not None:
+        if frame is None:
+            return
+        if self.bill is None:
             self.owner.charge(frame.body)
+        else:
+            self.bill(self.owner, frame.body)
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)

@@ -1,7 +1,9 @@
 """What the host gathers of several answers, to hand it on in one message: no more than that message holds.
 
 Counted as each answer comes, by the memory it takes rather than by its bytes. What one module answers with leaves
-room for the others. Whatever has no room is left out, which costs the rest nothing.
+room for the others. Whatever has no room is left out, which costs the rest nothing; contributors of whoever was left
+out are asked no further, and nobody is once all is full. A module that answers with the event it heard was given that
+much, once each time.
 """
 
 from __future__ import annotations
@@ -24,13 +26,32 @@ _log = logging.getLogger(__name__)
 class Gathering:
     """What has been gathered so far for one who asked."""
 
-    __slots__ = ("_by_name", "_refused", "_total", "keeps_all")
+    __slots__ = ("_by_name", "_given", "_is_full", "_refused", "_total", "keeps_all", "weight_inside")
 
     def __init__(self, *, keeps_all: bool) -> None:
         self.keeps_all = keeps_all  # every answer, not only those that say so
+        self.weight_inside = 0  # of what modules answered with in gatherings inside of this one
         self._total = 0
         self._by_name: dict[str, int] = {}
         self._refused: set[str] = set()
+        self._given: set[str] = set()
+        self._is_full = False
+
+    @property
+    def weight(self) -> int:
+        """What memory is taken by what modules answered with."""
+        return self._total
+
+    def has_room_for(self, name: str) -> bool:
+        """Whether a module of that `name` need be asked."""
+        return not self._is_full and name not in self._refused
+
+    def given(self, name: str, event: Buffer) -> Buffer | None:
+        """Return what a module of that `name` was given to answer with, None if it has answered with it before."""
+        if name in self._given:
+            return None
+        self._given.add(name)
+        return event
 
     def admits(self, name: str, answer: Buffer) -> bool:
         """Take the answer of a module of that `name`, if there is room; that there was none is logged once for each."""
@@ -39,6 +60,7 @@ class Gathering:
         if own <= _OF_ONE and total <= _OF_ALL:
             self._total, self._by_name[name] = total, own
             return True
+        self._is_full = self._is_full or total > _OF_ALL
         if name not in self._refused:
             self._refused.add(name)
             _log.warning(
@@ -58,10 +80,13 @@ current: contextvars.ContextVar[Gathering | None] = contextvars.ContextVar("padd
 
 
 @contextmanager
-def gathering(*, keeps_all: bool) -> Iterator[None]:
+def gathering(*, keeps_all: bool) -> Iterator[Gathering]:
     """Bound what is gathered inside."""
-    token = current.set(Gathering(keeps_all=keeps_all))
+    outer, inner = current.get(), Gathering(keeps_all=keeps_all)
+    token = current.set(inner)
     try:
-        yield
+        yield inner
     finally:
         current.reset(token)
+        if outer is not None:
+            outer.weight_inside += inner.weight

@@ -102,6 +102,10 @@ class Grant:
         return next((loan for loan in reversed(self._loans) if loan.holds), None)
 
 
+def _values_in(body: Buffer) -> int:
+    return count_values(body) + len(body) // _TEXT_BYTES
+
+
 class Peer:
     """A connected worker.
 
@@ -158,15 +162,22 @@ class Peer:
         """Whether a call of one of its objects would be answered by what the caller means."""
         return self.channel.is_open and not self.is_restoring
 
-    def charge(self, body: Buffer) -> None:
+    def charge(self, body: Buffer, given: Callable[[], Buffer | None] | None = None) -> None:
         """Count a message of this worker's that the host itself reads, or one that it writes for it.
+
+        Of a large one, as much is not counted as there is in what the worker was `given` to answer with.
 
         Raises:
             RemoteProtocolError: it is over a cap.
             OverBudgetError: that is more than the host does for one module.
         """
         size = len(body)
-        values = size // _GUESSED_BYTES if size <= _SMALL_BYTES else count_values(body) + size // _TEXT_BYTES
+        if size <= _SMALL_BYTES:
+            values = size // _GUESSED_BYTES
+        else:
+            values = _values_in(body)
+            if given is not None and (back := given()) is not None:
+                values = max(0, values - _values_in(back))
         self._charge(_VALUES_EACH + values)
 
     def charge_weight(self, weight: int) -> None:

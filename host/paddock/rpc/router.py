@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, Final
 
 from paddock.rpc.afterlife import Afterlife
-from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.calls import Bill, Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_objects import HostObjects
@@ -389,13 +389,15 @@ class Router:
 
     # -- calls by the host -----------------------------------------------------------------
 
-    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
-        """Call a worker's object, and return the answer undecoded.
+    def call(
+        self, handle: Handle, method: int, message: Encoded, bill: Bill | None = None
+    ) -> Coroutine[Any, Any, Encoded]:
+        """Call a worker's object, and return the answer undecoded; `bill` charges it, if not to the object's owner.
 
         Raises:
             Exception: what the callee raised, or what its death amounts to for its kind.
         """
-        return self._exchange(current.get(), handle, method, message)
+        return self._exchange(current.get(), handle, method, message, bill=bill)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
@@ -437,9 +439,10 @@ class Router:
         message: Encoded,
         tries: int = 0,
         begun: HostCall | None = None,
+        bill: Bill | None = None,
     ) -> Encoded:
         while True:
-            routed, begun = begun or HostCall(self, origin, handle, method, message), None
+            routed, begun = begun or HostCall(self, origin, handle, method, message, bill), None
             if not routed.id:
                 if not handle.owner.takes_calls:
                     instead = await self.afterlife.revive(handle, self.method_name(routed))
@@ -454,7 +457,7 @@ class Router:
             if instead is not None:
                 return instead
 
-    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
+    async def call_now(self, handle: Handle, method: int, message: Encoded, bill: Bill | None = None) -> Encoded:
         """Call as `call` does, but of this life of the owner only, and unobserved.
 
         Raises:
@@ -463,7 +466,7 @@ class Router:
         owner = handle.owner
         if not owner.is_open:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostCall(self, current.get(), handle, method, message)
+        routed = HostCall(self, current.get(), handle, method, message, bill)
         self._start(routed)
         answer = await self._end_of(routed, owner)
         if answer is None:
