@@ -24,6 +24,7 @@ from paddock.kernel.authority import HOST_NAMES
 from paddock.kernel.cancellation import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
+from paddock.kernel.messages import MessageService
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.ownership import Left
 from paddock.kernel.refusals import Refusals
@@ -86,6 +87,7 @@ class HostService:
         self._mirrors = mirrors
         self._refusals = Refusals(router.now)
         self._cancellations = CancellationService(coordinator.cancellation, router.now)
+        self._messages = MessageService(coordinator, router.now)
         self._values = router.values
         self._coordinator = coordinator
         self._module_of = module_of
@@ -121,7 +123,7 @@ class HostService:
             HostMethod.DELETE_ATTRIBUTE: self._delete_attribute,
             HostMethod.TOOL_STARTED: self._cancellations.tool_started,
             HostMethod.TOOL_COMPLETED: self._cancellations.tool_completed,
-            HostMethod.SHOW_MESSAGE: self._show_message,
+            HostMethod.SHOW_MESSAGE: self._messages.show,
             HostMethod.DESCRIBE: self._describe,
             HostMethod.RESET_TURN: self._reset_turn,
             HostMethod.ATTEMPTED: self._refusals.attempted,
@@ -526,7 +528,7 @@ class HostService:
                 0 <= result.approval_timeout <= _LONGEST_WAIT and len(result.approval_options or ()) <= _MAX_OPTIONS
             ):
                 module.authority.check_hook_results()
-                if result.user_message and result.action != "ask_user" and not self._may_show(module):
+                if result.user_message and result.action != "ask_user" and not self._messages.may_show(module):
                     result = result.model_copy(update={"user_message": None})
                 if result.action != "ask_user":
                     return await self._coordinator.process_hook_result(result, event, hook_name)
@@ -557,28 +559,6 @@ class HostService:
                 with open_approval(module, self._router.now()):
                     return await system.request_approval(asked, [str(option) for option in options], timeout, default)
         raise _malformed("a request for approval")
-
-    def _may_show(self, module: HostedModule) -> bool:
-        """Whether a module may show one more message; if it may not, that is noted once."""
-        budget = module.rates.messages
-        if budget.admits(self._router.now()):
-            return True
-        if budget.begins_flood:
-            module.deny(Denial("show", "messages", module.name, reason=f"more than {budget.describe()}"))
-        return False
-
-    def _show_message(self, module: HostedModule, args: Any) -> None:
-        match args:
-            case [str() as message, "info" | "warning" | "error" as level, str() as source]:
-                if not self._may_show(module):
-                    return
-                display = self._coordinator.display_system
-                if display is None:
-                    _log.info("%s: %s", module.name, message)
-                else:
-                    display.show_message(message, level, f"{module.name}:{source}")
-                return
-        raise _malformed("a message")
 
     def _on_cancel(self, module: HostedModule, args: Any) -> None:
         match args:

@@ -162,6 +162,23 @@ class Peer:
         """Whether a call of one of its objects would be answered by what the caller means."""
         return self.channel.is_open and not self.is_restoring
 
+    def check_open(self, size: int) -> str:
+        """Refuse to hold another request of so many bytes; return why, where that is to fail the request alone.
+
+        Raises:
+            OverBudgetError: this worker has more that wait for their answers than it may have.
+        """
+        if len(self.incoming) >= self.calls_max:
+            said = f"more than {self.calls_max} requests that wait for their answers"
+            raise OverBudgetError("calls_max", allowed=self.calls_max, observed=self.calls_max + 1, message=said)
+        observed, allowed = self.open_bytes + size, self.open_bytes_max
+        if observed <= allowed:
+            return ""
+        said = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
+        if self.kind == "orchestrator":  # which passes on what others make large
+            return said
+        raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
+
     def charge(self, body: Buffer, given: Callable[[], Buffer | None] | None = None) -> None:
         """Count a message of this worker's that the host itself reads, or one that it writes for it.
 

@@ -32,7 +32,6 @@ from paddock_sdk.protocol import (
     HandleEntry,
     Kind,
     LocalProtocolError,
-    OverBudgetError,
     RemoteProtocolError,
 )
 from paddock_sdk.protocol.body import weight_of
@@ -71,15 +70,8 @@ class Router:
 
     def on_request(self, peer: Peer, request: Frame) -> None:
         """Route one request; the answer goes back by itself."""
-        if len(peer.incoming) >= peer.calls_max:
-            said = f"more than {peer.calls_max} requests that wait for their answers"
-            raise OverBudgetError("calls_max", allowed=peer.calls_max, observed=peer.calls_max + 1, message=said)
         size = len(request.body)
-        observed, allowed, over = peer.open_bytes + size, peer.open_bytes_max, ""
-        if observed > allowed:
-            over = f"requests of {observed} bytes that wait for their answers, of {allowed} that it may have"
-            if peer.kind != "orchestrator":  # which passes on what others make large
-                raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=over)
+        over = peer.check_open(size)
         cause = peer.channel.calls.get(request.parent) if request.parent else None
         blocks = bool(request.flags & _BLOCKED)
         call = IncomingCall(peer, request.id, cause, blocks, size)  # type: ignore[arg-type]
