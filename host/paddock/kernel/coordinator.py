@@ -18,7 +18,7 @@ from paddock.kernel.cancellation import HostedCancellationToken
 from paddock.kernel.hooks import HostedHooks
 from paddock.kernel.mirrors import MayCall, Mirrors
 from paddock.kernel.ownership import Left, Ownership
-from paddock.rpc.gathering import gathering
+from paddock.rpc.gathering import Gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
@@ -93,7 +93,7 @@ class HostedCoordinator(ModuleCoordinator):
 
     async def collect_contributions(self, channel: str) -> list[Any]:
         """Return what every contributor of a channel gives; what is more than one message holds is left out."""
-        with gathering(keeps_all=True):
+        with Gathering(keeps_all=True):
             return await super().collect_contributions(channel)
 
     def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None:

@@ -31,7 +31,7 @@ from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall, current
-from paddock.rpc.gathering import gathering
+from paddock.rpc.gathering import Gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
@@ -231,7 +231,7 @@ class HostService:
         self, peer: Peer, module: HostedModule, work: Coroutine[Any, Any, object], *, is_gathered: bool
     ) -> Encoded:
         try:
-            with gathering(keeps_all=True) as gathered:
+            with Gathering(keeps_all=True) as gathered:
                 written = self._values.encode(await work)
         except CallRefusedError as exc:
             module.deny(exc.denial)

@@ -51,7 +51,7 @@ class IncomingCall:
         self.is_idle = True
 
     def idles(self, now: float) -> None:
-        """The worker has all the items that it wants for now: what time passes is its own again."""
+        """The worker has every item that it gave credit for: what time passes is its own again."""
         if not self.is_idle:
             self.is_idle = True
             if self.cause is not None:
@@ -130,7 +130,7 @@ class RoutedCall(OpenCall):
             self.runs_on = None
 
     def wants_no_item(self, now: float) -> None:
-        """The reader has all the items that it wants for now: the owner's time stands still, and the reader's runs."""
+        """The reader has every item that it gave credit for: the owner's time stands still, and the reader's runs."""
         self.nested_begins(now)
         reading = self._reading()
         if reading is not None:

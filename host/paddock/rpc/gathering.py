@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 from paddock_sdk.protocol.body import weight_of
 from paddock_sdk.protocol.frames import MAX_FRAME_BYTES, Buffer
@@ -24,9 +22,19 @@ _log = logging.getLogger(__name__)
 
 
 class Gathering:
-    """What has been gathered so far for one who asked."""
+    """What has been gathered so far for one who asked: bounded is what is gathered while this is entered, once."""
 
-    __slots__ = ("_by_name", "_given", "_is_full", "_refused", "_total", "keeps_all", "weight_inside")
+    __slots__ = (
+        "_by_name",
+        "_given",
+        "_is_full",
+        "_outer",
+        "_refused",
+        "_token",
+        "_total",
+        "keeps_all",
+        "weight_inside",
+    )
 
     def __init__(self, *, keeps_all: bool) -> None:
         self.keeps_all = keeps_all  # every answer, not only those that say so
@@ -36,6 +44,16 @@ class Gathering:
         self._refused: set[str] = set()
         self._given: set[str] = set()
         self._is_full = False
+
+    def __enter__(self) -> Self:
+        self._outer = current.get()
+        self._token = current.set(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        current.reset(self._token)
+        if self._outer is not None:
+            self._outer.weight_inside += self._total
 
     @property
     def weight(self) -> int:
@@ -77,16 +95,3 @@ class Gathering:
 
 current: contextvars.ContextVar[Gathering | None] = contextvars.ContextVar("paddock_gathering", default=None)
 """What the host's current code gathers for."""
-
-
-@contextmanager
-def gathering(*, keeps_all: bool) -> Iterator[Gathering]:
-    """Bound what is gathered inside."""
-    outer, inner = current.get(), Gathering(keeps_all=keeps_all)
-    token = current.set(inner)
-    try:
-        yield inner
-    finally:
-        current.reset(token)
-        if outer is not None:
-            outer.weight_inside += inner.weight

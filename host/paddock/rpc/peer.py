@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
-_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
+SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
 _GUESSED_BYTES: Final = 4  # of such a body for each of its values
 _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
@@ -189,7 +189,7 @@ class Peer:
             OverBudgetError: that is more than the host does for one module.
         """
         size = len(body)
-        if size <= _SMALL_BYTES:
+        if size <= SMALL_BYTES:
             values = size // _GUESSED_BYTES
         else:
             values = _values_in(body)
