@@ -26,7 +26,7 @@ _PROBE_SECONDS = 60
 def require_root() -> None:
     """Skip where the tests are run by an ordinary user: what would be tried here is tried everywhere then."""
     if os.geteuid() != 0:
-        pytest.skip("not run as root: all tests are an ordinary user's")
+        pytest.skip(f"not run as root: all tests are an ordinary user's, of user {os.geteuid()}")
 
 
 @contextmanager

@@ -69,7 +69,7 @@ finally:
 
 def test_a_loop_that_has_to_wait_for_a_processor_does_not_stand_still() -> None:
     if not os.path.exists("/proc/thread-self/schedstat"):
-        pytest.skip("this kernel does not count what a thread waits for a processor")
+        pytest.skip("this kernel does not count what a thread waits for a processor: no /proc/thread-self/schedstat")
     command = [sys.executable, "-I", "-c", _GIVES_WAY, json.dumps(sys.path), str(_TURN)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
     assert done.returncode == 0, done.stderr

@@ -267,7 +267,7 @@ def test_a_line_that_found_no_room_spoils_no_other(path: Path, monkeypatch: pyte
     assert json.loads(last)["event"] == "session.ended"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give a folder to somebody else, not user {os.geteuid()}")
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = state_folder()
     AuditLog("s").record("session.started")

@@ -48,7 +48,7 @@ from paddock_sources.command_runner import (
 from paddock_sources.direct_runner import DirectRunner
 from shut_in_commands import LEVELS, commands_at
 
-_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+_GIT = pytest.mark.skipif(shutil.which("git") is None, reason=f"there is no git in {os.get_exec_path()}")
 _SECONDS = 60
 _BIG = 50 << 20
 _SECRET = "not for strangers"

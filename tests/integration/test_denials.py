@@ -205,7 +205,7 @@ async def test_a_program_that_was_not_granted_is_told_and_run_with_the_grant(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:
     if shutil.which("git") is None:
-        pytest.skip("there is no git here")
+        pytest.skip(f"there is no git in {os.get_exec_path()}")
     source = write_module("tool-reach", _REACH)
     refused = await reach(source, home, level, "run", "git")
     assert not refused.result.success

@@ -42,6 +42,21 @@ def _git(*arguments: str) -> None:
     subprocess.run(["git", *arguments], check=True, timeout=20, capture_output=True)
 
 
+async def _written(
+    open_session: OpenSession, write_module: WriteModule, work: Path, paths: list[Path]
+) -> dict[str, str]:
+    """Have a tool that may write in `work` write to each of the paths, and return what came of each."""
+    entry = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(work)]},
+    }
+    async with open_session(tools=[entry]) as session:
+        result = await session.coordinator.get("tools", "write").execute({"paths": [str(path) for path in paths]})
+    told: dict[str, str] = result.output
+    return told
+
+
 async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_be_written(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -58,16 +73,7 @@ async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_b
     _git("-C", str(unusual), "config", "include.path", "../../more.cfg")
     kept = [deep / ".git/config", deep / ".git/hooks/pre-commit", unusual / "tools/hooks/pre-commit", work / "more.cfg"]
     open_to_it = [deep / "file", deep / ".git/description", unusual / "tools/build", work / "other.cfg"]
-    entry = {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(work)]},
-    }
-    async with open_session(tools=[entry]) as session:
-        result = await session.coordinator.get("tools", "write").execute(
-            {"paths": [str(p) for p in (*kept, *open_to_it)]}
-        )
-    told = result.output
+    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
     assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
     assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
 
@@ -112,14 +118,6 @@ async def test_hooks_that_the_users_configuration_and_a_working_tree_elsewhere_n
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
     kept = [work / "users/pre-commit", work / "tree/hooks/pre-commit", work / "other/more.cfg"]
     open_to_it = [work / "tree/file", work / "other/file"]
-    entry = {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(work)]},
-    }
-    async with open_session(tools=[entry]) as session:
-        result = await session.coordinator.get("tools", "write").execute(
-            {"paths": [str(p) for p in (*kept, *open_to_it)]}
-        )
-    assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
-    assert {result.output[str(path)] for path in open_to_it} == {"written"}, json.dumps(result.output)
+    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
+    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
+    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)

@@ -6,6 +6,7 @@ proxy and no grant.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ from vendored import lay_beside
 
 _SECONDS = 60  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
-_CURL = pytest.param("curl", marks=pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here"))
+_NO_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason=f"there is no curl in {os.get_exec_path()}")
+_CURL = pytest.param("curl", marks=_NO_CURL)
 _CLIENTS = ("urllib", "requests", "httpx", "aiohttp", "raw", _CURL)
 _GO_BY_THE_PROXY = ("urllib", "requests", "httpx", _CURL)  # those that look for one unasked
 

@@ -147,7 +147,7 @@ async def test_what_is_explained_is_what_a_module_finds(
     if not found["reachable"]:
         pytest.skip(f"{level} cannot be had here: {found}")
     if shutil.which("bash", path="/usr/bin:/bin") is None:
-        pytest.skip("there is no bash here")
+        pytest.skip("there is no bash in /usr/bin or /bin")
     monkeypatch.setenv("EDITOR", "vi")
     monkeypatch.setenv("PAGER", "less")
     differing = []

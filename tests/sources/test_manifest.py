@@ -290,7 +290,7 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path: Path, root: str) -> None:
         read(tmp_path / root)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, may read everything")
 def test_a_folder_that_may_not_be_read_says_so(tmp_path: Path) -> None:
     root = make_module(tmp_path / "repo")
     (root / "pyproject.toml").chmod(0)

@@ -138,7 +138,7 @@ def test_a_huge_file_is_refused_before_it_is_read_to_its_end(folder: Path, cache
         snapshot(folder, cache)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, can read everything")
 def test_what_cannot_be_read_is_named(folder: Path, cache: SourceCache) -> None:
     (folder / "secret").touch(mode=0)
     with pytest.raises(SnapshotError, match=r"secret.*permission denied"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import shutil
 import socket
 import struct
@@ -335,8 +336,8 @@ def in_a_thread_that_asks(port: int, act: Callable[[], Any], *, edns: bool = Fal
     try:
         library = ctypes.CDLL("libresolv.so.2")
         library.__res_state.restype = ctypes.c_void_p
-    except (OSError, AttributeError):
-        pytest.skip("the C library is not glibc")
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"the C library is not glibc: {error}")
     outcome: list[Any] = []
 
     def run() -> None:
@@ -397,7 +398,7 @@ const asks = {
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node, which has c-ares, is not installed")
+@pytest.mark.skipif(shutil.which("node") is None, reason=f"node, which has c-ares, is not in {os.get_exec_path()}")
 def test_c_ares_finds_granted_names_and_no_others() -> None:
     with served() as server:
         done = subprocess.run(

@@ -98,7 +98,7 @@ def test_what_has_another_name_or_others_may_look_into_stays(host: subprocess.Po
     assert os.listdir(temporary) == [renamed.name]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give a folder away, not user {os.geteuid()}")
 def test_what_belongs_to_another_user_stays(host: subprocess.Popen[str]) -> None:
     left = left_by(host)
     os.chown(left, 4242, 4242)

@@ -205,7 +205,7 @@ def test_without_isolation_nothing_is_refused(scene: Scene, family: Family) -> N
     assert found.allowed and "isolation level `none` refuses nothing" in found.reason
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read what is nobody's")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, may read what is nobody's")
 def test_what_the_user_may_not_read_no_grant_lets_a_module_read(scene: Scene) -> None:
     assert explain(scene.subject({"read": ["."]}), "read", "a.txt").allowed
     (scene.work / "a.txt").chmod(0)

@@ -115,7 +115,7 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     assert "cannot be followed" in refusal("x" * 300, tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can look into every folder")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, can look into every folder")
 def test_a_path_that_the_user_cannot_follow_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shut" / "in").mkdir(parents=True)
     (tmp_path / "shut").chmod(0)
@@ -163,7 +163,7 @@ def test_a_folder_shared_with_a_group_is_refused_unless_the_group_is_one_users_a
     assert resolve("team/mine", tmp_path, alone).path == tmp_path / "team" / "mine"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give a folder away, not user {os.geteuid()}")
 def test_a_folder_of_another_user_is_refused_also_to_root(tmp_path: Path) -> None:
     (tmp_path / "theirs" / "inside").mkdir(parents=True)
     os.chown(tmp_path / "theirs", 12345, 12345)
@@ -171,7 +171,7 @@ def test_a_folder_of_another_user_is_refused_also_to_root(tmp_path: Path) -> Non
     assert resolve("theirs", tmp_path).path == tmp_path / "theirs"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="what root owns, everybody has to trust")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"what user {os.geteuid()}, root, owns, everybody has to trust")
 def test_a_folder_of_this_user_is_refused_to_another(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     assert "somebody else could put" in refusal("mine", tmp_path, Owner(os.geteuid() + 1, tmp_path))

@@ -148,7 +148,7 @@ def test_a_link_that_only_its_owner_could_have_made_is_followed(file: Path) -> N
     assert read_owned(file, owner()) is not None
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, reads everything")
 @pytest.mark.parametrize("locked", ["the file", "its folder"])
 def test_a_file_that_is_there_and_cannot_be_read_is_not_passed_over(file: Path, locked: str) -> None:
     place = file if locked == "the file" else file.parent

@@ -122,7 +122,7 @@ def test_the_programs_of_this_machine_are_found() -> None:
     assert all(file.is_absolute() and not file.is_symlink() and file.exists() for file in shell.files)
 
 
-@pytest.mark.skipif(not Path("/usr/bin/git").exists(), reason="there is no git")
+@pytest.mark.skipif(not Path("/usr/bin/git").exists(), reason="there is no /usr/bin/git")
 def test_git_comes_with_its_helpers() -> None:
     said = subprocess.run(["/usr/bin/git", "--exec-path"], capture_output=True, text=True, check=True, timeout=60)
     assert Path(os.path.realpath(said.stdout.strip())) in Program.find("git").needs

@@ -204,7 +204,7 @@ async def test_what_a_worker_used_is_known_though_it_ended_before_its_templates_
     levels: Levels, launcher: TemplateLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" not in levels.groups.controllers:
-        pytest.skip("no control group counts memory here")
+        pytest.skip(f"no control group counts memory here: {levels.groups.problems}")
     is_tidy, remove = threading.Event(), brood._remove
 
     def removed(*parts: Any) -> None:
@@ -215,8 +215,8 @@ async def test_what_a_worker_used_is_known_though_it_ended_before_its_templates_
     first = await launch()
     try:
         stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)
-    except PermissionError:
-        pytest.skip(f"user {os.geteuid()} may not open what a worker has open")
+    except PermissionError as error:
+        pytest.skip(f"user {os.geteuid()} may not open what a worker has open: {error}")
     try:
         with pidfd_of(first.init_pid) as pidfd:
             first.kill()

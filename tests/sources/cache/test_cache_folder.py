@@ -105,7 +105,7 @@ def test_a_group_of_the_user_alone_may_write_to_it(folder: Path, monkeypatch: py
     assert SourceCache(folder).trees.get(digest_of(1)) is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+@pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give folders away, not user {os.geteuid()}")
 @pytest.mark.parametrize("which", ["itself", "the one around it"])
 def test_a_folder_of_another_user_is_refused(folder: Path, which: str) -> None:
     SourceCache(folder).trees.add_tree(write_tree(1))

@@ -279,7 +279,7 @@ def test_uv_is_taken_where_it_is_and_pip_otherwise(monkeypatch: pytest.MonkeyPat
 def test_the_pip_that_came_with_python_does_as_well(cache: SourceCache, index: Index, python: Interpreter) -> None:
     bundled = Pip.bundled()
     if bundled is None:
-        pytest.skip("this Python came without pip")
+        pytest.skip(f"this Python came without pip: {sys.executable} has no ensurepip wheel")
     bench = Bench(cache, index, python, bundled)
     assert versions(bench.resolve("leaf")) == {"leaf": "2.0"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def test_the_pip_that_came_with_python_works_shut_in_as_well(
 ) -> None:
     bundled = Pip.bundled()
     if bundled is None:
-        pytest.skip("this Python came without pip")
+        pytest.skip(f"this Python came without pip: {sys.executable} has no ensurepip wheel")
     wanted = Requirements("tool-demo", "1", ("leaf<2",))
     cache = SourceCache(tmp_path / "cache")
     (leaf,) = resolve(wanted, cache=cache, runner=runner, index=index, python=python, installer=bundled)
