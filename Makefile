@@ -16,7 +16,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -32,6 +32,10 @@ lint: $(VENV)/ready-dev
 
 bench: $(VENV)/ready-dev
 	@$(BIN)/python tests/benchmarks/run.py
+
+# Shows that every part of it runs; its figures say nothing.
+bench-quick: $(VENV)/ready-dev
+	@$(BIN)/python tests/benchmarks/run.py --quick
 
 clean:
 	rm -rf $(VENV) .bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist

@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from bench.reference import AsyncioReference, BlockingReference
+from bench.reference import AsyncioReference, BlockingReference, reference_child
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from bench.stage import Stage
 
 _ROUNDS: Final = 30
@@ -28,8 +28,21 @@ INPUT: Final = {
 }
 
 
-async def measure_calls(stage: Stage, asynchronous: AsyncioReference, blocking: BlockingReference) -> list[Row]:
+async def measure_calls(effort: Effort) -> list[Row]:
     """Measure a call of a tool by the host, and by an orchestrator in another worker."""
+    async with (
+        Stage.open() as stage,
+        AsyncioReference.running() as asynchronous,
+        reference_child("blocking") as rpc,
+    ):
+        await stage.start("tool", "tool-echo")
+        await stage.start("orchestrator", "loop-timing")
+        return await _measure_calls(stage, asynchronous, BlockingReference(rpc), effort.of(_ROUNDS))
+
+
+async def _measure_calls(
+    stage: Stage, asynchronous: AsyncioReference, blocking: BlockingReference, rounds: int
+) -> list[Row]:
     echo = stage.tool("echo")
     turn = stage.coordinator.get("orchestrator")
     order = json.dumps({"tool": "echo", "calls": _CALLS, "input": INPUT})
@@ -52,7 +65,7 @@ async def measure_calls(stage: Stage, asynchronous: AsyncioReference, blocking: 
             "blocking": block_calls,
             "brokered": brokered,
         },
-        _ROUNDS,
+        rounds,
     )
     direct, p99 = samples.p50("direct"), samples.p99("direct")
     asyncio_tail = samples.p99("asyncio") / samples.p50("asyncio")
@@ -80,16 +93,18 @@ async def measure_calls(stage: Stage, asynchronous: AsyncioReference, blocking: 
     ]
 
 
-async def measure_in_flight(stage: Stage, asynchronous: AsyncioReference) -> list[Row]:
+async def measure_in_flight(effort: Effort) -> list[Row]:
     """Measure the rate of calls when many wait at any time."""
-    echo = stage.tool("echo")
-    samples = await interleave(
-        {
-            "ours": lambda: _rate(lambda: echo.execute(INPUT)),
-            "asyncio": lambda: _rate(lambda: asynchronous.call("execute", INPUT)),
-        },
-        _ROUNDS,
-    )
+    async with Stage.open() as stage, AsyncioReference.running() as asynchronous:
+        await stage.start("tool", "tool-echo")
+        echo = stage.tool("echo")
+        samples = await interleave(
+            {
+                "ours": lambda: _rate(lambda: echo.execute(INPUT)),
+                "asyncio": lambda: _rate(lambda: asynchronous.call("execute", INPUT)),
+            },
+            effort.of(_ROUNDS),
+        )
     ratio = samples.ratio("ours", "asyncio")
     return [
         Row(

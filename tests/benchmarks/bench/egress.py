@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 import socket
 import ssl
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from bench.affinity import every_core
+from bench.child import Child
 from bench.row import Row, Target
-from bench.sampling import Samples, interleave
+from bench.sampling import Effort, Samples, interleave
 from paddock.egress.bounds import Bounds
 from paddock.egress.gate import EgressGate
 from paddock.egress.injection import Injection
@@ -33,31 +31,8 @@ class _Unrecorded:
         """Keep nothing."""
 
 
-class _Child:
-    """A process that answers each line with one."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    async def tell(self, **given: object) -> Any:
-        """Return what it answers; without anything to tell, what it has to say."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        if given:
-            self._process.stdin.write(json.dumps(given).encode() + b"\n")
-        return json.loads(await self._process.stdout.readline())
-
-
-@asynccontextmanager
-async def _child(part: str) -> AsyncIterator[_Child]:
-    program = Path(__file__).with_name("egress_child.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, program, part, stdin=PIPE, stdout=PIPE, limit=1 << 20
-    )
-    try:
-        yield _Child(process)
-    finally:
-        process.kill()
-        await process.wait()
+def _child(part: str) -> AbstractAsyncContextManager[Child]:
+    return Child.running([sys.executable, Path(__file__).with_name("egress_child.py"), part])
 
 
 @asynccontextmanager
@@ -89,9 +64,9 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         await gate.aclose()
 
 
-async def measure_egress() -> list[Row]:
+async def measure_egress(effort: Effort) -> list[Row]:
     """Measure each beside the same without a gate between."""
-    with _every_core():
+    with every_core():
         # Three processes take part, of which two have to do with a direct connection.
         async with _ends() as (client, direct, through, _, _):
             carried = await interleave(
@@ -99,7 +74,7 @@ async def measure_egress() -> list[Row]:
                     "direct": lambda: client.tell(act="pour", port=direct["swallow"], count=_PIECES),
                     "gate": lambda: client.tell(act="pour", port=through["swallow"], count=_PIECES),
                 },
-                _ROUNDS,
+                effort.of(_ROUNDS),
             )
     async with _ends() as (client, direct, through, ours, theirs):
         plain = {"act": "ask", "count": _REQUESTS, "host": f"{_HOST}:{direct['answer']}"}
@@ -113,7 +88,7 @@ async def measure_egress() -> list[Row]:
                 "direct, tls": lambda: client.tell(port=direct["answer in tls"], certificate=theirs, **in_tls),
                 "gate, key": lambda: client.tell(port=through["answer in tls"], certificate=ours, **in_tls),
             },
-            _ROUNDS,
+            effort.of(_ROUNDS),
         )
     ratio = carried.ratio("gate", "direct")
     return [
@@ -135,24 +110,14 @@ def _added(what: str, samples: Samples, case: str, reference: str, bound: float)
     ours, theirs = samples.p50(case), samples.p50(reference)
     return [
         Row(what, "ms", ours, theirs),
-        Row("  more than without", "ms", ours - theirs, target=Target(bound)),
+        Row(f"  {what}, more than without", "ms", ours - theirs, target=Target(bound)),
     ]
 
 
 @asynccontextmanager
-async def _ends() -> AsyncIterator[tuple[_Child, dict[str, int], dict[str, int], str, str]]:
+async def _ends() -> AsyncIterator[tuple[Child, dict[str, int], dict[str, int], str, str]]:
     """Have a client, the ports of a server, those that lead there through a gate, and the certificates of both."""
     async with _child("serve") as server, _child("ask") as client:
         told = await server.tell()
         async with _gate(told["ports"], told["certificate"]) as (gate, through):
             yield client, told["ports"], through, gate.ca_pem, told["certificate"]
-
-
-@contextmanager
-def _every_core() -> Iterator[None]:
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

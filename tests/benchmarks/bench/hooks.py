@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bench.calls import INPUT
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from bench.stage import Stage
 
 _HANDLERS: Final = 20
@@ -19,8 +19,14 @@ _ONE_WORKER, _MANY_WORKERS = "bench:one-worker", "bench:many-workers"
 EVENT_DATA: Final = {"tool_name": "echo", "tool_call_id": "call_0123456789abcdef", "tool_input": INPUT}
 
 
-async def measure_hooks(stage: Stage) -> list[Row]:
+async def measure_hooks(effort: Effort) -> list[Row]:
     """Measure the event with all handlers in one worker, and with a worker for each."""
+    async with Stage.open() as stage:
+        return await _measure_hooks(stage, effort.of(_ROUNDS))
+
+
+async def _measure_hooks(stage: Stage, rounds: int) -> list[Row]:
+    await stage.start("tool", "tool-echo")
     await stage.start("hook", "hooks-nod", {"event": _ONE_WORKER, "handlers": _HANDLERS})
     for _ in range(_HANDLERS):
         await stage.start("hook", "hooks-nod", {"event": _MANY_WORKERS, "handlers": 1})
@@ -37,7 +43,7 @@ async def measure_hooks(stage: Stage) -> list[Row]:
             "many workers": lambda: _timed(lambda: hooks.emit(_MANY_WORKERS, EVENT_DATA)),
             "calls": lambda: _timed(calls),
         },
-        _ROUNDS,
+        rounds,
     )
     return [
         Row(

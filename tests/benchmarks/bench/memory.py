@@ -8,17 +8,23 @@ from typing import Final
 import psutil
 
 from bench.row import Row, Target
+from bench.sampling import Effort
 from bench.stage import Stage
 
 _MODULES: Final = 10
 _MIB: Final = 1 << 20
 
 
-async def measure_memory(stage: Stage) -> list[Row]:
+async def measure_memory(effort: Effort) -> list[Row]:
     """Measure a worker and its init, as means over several alive at once."""
+    async with Stage.open() as stage:
+        return await _measure_memory(stage, effort.of(_MODULES))
+
+
+async def _measure_memory(stage: Stage, count: int) -> list[Row]:
     workers, inits = [], []
     modules = []
-    for number in range(_MODULES):
+    for number in range(count):
         name = f"resident_{number}"
         modules.append(await stage.start("tool", "tool-trivial", {"name": name}))
         await stage.tool(name).execute({"collect": True})
@@ -27,7 +33,6 @@ async def measure_memory(stage: Stage) -> list[Row]:
         assert process is not None, "a module that has just answered is alive"
         workers.append(psutil.Process(process.pid).memory_full_info().uss / _MIB)
         inits.append(psutil.Process(process.init_pid).memory_full_info().uss / _MIB)
-    await stage.stop(modules, [f"resident_{number}" for number in range(_MODULES)])
     worker, init = mean(workers), mean(inits)
     return [
         Row("memory of a further module (USS): worker", "MiB", worker),

@@ -6,18 +6,24 @@ import os
 import time
 from typing import Final
 
-from bench.reference import RawPayload
+from bench.reference import RawPayload, reference_child
 from bench.reference_child import PAYLOAD_BYTES
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from bench.stage import Stage
 
 _ROUNDS: Final = 30
 _PUSHES: Final = 10  # in one block
 
 
-async def measure_payload(stage: Stage, raw: RawPayload) -> list[Row]:
+async def measure_payload(effort: Effort) -> list[Row]:
     """Measure the time until the tool, or the other end of the socket, has said that it has everything."""
+    async with Stage.open() as stage, reference_child("payload") as rpc:
+        await stage.start("tool", "tool-echo")
+        return await _measure_payload(stage, RawPayload(rpc), effort.of(_ROUNDS))
+
+
+async def _measure_payload(stage: Stage, raw: RawPayload, rounds: int) -> list[Row]:
     payload = os.urandom(PAYLOAD_BYTES)
     swallow = stage.tool("swallow")
 
@@ -39,7 +45,7 @@ async def measure_payload(stage: Stage, raw: RawPayload) -> list[Row]:
             taken.append((time.perf_counter_ns() - before) / 1000)
         return taken
 
-    samples = await interleave({"ours": ours, "raw": reference}, _ROUNDS)
+    samples = await interleave({"ours": ours, "raw": reference}, rounds)
     return [
         Row(
             "1 MiB one way, to a bare socket",

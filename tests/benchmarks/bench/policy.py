@@ -10,6 +10,7 @@ from statistics import median
 from typing import Final
 
 from bench.row import Row, Target
+from bench.sampling import Effort
 from paddock.plan import EntryPlace, ModuleEntry
 from paddock.policy import Asked, Owner, Policy, PolicyFile, Situation, Trust, evaluate
 
@@ -40,8 +41,12 @@ _PERMISSIONS: Final = {
 }
 
 
-def measure_policy() -> list[Row]:
+async def measure_policy(effort: Effort) -> list[Row]:
     """Measure the evaluation of one profile."""
+    return _measure_policy(effort.of(_ROUNDS))
+
+
+def _measure_policy(rounds: int) -> list[Row]:
     rules = [f'[[module]]\nmatch = "git+https://github.com/org/module-{number}"\n{_CAPS}' for number in range(_RULES)]
     text = 'minimum_isolation = "bwrap"\ngit_hosts = ["github.com"]\nmax_limits = { memory_max = "1G" }\n'
     file = PolicyFile.parse(text + "\n".join(rules), "policy.toml")
@@ -54,7 +59,7 @@ def measure_policy() -> list[Row]:
         owner = Owner.current(os.environ)
         situation = Situation(Policy((file,)), Trust(True), working_dir, owner, {"API_KEY": "k"})
         taken = []
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             before = time.perf_counter_ns()
             evaluate([Asked(entry, _SOURCE)], situation)
             taken.append((time.perf_counter_ns() - before) / 1e6)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -24,11 +24,12 @@ from paddock.process.template import TemplateLauncher
 
 _BUFFER_BYTES = 64 * 1024
 _CHILD = "reference_child"
+_ANSWER_SECONDS: Final = 60.0  # for what takes milliseconds; hit only by a hang, in which nothing else here would run
 
 
 @asynccontextmanager
-async def reference_children() -> AsyncIterator[dict[str, socket.socket]]:
-    """Start one child for each reference, and end them; the sockets are not blocking."""
+async def reference_child(name: str) -> AsyncIterator[socket.socket]:
+    """Start the child of a reference, and end it; the socket is not blocking."""
     located = WorkerRuntime.locate()
     runtime = replace(
         located,
@@ -37,16 +38,14 @@ async def reference_children() -> AsyncIterator[dict[str, socket.socket]]:
         entry=f"{_CHILD}:serve",
     )
     launcher = TemplateLauncher()
-    processes = []
     try:
-        for name in ("asyncio", "blocking", "payload", "forks"):
-            spec = LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime)
-            processes.append(await launcher.launch(spec))
-        yield {process.name: process.rpc for process in processes}
-    finally:
-        for process in processes:
+        process = await launcher.launch(LaunchSpec(name=name, working_dir=Path("/"), environ={}, runtime=runtime))
+        try:
+            yield process.rpc
+        finally:
             process.rpc.close()
             await process.stop(grace=1.0)
+    finally:
         await launcher.aclose()
 
 
@@ -61,18 +60,19 @@ class AsyncioReference(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def open(cls, rpc: socket.socket) -> AsyncioReference:
-        """Take over a child's socket."""
-        _, reference = await asyncio.get_running_loop().create_connection(cls, sock=rpc)
-        return reference
+    @asynccontextmanager
+    async def running(cls) -> AsyncIterator[AsyncioReference]:
+        """Have a child that answers."""
+        async with reference_child("asyncio") as rpc:
+            _, reference = await asyncio.get_running_loop().create_connection(cls, sock=rpc)
+            try:
+                yield reference
+            finally:
+                reference._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-
-    def close(self) -> None:
-        """Let go of the child."""
-        self._transport.abort()
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
         """Return the child's answer."""
@@ -104,7 +104,7 @@ class BlockingReference:
     """The same messages over blocking sockets."""
 
     def __init__(self, rpc: socket.socket) -> None:
-        rpc.setblocking(True)
+        rpc.settimeout(_ANSWER_SECONDS)
         self._rpc = rpc
         self._next_id = 1
 
@@ -122,7 +122,7 @@ class RawPayload:
     """A mebibyte through a socket pair, and a byte back."""
 
     def __init__(self, rpc: socket.socket) -> None:
-        rpc.setblocking(True)
+        rpc.settimeout(_ANSWER_SECONDS)
         self._rpc = rpc
 
     def push(self, payload: bytes) -> None:
@@ -136,7 +136,7 @@ class BareForks:
     """Forks of a process that has imported what a template has, each of which does nothing."""
 
     def __init__(self, rpc: socket.socket) -> None:
-        rpc.setblocking(True)
+        rpc.settimeout(_ANSWER_SECONDS)
         self._rpc = rpc
 
     def fork(self, count: int) -> None:

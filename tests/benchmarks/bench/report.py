@@ -8,49 +8,44 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.row import Row
+from bench.row import Gap, Row
 
 _HEAD = ("what", "ours", "reference", "unit", "ratio", "target", "")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as aligned text."""
-    lines = [
-        (
-            row.what,
-            _figure(row.ours),
-            _figure(row.reference),
-            row.unit,
-            f"{row.ratio:.2f}" if row.ratio is not None else "",
-            str(row.target) if row.target is not None else "",
-            row.verdict,
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in (_HEAD, *lines)) for column in range(len(_HEAD))]
+def table(found: Sequence[Row | Gap]) -> str:
+    """Return the rows as aligned text; what has no figure says why in place of one."""
+    cells = [_cells(row) for row in found if isinstance(row, Row)]
+    widths = [max(len(line[column]) for line in (_HEAD, *cells)) for column in range(len(_HEAD))]
 
     def shown(line: Sequence[str]) -> str:
-        cells = [
+        padded = [
             text.ljust(width) if column == 0 else text.rjust(width)
             for column, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
-        return "  ".join(cells).rstrip()
+        return "  ".join(padded).rstrip()
 
-    return "\n".join([shown(_HEAD), shown(["-" * width for width in widths]), *map(shown, lines)])
-
-
-def summary(rows: Sequence[Row]) -> str:
-    """Return one sentence: whether every target is met, or which are not."""
-    missed = [row for row in rows if row.verdict == "MISSED"]
-    if not missed:
-        return "Every target is met."
-    names = "; ".join(
-        f"{row.what}: {row.ratio if row.ratio is not None else row.ours:.2f}, target {row.target}" for row in missed
-    )
-    return f"{len(missed)} missed: {names}."
+    lines = [
+        shown(_cells(row)) if isinstance(row, Row) else f"{row.what.ljust(widths[0])}  {row}".rstrip() for row in found
+    ]
+    return "\n".join([shown(_HEAD), shown(["-" * width for width in widths]), *lines])
 
 
-def write_json(rows: Sequence[Row], path: Path) -> None:
+def summary(found: Sequence[Row | Gap]) -> str:
+    """Return one sentence each: which targets are missed, what was not measured, and what failed."""
+    missed = [
+        f"{row.what.strip()}: {row.ours if row.ratio is None else row.ratio:.2f}, target {row.target}"
+        for row in found
+        if isinstance(row, Row) and row.verdict == "MISSED"
+    ]
+    gaps = [gap for gap in found if isinstance(gap, Gap)]
+    sentences = [_counted("missed", missed) or "No target is missed."]
+    sentences.append(_counted("not measured", [gap.what for gap in gaps if not gap.is_error]))
+    sentences.append(_counted("failed", [gap.what for gap in gaps if gap.is_error]))
+    return "\n".join(filter(None, sentences))
+
+
+def write_json(found: Sequence[Row | Gap], path: Path) -> None:
     """Write the rows, and where they were measured, to `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = {
@@ -59,10 +54,26 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
     }
-    path.write_text(json.dumps({"machine": machine, "rows": [row.as_dict() for row in rows]}, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": machine, "rows": [row.as_dict() for row in found]}, indent=2) + "\n")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.what,
+        _figure(row.ours),
+        _figure(row.reference),
+        row.unit,
+        f"{row.ratio:.2f}" if row.ratio is not None else "",
+        str(row.target) if row.target is not None else "",
+        row.verdict,
+    )
 
 
 def _figure(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _counted(verb: str, names: Sequence[str]) -> str:
+    return f"{len(names)} {verb}: {'; '.join(names)}." if names else ""

@@ -16,6 +16,7 @@ import anyio
 
 from bench.calls import INPUT
 from bench.row import Row, Target
+from bench.sampling import Effort
 from bench.stage import Stage
 from paddock.kernel.module import HostedModule
 from paddock.rpc.handle import Handle
@@ -41,22 +42,27 @@ print(min(taken) / 1000 / 1000)
 """
 
 
-async def measure_checks(stage: Stage, loop: HostedModule) -> list[Row]:
-    """Measure the checks beside brokered calls; `loop` is the orchestrator that makes them."""
+async def measure_checks(effort: Effort) -> list[Row]:
+    """Measure the checks beside the brokered calls of an orchestrator, and the notes of opened files."""
+    async with Stage.open() as stage:
+        await stage.start("tool", "tool-echo")
+        loop = await stage.start("orchestrator", "loop-timing")
+        checks = await _measure_checks(stage, loop, effort.of(_ROUNDS))
+    return [checks, await _opening()]
+
+
+async def _measure_checks(stage: Stage, loop: HostedModule, rounds: int) -> Row:
     echo = stage.coordinator.get("tools", "echo")
     handle = loop._router.values.handle_of(echo)
     assert isinstance(handle, Handle), "a tool lives in a worker"
     order = json.dumps({"tool": "echo", "calls": _CALLS, "input": INPUT})
     turn = stage.coordinator.get("orchestrator")
     checks, calls = [], []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         calls.append(median(json.loads(await turn.execute(order))) / 1000)
         checks.append(_checks(loop, handle))
     ratio = median(check / call for check, call in zip(checks, calls, strict=True))
-    return [
-        Row("router checks, to a brokered call", "us", median(checks), median(calls), ratio, Target(0.03)),
-        await _opening(),
-    ]
+    return Row("router checks, to a brokered call", "us", median(checks), median(calls), ratio, Target(0.03))
 
 
 def _checks(loop: HostedModule, handle: Handle) -> float:

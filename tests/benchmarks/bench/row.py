@@ -1,4 +1,4 @@
-"""One line of the result: a measured figure, the reference it was measured beside, and the target for their ratio."""
+"""One line of the result: a figure beside its reference and its target, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 Verdict = Literal["met", "MISSED", ""]
+
+
+class NotMeasured(Exception):
+    """Raised by a part that lacks something which the machine does not have; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +54,19 @@ class Row:
             "target": str(self.target) if self.target is not None else None,
             "verdict": self.verdict or None,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What has no figure: it failed, or the machine lacks what it needs."""
+
+    what: str
+    reason: str
+    is_error: bool
+
+    def __str__(self) -> str:
+        return f"{'ERROR' if self.is_error else 'not measured'}: {self.reason}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {"what": self.what, "error" if self.is_error else "not measured": self.reason}

@@ -7,7 +7,9 @@ of the ratios of their blocks in the same round, never by figures from different
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
 from statistics import median
 from typing import Final
 
@@ -15,6 +17,19 @@ Block = Callable[[], Awaitable[list[float]]]
 """Runs one block and returns what each repetition took."""
 
 _SEED: Final = 20  # the order of blocks is random but the same in every run
+_SECONDS: Final = 25.0  # for the rounds of one comparison, which a busy or slow machine does not get through
+_FEWEST_ROUNDS: Final = 3
+
+
+class Effort(Enum):
+    """How much is repeated: what figures need, or what shows that every part still runs."""
+
+    FULL = "full"
+    QUICK = "quick"
+
+    def of(self, full: int, quick: int = 2) -> int:
+        """Return the one of two numbers that this effort takes."""
+        return full if self is Effort.FULL else min(full, quick)
 
 
 class Samples:
@@ -38,11 +53,15 @@ class Samples:
 
 
 async def interleave(cases: Mapping[str, Block], rounds: int) -> Samples:
-    """Run every case once a round, in an order of its own each round, after one round that is not counted."""
+    """Run every case once a round, in an order of its own each round, after one round that is not counted.
+
+    A machine too slow for all rounds in their time does fewer, but some.
+    """
     order = list(cases)
     shuffle = random.Random(_SEED).shuffle
     measured: list[dict[str, list[float]]] = []
-    for _ in range(rounds + 1):
+    until = time.monotonic() + _SECONDS
+    while len(measured) <= rounds and (len(measured) <= _FEWEST_ROUNDS or time.monotonic() < until):
         shuffle(order)
         measured.append({case: await cases[case]() for case in order})
     return Samples(measured[1:])

@@ -7,9 +7,9 @@ import time
 from typing import Final
 
 from bench.calls import INPUT
-from bench.reference import BareForks
+from bench.reference import BareForks, reference_child
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from bench.stage import Stage
 
 _ROUNDS: Final = 30
@@ -19,9 +19,8 @@ _AT_ONCE: Final = 30
 _MANY: Final = 100
 
 
-async def measure_sandboxed_calls(stage: Stage) -> list[Row]:
+async def measure_sandboxed_calls(effort: Effort) -> list[Row]:
     """Measure the same call into a worker that is shut in and into one that is not."""
-    shut_in, free = stage.tool("echo"), stage.tool("echo_free")
 
     async def calls(tool: object) -> list[float]:
         taken = []
@@ -31,32 +30,44 @@ async def measure_sandboxed_calls(stage: Stage) -> list[Row]:
             taken.append((time.perf_counter_ns() - before) / 1000)
         return taken
 
-    samples = await interleave({"shut in": lambda: calls(shut_in), "free": lambda: calls(free)}, _ROUNDS)
+    async with Stage.open() as stage:
+        await stage.start("tool", "tool-echo")
+        await stage.start("tool", "tool-echo", {"name": "echo_free"}, isolation="none")
+        shut_in, free = stage.tool("echo"), stage.tool("echo_free")
+        cases = {"shut in": lambda: calls(shut_in), "free": lambda: calls(free)}
+        samples = await interleave(cases, effort.of(_ROUNDS))
     ratio = samples.ratio("shut in", "free")
     row = ("small call, shut in, to not shut in", "us", samples.p50("shut in"), samples.p50("free"), ratio)
     return [Row(*row, Target(1.03))]
 
 
-async def measure_many(stage: Stage, forks: BareForks) -> list[Row]:
+async def measure_many(effort: Effort) -> list[Row]:
     """Measure many starts at once beside as many forks that do nothing, and a hundred up to their first replies."""
+    async with Stage.open() as stage, reference_child("forks") as rpc:
+        return await _measure_many(stage, BareForks(rpc), effort)
+
+
+async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[Row]:
+
+    few, many = effort.of(_AT_ONCE, 5), effort.of(_MANY, 10)
 
     async def at_once() -> list[float]:
-        return [await _start(stage, _AT_ONCE, call=False)]
+        return [await _start(stage, few, call=False)]
 
     async def bare() -> list[float]:
         before = time.perf_counter()
-        forks.fork(_AT_ONCE)
+        forks.fork(few)
         return [time.perf_counter() - before]
 
     async def hundred() -> list[float]:
-        return [await _start(stage, _MANY, call=True)]
+        return [await _start(stage, many, call=True)]
 
-    samples = await interleave({"at once": at_once, "bare": bare, "hundred": hundred}, _STARTS)
+    samples = await interleave({"at once": at_once, "bare": bare, "hundred": hundred}, effort.of(_STARTS))
     more = samples.p50("at once") - samples.p50("bare")
     return [
-        Row(f"{_AT_ONCE} modules started at once", "s", samples.p50("at once"), samples.p50("bare")),
-        Row(f"  more than {_AT_ONCE} bare forks", "s", more, target=Target(0.3)),
-        Row(f"{_MANY} modules started and called", "s", samples.p50("hundred"), target=Target(0.5)),
+        Row(f"{few} modules started at once", "s", samples.p50("at once"), samples.p50("bare")),
+        Row(f"  more than {few} bare forks", "s", more, target=Target(0.3)),
+        Row(f"{many} modules started and called", "s", samples.p50("hundred"), target=Target(0.5)),
     ]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from paddock.kernel.module_sources import ModuleSources, SourceOptions
 from paddock.plan.models import EntryPlace, ModuleEntry
 from paddock.policy import Policy
@@ -28,6 +28,7 @@ _ROUNDS: Final = 30
 _COLD_ROUNDS: Final = 6
 _SIDE_BY_SIDE_ROUNDS: Final = 1
 _MODULES: Final = 20
+_CLONE_SECONDS: Final = 60  # for a second of work; hit only by a hang
 _FILES: Final = 1000
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system")
 
@@ -59,41 +60,47 @@ class _User:
         return folder
 
     async def resolve(self, modules: Sequence[tuple[str, str]], cache: Path, locks: Path) -> float:
-        """Resolve modules as a session does that has just begun, and return how many milliseconds that took."""
+        """Resolve modules as a session does that has just begun, and return how many milliseconds that took.
+
+        What was pinned on the way is locked afterwards, as by a session: the next time nothing is looked up.
+        """
         entries = [
             ModuleEntry.read({"module": name, "source": source}, EntryPlace("tool", f"tools[{number}]", locks))
             for number, (name, source) in enumerate(modules)
         ]
         before = time.perf_counter_ns()
         with SourceCache(cache) as kept:
-            found = await ModuleSources(kept, self._environ, locks, locks, Policy(), SourceOptions()).resolve(entries)
-        taken = (time.perf_counter_ns() - before) / 1e6
+            sources = ModuleSources(kept, self._environ, locks, locks, Policy(), SourceOptions())
+            found = await sources.resolve(entries)
+            taken = (time.perf_counter_ns() - before) / 1e6
+            await sources.write()
         for one in found.values():
             if not isinstance(one, Resolution):
                 raise one
         return taken
 
 
-async def measure_sources() -> list[Row]:
+async def measure_sources(effort: Effort) -> list[Row]:
     """Measure each, and see that nothing is started, or fetched, for what is there."""
     with tempfile.TemporaryDirectory() as folder:
         user = _User(Path(folder))
         repositories = Path(folder) / "repositories"
-        names = [f"tool-{number}" for number in range(_MODULES)]
-        large_repository(repositories / "large", _FILES, modules=names)
+        names = [f"tool-{number}" for number in range(effort.of(_MODULES))]
+        files = effort.of(_FILES, 50)
+        large_repository(repositories / "large", files, modules=names)
         for name in names:
             module_repository(repositories / name, name)
         together = [(name, f"git+file://{repositories}/large@main#subdirectory=modules/{name}") for name in names]
         apart = [(name, f"git+file://{repositories}/{name}@main") for name in names]
         return [
-            *await _warm(user, together),
-            *await _cold(user, together[0], repositories / "large"),
+            *await _warm(user, together, effort.of(_ROUNDS)),
+            *await _cold(user, together[0], repositories / "large", files, effort.of(_COLD_ROUNDS, 1)),
             await _second(user, together),
             *await _side_by_side(user, apart),
         ]
 
 
-async def _warm(user: _User, modules: Sequence[tuple[str, str]]) -> list[Row]:
+async def _warm(user: _User, modules: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
     cache, locks = user.new_folder(), user.new_folder()
     await user.resolve(modules, cache, locks)
     starts = _Starts()
@@ -101,15 +108,15 @@ async def _warm(user: _User, modules: Sequence[tuple[str, str]]) -> list[Row]:
     async def block(wanted: Sequence[tuple[str, str]]) -> list[float]:
         return [await user.resolve(wanted, cache, locks)]
 
-    samples = await interleave({"one": lambda: block(modules[:1]), "all": lambda: block(modules)}, _ROUNDS)
+    samples = await interleave({"one": lambda: block(modules[:1]), "all": lambda: block(modules)}, rounds)
     return [
         Row("resolve a module from a warm cache", "ms", samples.p50("one"), target=Target(5.0)),
-        Row(f"resolve {_MODULES} from a warm cache", "ms", samples.p50("all"), target=Target(50.0)),
+        Row(f"resolve {len(modules)} from a warm cache", "ms", samples.p50("all"), target=Target(50.0)),
         Row("  programs started for that", "", starts.count, target=Target(0)),
     ]
 
 
-async def _cold(user: _User, module: tuple[str, str], repository: Path) -> list[Row]:
+async def _cold(user: _User, module: tuple[str, str], repository: Path, files: int, rounds: int) -> list[Row]:
     async def resolving() -> list[float]:
         async with _for_once(user) as cache:
             return [await user.resolve([module], cache, cache)]
@@ -118,13 +125,13 @@ async def _cold(user: _User, module: tuple[str, str], repository: Path) -> list[
         async with _for_once(user) as folder:
             command = ["git", "clone", "--quiet", "--depth", "1", f"file://{repository}", str(folder / "clone")]
             before = time.perf_counter_ns()
-            subprocess.run(command, check=True, close_fds=False)
+            subprocess.run(command, check=True, close_fds=False, timeout=_CLONE_SECONDS)
             return [(time.perf_counter_ns() - before) / 1e6]
 
-    samples = await interleave({"resolve": resolving, "clone": cloning}, _COLD_ROUNDS)
+    samples = await interleave({"resolve": resolving, "clone": cloning}, rounds)
     return [
         Row(
-            f"resolve from a repository of {_FILES} files, to a clone",
+            f"resolve from a repository of {files} files, to a clone",
             "ms",
             samples.p50("resolve"),
             samples.p50("clone"),
@@ -157,7 +164,7 @@ async def _side_by_side(user: _User, modules: Sequence[tuple[str, str]]) -> list
     samples = await interleave({"at once": all_at_once, "one by one": one_by_one}, _SIDE_BY_SIDE_ROUNDS)
     at_once, one_by_one_ms = samples.p50("at once"), samples.p50("one by one")
     ratio = samples.ratio("at once", "one by one")
-    return [Row(f"resolve {_MODULES} repositories at once, to one by one", "ms", at_once, one_by_one_ms, ratio)]
+    return [Row(f"resolve {len(modules)} repositories at once, to one by one", "ms", at_once, one_by_one_ms, ratio)]
 
 
 @asynccontextmanager

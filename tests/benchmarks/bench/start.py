@@ -7,15 +7,21 @@ import time
 from typing import Any, Final, Literal
 
 from bench.row import Row, Target
-from bench.sampling import interleave
+from bench.sampling import Effort, interleave
 from bench.stage import Stage
 from paddock.process.runtime import base_interpreter
 
 _ROUNDS: Final = 20
+_PASS_SECONDS: Final = 60  # for some milliseconds of work; hit only by a hang
 
 
-async def measure_start(stage: Stage) -> list[Row]:
+async def measure_start(effort: Effort) -> list[Row]:
     """Measure a start by fork and a start by exec."""
+    async with Stage.open() as stage:
+        return await _measure_start(stage, effort.of(_ROUNDS))
+
+
+async def _measure_start(stage: Stage, rounds: int) -> list[Row]:
     started = 0
 
     async def started_by(spawn: Literal["template", "exec"], isolation: str | None = None) -> list[float]:
@@ -33,7 +39,7 @@ async def measure_start(stage: Stage) -> list[Row]:
     async def passing() -> list[float]:
         command: list[Any] = [base_interpreter(), "-I", "-S", "-c", "pass"]
         before = time.perf_counter_ns()
-        subprocess.run(command, check=True, close_fds=False)
+        subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)
         return [(time.perf_counter_ns() - before) / 1e6]
 
     samples = await interleave(
@@ -43,7 +49,7 @@ async def measure_start(stage: Stage) -> list[Row]:
             "exec": lambda: started_by("exec"),
             "pass": passing,
         },
-        _ROUNDS,
+        rounds,
     )
     reference = samples.p50("pass")
     return [

@@ -5,16 +5,15 @@ On every core there is: what starts side by side is what is measured.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from bench.affinity import every_core
 from bench.row import Row, Target
+from bench.sampling import Effort
 from paddock import Session
 
 _ROUNDS: Final = 20
@@ -23,10 +22,10 @@ _TARGET: Final = 150.0  # ms
 _MODULES: Final = Path(__file__).resolve().parent.parent / "modules"
 
 
-async def measure_sub_session() -> list[Row]:
+async def measure_sub_session(effort: Effort) -> list[Row]:
     """Measure the start of a sub-session, in a session whose template has forked before."""
     samples = []
-    with _every_core(), tempfile.TemporaryDirectory() as folder:
+    with every_core(), tempfile.TemporaryDirectory() as folder:
         async with Session(_plan(), working_dir=folder, trust_plan=True) as session:
             heard: list[int] = []
 
@@ -35,7 +34,7 @@ async def measure_sub_session() -> list[Row]:
 
             session.coordinator.hooks.register("session:start", on_start)
             spawn = session.coordinator.get_capability("session.spawn")
-            for _ in range(_ROUNDS):
+            for _ in range(effort.of(_ROUNDS)):
                 before = time.perf_counter_ns()
                 await spawn(agent_name="self", instruction="nothing", parent_session=session)
                 samples.append((heard.pop() - before) / 1e6)
@@ -53,13 +52,3 @@ def _plan() -> dict[str, Any]:
         "hooks": [entry("hooks-nod", {"handlers": 1, "event": "tool:pre"})],
         "agents": {"other": {"description": "so that there are sub-sessions at all"}},
     }
-
-
-@contextmanager
-def _every_core() -> Iterator[None]:
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

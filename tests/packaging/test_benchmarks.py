@@ -1,0 +1,91 @@
+"""The benchmarks go on after a part that fails, and say so; what a machine lacks is no failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+_BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    before = list(sys.path)
+    sys.path.insert(0, str(_BENCHMARKS))
+    names = ("parts", "published", "report", "row", "sampling")
+    yield SimpleNamespace(**{name: import_module(f"bench.{name}") for name in names})
+    sys.path[:] = before
+    for name in [name for name in sys.modules if name == "bench" or name.startswith("bench.")]:
+        del sys.modules[name]
+
+
+async def test_a_failing_part_does_not_stop_the_others(bench: SimpleNamespace, tmp_path: Path) -> None:
+    async def failing(effort: Any) -> list[Any]:
+        raise RuntimeError("the tool did not answer")
+
+    async def lacking(effort: Any) -> list[Any]:
+        raise bench.row.NotMeasured("no package index")
+
+    async def good(effort: Any) -> list[Any]:
+        return [bench.row.Row("a call", "us", effort.of(30), target=bench.row.Target(1))]
+
+    parts = {"first": failing, "second": lacking, "third": good}
+    found = await bench.parts.run_parts(parts, bench.sampling.Effort.QUICK, 60)
+    table = bench.report.table(found)
+    assert "first   ERROR: RuntimeError: the tool did not answer" in table
+    assert "second  not measured: no package index" in table
+    assert table.endswith("MISSED")
+    assert bench.report.summary(found).splitlines() == [
+        "1 missed: a call: 2.00, target <= 1.",
+        "1 not measured: second.",
+        "1 failed: first.",
+    ]
+    bench.report.write_json(found, tmp_path / "results.json")
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert [row.get("error") or row.get("not measured") or row["ours"] for row in rows] == [
+        "RuntimeError: the tool did not answer",
+        "no package index",
+        2,
+    ]
+
+
+async def test_a_part_that_hangs_ends_with_the_time_of_all(bench: SimpleNamespace) -> None:
+    async def hanging(effort: Any) -> list[Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("never set")
+
+    found = await bench.parts.run_parts({"first": hanging, "second": hanging}, bench.sampling.Effort.FULL, 0.1)
+    assert [gap.what for gap in found] == ["first", "second"]
+    assert all(gap.is_error for gap in found)
+
+
+def test_a_package_that_cannot_be_installed_is_said(
+    bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.published, "_ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(bench.published, "PUBLISHED", "amplifier-core==0.0.0.dev0")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(bench.row.NotMeasured, match=r"amplifier-core==0\.0\.0\.dev0 cannot be installed: .*"):
+        bench.published.published_python()
+
+
+async def test_rounds_stop_when_their_time_is_over(bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.sampling, "_SECONDS", 0.0)
+    blocks = 0
+
+    async def block() -> list[float]:
+        nonlocal blocks
+        blocks += 1
+        return [1.0]
+
+    samples = await bench.sampling.interleave({"one": block}, 30)
+    assert (blocks, samples.p50("one")) == (4, 1.0)  # three rounds and the one before that is not counted
