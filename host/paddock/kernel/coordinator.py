@@ -454,12 +454,18 @@ def nobody(peer: Peer) -> bool:
 
 
 def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
-    """Let workers call what a module offers them as far as it can give it: now, whatever becomes of it or its loans."""
+    """Let workers call what a module offers them as far as it can give it: now, whatever becomes of it or its loans.
+
+    What is mounted now takes a right of theirs also when it is mounted no more.
+    """
     own = [handle for handle in value.handles if isinstance(handle, Handle) and handle.owner is origin]
     others = [handle for handle in value.handles if handle not in own]
     if any(handle.mounted is None and not origin.may_give(handle, origin) for handle in others):
         return nobody
-    return lambda peer: all(peer.may_reach(handle) for handle in others)
+    places = [handle.mounted for handle in others if handle.mounted is not None]
+    return lambda peer: all(
+        (*(peer.may_reach(handle) for handle in others), *(peer.authority.may_call(*place) for place in places))
+    )
 
 
 def _headed(values: Values, name: str, value: Encoded) -> Encoded:

@@ -44,4 +44,4 @@ class Contributor:
         giver = function.owner
         if contributed.owner is giver or contributed.mounted is not None:
             return True
-        return giver.granted(contributed) is not None and giver.may_give(contributed, giver)
+        return giver.may_give(contributed, giver)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from paddock.rpc.channel import OpenCall
-from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.handle import AnyHandle, Encoded, Handle
+from paddock.rpc.loan import Loan, Right
 from paddock.rpc.peer import Peer
 from paddock_sdk.protocol import Frame, Kind
 from paddock_sdk.protocol.frames import Buffer
+
+_NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
 
 
 class Switch(Protocol):
@@ -35,7 +39,20 @@ class Switch(Protocol):
 class IncomingCall:
     """A worker's request that has not been answered."""
 
-    __slots__ = ("blocks", "cause", "credited", "depth", "id", "is_idle", "peer", "served_by", "size", "task")
+    __slots__ = (
+        "__weakref__",
+        "blocks",
+        "cause",
+        "credited",
+        "depth",
+        "id",
+        "is_idle",
+        "peer",
+        "rights",
+        "served_by",
+        "size",
+        "task",
+    )
 
     def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool, size: int = 0) -> None:
         self.peer = peer
@@ -47,8 +64,14 @@ class IncomingCall:
         self.served_by: Forward | None = None
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
+        self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
         # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
         self.is_idle = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the worker still waits for the answer."""
+        return self.peer.incoming.get(self.id) is self
 
     def idles(self, now: float) -> None:
         """The worker has every item that it gave credit for: what time passes is its own again."""
@@ -101,6 +124,23 @@ class RoutedCall(OpenCall):
         self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
         self.method = method
         self.message = message
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the owner has yet to answer."""
+        return self.owner.channel.calls.get(self.id) is self
+
+    def right_to(self, handle: AnyHandle) -> Right:
+        """Return the right to an argument that the owner is given with this call, which the host itself makes.
+
+        In a worker's service no more comes of what that worker named than came with its request; all else the
+        application or the host adds, and gives.
+        """
+        if self.origin is None:
+            return self.owner.may_reach(handle) or Loan(self)
+        if handle in self.origin.rights:
+            return self.owner.may_call_mounted(handle) or self.origin.rights[handle]
+        return self.owner.may_reach(handle)
 
     def let_time_run(self, now: float) -> None:
         """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
@@ -161,11 +201,14 @@ class RoutedCall(OpenCall):
 class Forward(RoutedCall):
     """One worker's call of another worker's object."""
 
-    __slots__ = ("early_credit", "switch")
+    __slots__ = ("early_credit", "switch", "tries")
 
-    def __init__(self, switch: Switch, origin: IncomingCall, handle: Handle, method: int, message: Encoded) -> None:
+    def __init__(
+        self, switch: Switch, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
+    ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
+        self.tries = tries  # lives of the owner that were asked, this one included
         self.early_credit = 0  # given before the call could be made
 
     @property
@@ -173,6 +216,10 @@ class Forward(RoutedCall):
         """The request that it forwards."""
         assert self.origin is not None  # it was made with one
         return self.origin
+
+    def right_to(self, handle: AnyHandle) -> Right:
+        """Return the right to an argument that the owner is given with this call: its own, or what the request has."""
+        return self.owner.may_call_mounted(handle) or self.caller.rights.get(handle, False)
 
     def on_end(self, frame: Frame | None) -> None:
         self.time_stands()
@@ -210,21 +257,35 @@ class HostCall(RoutedCall):
         super().__init__(origin, handle, method, message)
         self.switch = switch
         self.bill = bill
-        self.future: asyncio.Future[Frame | None] = switch.loop.create_future()
+        self.future: asyncio.Future[Encoded | Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
         self.time_stands()
-        if frame is not None and frame.kind == Kind.RESPONSE and self.is_admitted:
-            self.switch.on_success(self)
-        self.let_go()
-        if not self.future.done():
-            self.future.set_result(frame)
+        said: Encoded | Frame | None = None
+        try:
+            said = self._said(frame)
+        finally:  # an answer that names what its owner never had is none
+            if isinstance(said, Encoded) and self.is_admitted:
+                self.switch.on_success(self)
+            self.let_go()
+            if not self.future.done():
+                self.future.set_result(said)
         if frame is None:
             return
         if self.bill is None:
             self.owner.charge(frame.body)
         else:
             self.bill(self.owner, frame.body)
+
+    def _said(self, frame: Frame | None) -> Encoded | Frame | None:
+        """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
+
+        Raises:
+            RemoteProtocolError: it refers to what its owner was never handed.
+        """
+        if frame is None or frame.kind != Kind.RESPONSE:
+            return frame
+        return Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ())
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)

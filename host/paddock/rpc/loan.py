@@ -2,6 +2,9 @@
 
 Nothing has to be done when the call ends: whether a loan still holds is seen by looking whether the call is open. Who
 was only lent an object can lend it on, but not for longer than it has it itself.
+
+What a request may pass on is worked out once, when it arrives: a request can wait, and its sender can let go of what it
+names meanwhile. What is not known then is no right.
 """
 
 from __future__ import annotations
@@ -10,18 +13,19 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.rpc.calls import RoutedCall
+    from paddock.rpc.calls import IncomingCall, RoutedCall
 
 
 class Loan:
     """One object lent with one call; `source` is the loan that the giver itself has the object by, if it has no more.
 
+    The call is a worker's request, which may be made of several lives of its target, or a call of the application's.
     It keeps nothing of the call alive.
     """
 
     __slots__ = ("_call", "_source")
 
-    def __init__(self, call: RoutedCall, source: Loan | None = None) -> None:
+    def __init__(self, call: IncomingCall | RoutedCall, source: Loan | None = None) -> None:
         self._call = weakref.ref(call)
         self._source = source
 
@@ -31,7 +35,7 @@ class Loan:
         loan: Loan | None = self
         while loan is not None:
             call = loan._call()
-            if call is None or call.owner.channel.calls.get(call.id) is not call:
+            if call is None or not call.is_open:
                 return False
             loan = loan._source
         return True

@@ -28,7 +28,7 @@ from paddock_sdk.protocol.description import check_description, without_data
 from paddock_sdk.protocol.frames import Buffer
 
 if TYPE_CHECKING:
-    from paddock.rpc.calls import IncomingCall, RoutedCall
+    from paddock.rpc.calls import IncomingCall
     from paddock.rpc.channel import Channel
 
 _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
@@ -283,6 +283,10 @@ class Peer:
         """Return what memory the description of one of this worker's objects takes, 0 if there is none."""
         return self._weights.get(object_id, 0)
 
+    def may_call_mounted(self, handle: AnyHandle) -> bool:
+        """Whether `handle` is mounted, and this worker may call it there without being handed it."""
+        return handle.mounted is not None and self.authority.may_call(*handle.mounted)
+
     def may_reach(self, handle: AnyHandle) -> bool:
         """Whether this worker may call `handle` when the host hands it on: what is mounted, only by its own right."""
         return handle.mounted is None or self.authority.may_call(*handle.mounted)
@@ -313,17 +317,18 @@ class Peer:
         if handle.mounted is not None:
             return receiver.authority.may_call(*handle.mounted)
         id = self._grant_ids.get(handle)
-        return id is None or self._grants[id].may_call
+        return id is not None and self._grants[id].may_call
 
-    def right_to_pass(self, handle: AnyHandle, receiver: Peer, call: RoutedCall) -> Right:
-        """Return the right that `receiver` has to `handle` when it comes from this worker as an argument of `call`."""
+    def rights_to_pass(self, handles: Iterable[AnyHandle], call: IncomingCall) -> dict[AnyHandle, Right]:
+        """Return the rights to what this worker's request names that go along with it, as they are now."""
+        return {handle: self._right_to_pass(handle, call) for handle in handles}
+
+    def _right_to_pass(self, handle: AnyHandle, call: IncomingCall) -> Right:
         if isinstance(handle, Handle) and handle.owner is self:
             return True
-        if handle.mounted is not None and receiver.authority.may_call(*handle.mounted):
-            return True
         id = self._grant_ids.get(handle)
-        if id is None:  # the host gives it, in this worker's service
-            return handle.mounted is None
+        if id is None:
+            return False
         grant = self._grants[id]
         if grant.may_call:
             return Loan(call)

@@ -20,7 +20,6 @@ from paddock.rpc.calls import Bill, Forward, HostCall, HostStream, IncomingCall,
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_objects import HostObjects
-from paddock.rpc.loan import Loan
 from paddock.rpc.peer import Grant, Peer
 from paddock.rpc.service import Service
 from paddock.rpc.values import Values
@@ -80,6 +79,8 @@ class Router:
         if blocks:
             peer.blocked.append(call)
         handles = peer.receive(request.handles) if request.handles else ()
+        if handles:
+            call.rights = peer.rights_to_pass(handles, call)
         message = Encoded(request.body, handles)
         if over:
             self.fail(call, OverLimitError(over))
@@ -280,7 +281,7 @@ class Router:
         if owner.runtime_max != FOREVER:
             routed.deadline = self._loop.time() + owner.runtime_max
         message = routed.message
-        entries = _passed(message.handles, routed, owner) if message.handles else ()
+        entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:
             parent = own_request(routed.origin, owner)
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
@@ -363,21 +364,30 @@ class Router:
 
     def _begin_after_loss(self, call: IncomingCall, forward: Forward) -> None:
         call.goes_on(self._loop.time())
-        work = self._serve_after_loss(forward)
+        work = self._answer_after_loss(forward)
         call.task = self._task(work)
         call.task.add_done_callback(lambda task: work.close())  # the session may end before it has begun
 
-    async def _serve_after_loss(self, forward: Forward) -> None:
-        await self._serve(forward.caller, self._answer_after_loss(forward))
-
-    async def _answer_after_loss(self, forward: Forward) -> Encoded:
-        """Return the answer to a call whose owner died over it, from its stand-in or its next life."""
-        instead = await self.afterlife.answer_for(forward, self.method_name(forward), 1)
-        if instead is not None:
-            return instead
-        if forward.is_stream:
-            raise ModuleGoneError(f"module `{forward.handle.owner.name}` ended in the middle of a stream")
-        return await self._exchange(forward.origin, forward.handle, forward.method, forward.message, tries=1)
+    async def _answer_after_loss(self, forward: Forward) -> None:
+        """Answer a call whose owner died over it: in its place, or by making the call again of its next life."""
+        call = forward.caller
+        current.set(call)
+        try:
+            instead = await self.afterlife.answer_for(forward, self.method_name(forward), forward.tries)
+            if instead is not None:
+                self.respond(call, instead)
+                return
+            if forward.is_stream:
+                raise ModuleGoneError(f"module `{forward.handle.owner.name}` ended in the middle of a stream")
+        except asyncio.CancelledError as exc:
+            self.fail(call, exc)
+            raise
+        except Exception as exc:  # whatever it is, it is the caller's to see
+            self.fail(call, exc)
+            return
+        again = Forward(self, call, forward.handle, forward.method, forward.message, forward.tries + 1)
+        call.served_by, call.task = again, None
+        self._send(again)
 
     # -- calls by the host -----------------------------------------------------------------
 
@@ -429,10 +439,10 @@ class Router:
         handle: Handle,
         method: int,
         message: Encoded,
-        tries: int = 0,
         begun: HostCall | None = None,
         bill: Bill | None = None,
     ) -> Encoded:
+        tries = 0
         while True:
             routed, begun = begun or HostCall(self, origin, handle, method, message, bill), None
             if not routed.id:
@@ -499,19 +509,13 @@ class Router:
     async def _end_of(self, routed: HostCall, owner: Peer) -> Encoded | None:
         """Wait for the answer, None when the worker went before it; raise what the callee raised."""
         try:
-            frame = await routed.future
+            said = await routed.future
         except asyncio.CancelledError:
             owner.channel.cancel(routed)
             raise
-        if frame is None:
-            return None
-        if frame.kind != _RESPONSE:
-            raise self.values.decode_error(frame.body)
-        try:
-            return Encoded(frame.body, owner.receive(frame.handles) if frame.handles else ())
-        except RemoteProtocolError as exc:
-            self.end_for(owner, exc)
-            return None
+        if isinstance(said, Frame):
+            raise self.values.decode_error(said.body)
+        return said
 
     def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
         """End a worker for what it said, or has had done, when its frame is not being heard any more."""
@@ -574,14 +578,6 @@ class Router:
     def on_overdue(self, call: RoutedCall) -> None:
         """A call has run longer than it may."""
         self.afterlife.on_overdue(call.owner, call)
-
-
-def _passed(handles: Sequence[AnyHandle], call: RoutedCall, receiver: Peer) -> list[HandleEntry]:
-    """Hand a worker the arguments of `call`: what the caller owns to keep, what it may call itself for this call."""
-    if call.origin is None:  # the application's own call
-        return receiver.send(handles, lambda handle: receiver.may_reach(handle) or Loan(call))
-    giver = call.origin.peer
-    return receiver.send(handles, lambda handle: giver.right_to_pass(handle, receiver, call))
 
 
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:

@@ -231,3 +231,26 @@ async def test_what_a_module_was_only_shown_it_cannot_offer_to_others_either(way
     with pytest.raises(RefusedError):
         await accomplice.answer(accomplice.call_object(known.id))
     assert not owner.heard(Kind.REQUEST)
+
+
+async def test_an_offer_of_what_was_mounted_gives_no_right_when_it_is_not(hosted: Hosted) -> None:
+    """A tool offers what it was only shown; a module that starts when that is mounted no more may not call it."""
+    provider = mounts("providers", "mock", lambda worker: worker.own(5, {"complete": ASYNC}, name="mock"))
+    _, owner = await hosted.start("provider", "provider-x", provider)
+    _, offering = await hosted.start("tool", "tool-x")
+    shown = next(
+        frame.handles[0].id
+        for frame in offering.heard(Kind.MIRROR)
+        if frame.method == MirrorSection.MOUNTED and offering.value(frame)[0] == "providers"
+    )
+    await offering.ask(0, HostMethod.REGISTER_CAPABILITY, offering.foreign(shown), head="washed")
+    await owner.ask(0, HostMethod.UNMOUNT, ["providers", "mock"])
+    _, late = await hosted.start("tool", "tool-late")
+    (offer,) = [
+        frame
+        for frame in late.heard(Kind.MIRROR)
+        if frame.method == MirrorSection.CAPABILITY and unpack_prefix(frame.body)[0] == "washed"
+    ]
+    with pytest.raises(RefusedError):
+        await late.answer(late.call_object(offer.handles[0].id))
+    assert not owner.heard(Kind.REQUEST)
