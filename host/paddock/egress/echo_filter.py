@@ -1,19 +1,31 @@
 """Hide some texts in a stream of bytes that comes in pieces: each is replaced by as many stars.
 
-The last bytes so far are held back, as many as one text may still need to be whole, until more come or whoever reads
-the stream has waited. How many these are never depends on what they say: else whoever sees them come could try out the
-beginnings of a text, one byte after the other. The number of bytes stays what it was, and so does how long a message
-says it is.
+A text may begin in one piece and end in a later one, so bytes are held back until it is certain that none is cut in
+two. A byte is passed on when a line end has come after it (no text has one in it), when `WINDOW_BYTES` have come after
+it, when it has been here for `HOLD_SECONDS`, or when the message ends. None of these depends on the texts, neither on
+how long they are nor on what bytes they have: otherwise a module could have a server echo guesses, and find the
+beginning of a key by when, or in what pieces, the echo arrives. What was passed on because of its age is still
+remembered, so that the rest of a text is hidden that comes later than that.
+
+The number of bytes stays what it was, and so does the length that a message says it has. Reads no clock.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable
+from typing import Final
+
+WINDOW_BYTES: Final = 16 * 1024
+"""No text is longer: with four times the length in its longest form, a key of 4 KiB, which no vendor has."""
+
+HOLD_SECONDS: Final = 0.25
+"""More than TCP waits at first before it repeats a segment (0.2 s): a text that a loss cut in two is still hidden."""
 
 
 class EchoFilter:
-    """Filters one stream; `found` counts what was hidden."""
+    """Filters one stream; `found` counts what was hidden. No text has a line end or more than `WINDOW_BYTES`."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.found = 0
@@ -21,39 +33,63 @@ class EchoFilter:
         # The longest first: of two that begin at the same place, all of it has to go.
         ordered = sorted(self._texts, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, ordered)))
-        self._reach = len(ordered[0]) - 1
-        self._held = b""
+        self._overlap = len(ordered[0]) - 1  # bytes of a text that may be before the place where one looks
+        self._data = bytearray()
+        self._passed = 0  # bytes of `_data` that were passed on for their age, and may be the beginning of a text
+        self._arrivals = deque[tuple[float, int]]()  # when bytes came, and where in `_data` they end
 
     @property
-    def is_holding(self) -> bool:
-        """Whether anything is held back."""
-        return bool(self._held)
+    def due(self) -> float | None:
+        """When the oldest byte that is held back comes of age; None if there is none."""
+        return self._arrivals[0][0] + HOLD_SECONDS if self._arrivals else None
 
-    def feed(self, data: bytes | bytearray) -> bytes:
-        """Return what can be passed on of what was held back and of this."""
-        data = self._held + data
-        hidden, passed = self._hide(data, max(0, len(data) - self._reach))
-        self._held = bytes(data[passed:])
-        return hidden
+    def feed(self, data: bytes | bytearray, now: float) -> bytes:
+        """Return what can be passed on of what was held back and of this, which arrived `now`."""
+        if not data:
+            return b""
+        self._data += data
+        self._arrivals.append((now, len(self._data)))
+        line_end = max(self._data.rfind(b"\n"), self._data.rfind(b"\r")) + 1
+        return self._pass_on(max(line_end, len(self._data) - WINDOW_BYTES))
+
+    def aged(self, now: float) -> bytes:
+        """Return what has been held back for long enough."""
+        end = 0
+        for arrived, ends in self._arrivals:
+            if arrived + HOLD_SECONDS > now:
+                break
+            end = ends
+        return self._pass_on(end, is_settled=False)
 
     def end(self) -> bytes:
-        """Return what was held back: nothing comes after it, or not for a while."""
-        return self.feed_whole(b"")
+        """Return what was held back: nothing comes after it."""
+        return self._pass_on(len(self._data))
 
-    def feed_whole(self, data: bytes) -> bytes:
-        """Return all of what was held back and of this: nothing comes after it."""
-        data, self._held = self._held + data, b""
-        return self._hide(data, len(data))[0]
+    def hide(self, text: bytes) -> bytes:
+        """Return a text that is whole, and no part of the stream, with the texts hidden in it."""
+        hidden = bytearray(text)
+        self._hide(hidden, len(hidden))
+        return bytes(hidden)
 
-    def _hide(self, data: bytes, end: int) -> tuple[bytes, int]:
-        """Return what is before `end` with the texts hidden that begin there, and where it ends: behind them."""
-        if not any(text in data for text in self._texts):
-            return bytes(data[:end]), end
-        hidden = bytearray(data)
-        for match in self._pattern.finditer(data):
+    def _pass_on(self, end: int, *, is_settled: bool = True) -> bytes:
+        """Return the bytes before `end`; `is_settled`: no text that begins there is still to become whole."""
+        if end <= self._passed:
+            return b""
+        self._hide(self._data, end)
+        out = bytes(self._data[self._passed : end])
+        gone = end if is_settled else max(0, end - self._overlap)
+        del self._data[:gone]
+        self._passed = end - gone
+        self._arrivals = deque((arrived, ends - gone) for arrived, ends in self._arrivals if ends > end)
+        return out
+
+    def _hide(self, data: bytearray, end: int) -> None:
+        """Replace the texts that begin before `end`."""
+        near = bytes(data[: end + self._overlap])
+        if not any(text in near for text in self._texts):
+            return
+        for match in self._pattern.finditer(near):
             if match.start() >= end:
                 break
             self.found += 1
-            hidden[match.start() : match.end()] = b"*" * len(match[0])
-            end = max(end, match.end())
-        return bytes(hidden[:end]), end
+            data[match.start() : match.end()] = b"*" * len(match[0])

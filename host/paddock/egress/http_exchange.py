@@ -2,9 +2,9 @@
 
 Both are written anew from what was understood of them, without what concerns one connection only (RFC 9110, section
 7.6.1). Nothing is gathered: what arrives is passed on before more is read, so that events of a stream arrive one by
-one. A request and its response travel at the same time, since a server may answer before it has heard everything. What
-an exchange does at the same time has ended when it has, also where it was cancelled: nobody else reads from its client
-or its link then, or writes there.
+one, also where an answer is searched for a key. A request and its response travel at the same time, since a server may
+answer before it has heard everything. What an exchange does at the same time has ended when it has, also where it was
+cancelled: nobody else reads from its client or its link then, or writes there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from paddock.egress.request_head import BadRequestError, RequestHead
 from paddock.egress.stream import Stream
 
 _MAX_RESPONSE_HEAD_BYTES: Final = 32 * 1024  # cookies and policies make for large ones
-# Of an answer, after which nobody waits longer for the rest of a key that may be in it; words of models come faster.
-_PAUSE_SECONDS: Final = 0.5
 _EVENTS_IN_A_TURN: Final = 64  # of one body in tiny pieces, before others have theirs
 
 # About one connection, not about the message; `te` and `trailer` are for trailers, which are not passed on.
@@ -37,6 +35,12 @@ _HOP_BY_HOP: Final = frozenset(
 _KEPT: Final = frozenset((b"host", b"content-length", b"content-type", b"authorization", b"cookie"))
 _PARTIAL: Final = frozenset((b"range", b"if-range"))
 _EMPTY: Final = frozenset((204, 304))
+# A request with a key asks for none of these, whose answers could not be searched: compressed, or in wide characters.
+_UNSEARCHABLE: Final = frozenset((b"accept-encoding", b"accept-charset", b"sec-websocket-extensions"))
+# Streams of lines: whoever reads them can do nothing with half a line, so that none is passed on for its age.
+_LINES: Final = frozenset(
+    (b"text/event-stream", b"application/x-ndjson", b"application/ndjson", b"application/jsonl", b"application/x-jsonl")
+)
 
 
 class RawHeaders(Protocol):
@@ -80,6 +84,8 @@ class HttpExchange:
         self._problem: BadRequestError | None = None
         self._is_upgrade = _asks_for_websocket(head)
         self._filter: EchoFilter | None = link.keys.echo_filter() if link.keys else None
+        self._is_of_lines = False  # what is answered
+        self._clock = asyncio.get_running_loop().time
         try:
             self._request = self._written_anew(target)
         except h11.LocalProtocolError:
@@ -158,7 +164,7 @@ class HttpExchange:
         target, headers, filled = self._link.keys.fill(target, headers)
         self._link.record.injected |= filled
         # The answer has to be such that the values can be searched for: all of it, and not compressed.
-        without = {b"accept-encoding", b"sec-websocket-extensions"} | (_PARTIAL if filled else set())
+        without = _UNSEARCHABLE | (_PARTIAL if filled else frozenset())
         headers = [(name, value) for name, value in headers if name.lower() not in without]
         headers.append((b"Accept-Encoding", b"identity"))
         return target, headers
@@ -237,7 +243,7 @@ class HttpExchange:
             elif isinstance(event, h11.Response):
                 self._pass_down_head(event)
             elif isinstance(event, h11.Data):
-                self._pass_down(self._filter.feed(event.data) if self._filter is not None else event.data)
+                self._pass_down(self._filter.feed(event.data, self._clock()) if self._filter else event.data)
             elif isinstance(event, h11.EndOfMessage):
                 self._pass_down(self._filter.end() if self._filter is not None else b"")
                 self._out += self._sent_down(h11.EndOfMessage())
@@ -257,13 +263,13 @@ class HttpExchange:
             ) from None
 
     async def _received_or_released(self) -> bytes:
-        """Return what comes next of the answer; in a pause of it, what was held back is passed on meanwhile."""
+        """Return what comes next of the answer; what is held back meanwhile is passed on when it comes of age."""
 
         async def release(held: bytes) -> None:
             self._pass_down(held)
             await self._flush()
 
-        return await _after_pause(self._received, self._filter, release)
+        return await _received_or_released(self._received, None if self._is_of_lines else self._filter, release)
 
     async def _received(self) -> bytes:
         try:
@@ -284,6 +290,8 @@ class HttpExchange:
             return
         headers = self._shown(event.headers)
         if event.status_code == 101:
+            if self._filter is not None and any(name == b"sec-websocket-extensions" for name, _ in event.headers):
+                raise AnswerError("the answer has extensions, so that it cannot be searched for the key", 502)
             headers += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
             self._has_answered = True
         self._out += self._sent_down(
@@ -297,6 +305,8 @@ class HttpExchange:
         headers = self._shown(event.headers)
         if self._filter is not None and not self._can_be_searched(event):
             raise AnswerError("the answer is encoded, so that it cannot be searched for the key", 502)
+        kinds = {value.partition(b";")[0].strip().lower() for name, value in event.headers if name == b"content-type"}
+        self._is_of_lines = bool(kinds) and kinds <= _LINES
         self._out += self._sent_down(
             h11.Response(status_code=event.status_code, headers=headers, reason=self._hidden(bytes(event.reason)))
         )
@@ -323,9 +333,7 @@ class HttpExchange:
         return [(self._hidden(name), self._hidden(value)) for name, value in kept]
 
     def _hidden(self, text: bytes) -> bytes:
-        if self._filter is None:
-            return text
-        return self._filter.feed_whole(text)
+        return text if self._filter is None else self._filter.hide(text)
 
     def _sent_down(self, event: h11.Event) -> bytes:
         return self._request_side.send(event) or b""
@@ -353,29 +361,33 @@ class HttpExchange:
 
 
 async def _carry(source: Stream, sink: Stream, first: bytes, through: EchoFilter | None) -> None:
+    clock = asyncio.get_running_loop().time
     data = first or await source.receive()
     while data:
-        out = through.feed(data) if through is not None else data
-        if out:
+        if out := through.feed(data, clock()) if through is not None else data:
             await sink.send(out)
-        data = await _after_pause(source.receive, through, sink.send)
+        data = await _received_or_released(source.receive, through, sink.send)
     if through is not None and (rest := through.end()):
         await sink.send(rest)
     await sink.finish()
 
 
-async def _after_pause(
+async def _received_or_released(
     receive: Callable[[], Coroutine[Any, Any, bytes]],
-    through: EchoFilter | None,
+    held: EchoFilter | None,
     release: Callable[[bytes], Awaitable[None]],
 ) -> bytes:
-    """Return what comes next; if nothing does for a moment, release what was held back, whatever that is."""
-    if through is None or not through.is_holding:
+    """Return what comes next; until then, release of what is held back whatever comes of age."""
+    if held is None or held.due is None:
         return await receive()
+    clock = asyncio.get_running_loop().time
     async with meanwhile(receive()) as receiving:
-        done, _ = await asyncio.wait((receiving,), timeout=_PAUSE_SECONDS)
-        if not done:
-            await release(through.end())
+        while (due := held.due) is not None:
+            done, _ = await asyncio.wait((receiving,), timeout=due - clock())
+            if done:
+                break
+            if aged := held.aged(clock()):
+                await release(aged)
         return await receiving
 
 

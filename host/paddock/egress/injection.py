@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from paddock.egress.echo_filter import EchoFilter
+from paddock.egress.echo_filter import WINDOW_BYTES, EchoFilter
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 from paddock.spellings import spellings
@@ -49,10 +49,24 @@ class Injection:
     def __post_init__(self) -> None:
         if len(self.value) < SHORTEST_VALUE:
             raise InjectionError(f"the value of `{self.name}` is shorter than {SHORTEST_VALUE} characters")
+        if _has_line_end(self.value):
+            raise InjectionError(f"the value of `{self.name}` has a line end in it, and an injected key is one line")
         if not _SENDABLE.fullmatch(self.value):
-            raise InjectionError(f"the value of `{self.name}` has line breaks, spaces at its ends, or is not ASCII")
+            raise InjectionError(f"the value of `{self.name}` has spaces at its ends, or is not ASCII")
         if not self.placeholder:
             raise InjectionError(f"`{self.name}` has no placeholder")
+        # What is searched for a key is passed on up to the last line end, and when so much has come after it.
+        if any(_has_line_end(one) for one in self.spelled):
+            raise InjectionError(f"the value of `{self.name}` has a line end in one of its encoded forms")
+        if any(len(one) > WINDOW_BYTES for one in self.spelled):
+            raise InjectionError(
+                f"the value of `{self.name}` comes to more than {WINDOW_BYTES} bytes when it is encoded"
+            )
+
+    @property
+    def spelled(self) -> Iterator[str]:
+        """The forms in which the value may come back."""
+        return spellings(self.value)
 
 
 class Keys:
@@ -60,7 +74,7 @@ class Keys:
 
     def __init__(self, injections: Iterable[Injection]) -> None:
         self._injections = tuple(injections)
-        spelled = (one for each in self._injections for one in spellings(each.value))
+        spelled = (one for each in self._injections for one in each.spelled)
         self._spellings = tuple(dict.fromkeys(one.encode() for one in spelled))
 
     def __bool__(self) -> bool:
@@ -85,6 +99,10 @@ class Keys:
     def echo_filter(self) -> EchoFilter:
         """Return what hides the values, however they are spelled, in one text that comes in pieces."""
         return EchoFilter(self._spellings)
+
+
+def _has_line_end(text: str) -> bool:
+    return "\n" in text or "\r" in text
 
 
 def keys_for(destination: Destination, injections: Iterable[Injection]) -> Keys:

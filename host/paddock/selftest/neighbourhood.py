@@ -1,7 +1,8 @@
 """What of the network is on the stage: services that may be granted, others beside them, and a proxy to all of them.
 
-The granted one, what is next to it (another port, another address with the same port), one that a key is for, and one
-that has a name. Everything is the machine's own loopback; nothing leaves it.
+The granted one, what is next to it (another port, another address with the same port), one that a key is for, a proxy
+to that one which hides the key as one should not, and one that has a name. Everything is the machine's own loopback;
+nothing leaves it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from paddock.egress.addresses import is_public
 from paddock.plan.host_name import HostNameError, parse_host
 
+from .careless_redactor import CarelessRedactor
 from .inquiries import Inquiries
 from .open_proxy import OpenProxy
 from .service import Secrecy, Service, Services
@@ -81,6 +83,9 @@ class Neighbourhood:
         self._services = Services(portal, services)
         self._stack.callback(self._services.close)
         ports = frozenset(service.address[1] for service in services)
+        self.redactor = CarelessRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())
+        portal.call(self.redactor.open)
+        self._stack.callback(portal.call, self.redactor.close)
         self.proxy = OpenProxy(
             self._listener(LOOPBACK), ports, {self.suffix: BESIDE, ".localhost": LOOPBACK, **_CLOUDS}
         )

@@ -35,6 +35,8 @@ _CREDENTIALS: Final = re.compile(rb"^authorization[ \t]*:[ \t]*bearer[ \t]+([^\r
 _RANGE: Final = re.compile(rb"^range[ \t]*:[ \t]*bytes=([0-9]+)-([0-9]+)", re.IGNORECASE | re.MULTILINE)
 _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _TOLD: Final = "/told/"
+_SLOWLY: Final = re.compile(r"/slowly/(?P<kind>[a-z]+)/(?P<text>(?:[0-9a-f]{2})+)")
+_SLOW_SECONDS: Final = 0.8  # between the two halves of a slow answer
 _ELSEWHERE: Final = "/elsewhere"
 
 
@@ -147,10 +149,20 @@ class _Visit(asyncio.Protocol):
                 return
             self._look_at(head, bytes(self._unanswered[end.end() : ends_at]))
             del self._unanswered[:ends_at]
+            if slowly := _SLOWLY.fullmatch(_path(head)):
+                answer, rest = _halves(slowly["kind"], bytes.fromhex(slowly["text"]))
+                self._transport.write(answer)
+                asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._end_with, rest)
+                return
             answer = _answer(head, self._service)
             self._transport.write(answer)
             if answer.startswith(_SWITCHING):
                 self._transport.close()  # there is nothing else to say
+
+    def _end_with(self, rest: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(rest)
+            self._transport.close()
 
     def _look_at(self, head: bytes, body: bytes) -> None:
         target, _, _ = head.partition(b"\n")
@@ -159,10 +171,22 @@ class _Visit(asyncio.Protocol):
                 self._service.notice(f"{self._service.name} was told {name} where it is kept for others to read")
 
 
-def _answer(head: bytes, service: Service) -> bytes:
+def _path(head: bytes) -> str:
     words = head.split(None, 2)
     path = words[1].decode("latin-1") if len(words) > 1 else "/"
-    path = re.sub(r"^https?://[^/]*", "", path)
+    return re.sub(r"^https?://[^/]*", "", path)
+
+
+def _halves(kind: str, text: bytes) -> tuple[bytes, bytes]:
+    """Return an answer in two halves, of which the first ends with a text, in the middle of a line."""
+    if kind == "websocket":
+        return _SWITCHING + _frame(text), _frame(b"\n")
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {_KINDS[kind]}\r\nConnection: close\r\n\r\n".encode()
+    return head + b"data: " + text, b"\n\n"
+
+
+def _answer(head: bytes, service: Service) -> bytes:
+    path = _path(head)
     if path == _ELSEWHERE:
         return _whole(b"", status="302 Found", headers=[f"Location: {service.elsewhere}"])
     if path.startswith(_TOLD):
@@ -196,9 +220,7 @@ def _retold(told: str, how: str, head: bytes) -> bytes:
         case "gzip":
             return _whole(gzip.compress(told.encode()), headers=["Content-Encoding: gzip"])
         case "websocket":
-            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + _frame(
-                told
-            )
+            return _SWITCHING + _frame(told.encode())
     return _whole(b"?\n", status="404 Not Found")
 
 
@@ -207,9 +229,12 @@ def _chunked(*pieces: str, end: str = "") -> bytes:
     return f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n{end}\r\n".encode()
 
 
-def _frame(text: str) -> bytes:
+def _frame(text: bytes) -> bytes:
     """Return a short text as a websocket's frame."""
-    return bytes([0x81, len(text)]) + text.encode()
+    return bytes([0x81, len(text)]) + text
+
+
+_KINDS: Final[Mapping[str, str]] = {"page": "text/plain", "events": "text/event-stream"}
 
 
 _SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {

@@ -45,12 +45,12 @@ async def _gate(ports: dict[str, int], certificate: str) -> AsyncIterator[tuple[
         destinations[listeners[name].getsockname()[1]] = (_HOST, port)
     dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     dns.setblocking(False)
-    in_tls = NetRule.parse(f"{_HOST}:{ports['answer in tls']}")
+    in_tls = [NetRule.parse(f"{_HOST}:{ports[name]}") for name in ("answer in tls", "events in tls")]
     gate = EgressGate(
         "bench",
         NetRules([NetRule.parse(f"{_HOST}:{port}") for port in ports.values()]),
         audit=_Unrecorded(),
-        injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", in_tls)],
+        injections=[Injection("KEY", "placeholder-of-a-key", "sk-0123456789abcdef", rule) for rule in in_tls],
         # What is measured is how long one takes, not how many there may be.
         bounds=Bounds(accepts_per_second=100_000, requests_per_second=100_000),
         upstream_tls=ssl.create_default_context(cadata=certificate),
@@ -90,6 +90,14 @@ async def measure_egress(effort: Effort) -> list[Row]:
             },
             effort.of(_ROUNDS),
         )
+        events = {"act": "follow", "count": _REQUESTS, "host": f"{_HOST}:{direct['events in tls']}"}
+        followed = await interleave(
+            {
+                "direct": lambda: client.tell(port=direct["events in tls"], certificate=theirs, **events),
+                "gate": lambda: client.tell(port=through["events in tls"], certificate=ours, **events),
+            },
+            _ROUNDS,
+        )
     ratio = carried.ratio("gate", "direct")
     return [
         Row(
@@ -103,6 +111,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
         *_added("request through the gate", asked, "gate", "direct", 1.0),
         *_added("connection and request through the gate", asked, "gate, each", "direct, each", 1.0),
         *_added("request with a key put in", asked, "gate, key", "direct, tls", 1.5),
+        *_added("event of an answer searched for a key", followed, "gate", "direct", 1.0),
     ]
 
 

@@ -31,6 +31,7 @@ def serve() -> None:
         "swallow": _listen(_swallow),
         "answer": _listen(_answer),
         "answer in tls": _listen(lambda sock: _answer(context.wrap_socket(sock, server_side=True))),
+        "events in tls": _listen(lambda sock: _send_events(context.wrap_socket(sock, server_side=True))),
     }
     print(json.dumps({"ports": ports, "certificate": authority.pem}), flush=True)
     sys.stdin.read()
@@ -68,11 +69,27 @@ def _answer(sock: socket.socket) -> None:
                 sock.sendall(_ANSWER)
 
 
+def _send_events(sock: socket.socket) -> None:
+    """Send one event, with the time at which it is sent, for each piece of the request's body."""
+    with sock:
+        heard = b""
+        while b"\r\n\r\n" not in heard:
+            heard += sock.recv(1 << 16)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        while (data := sock.recv(1 << 16)) and not data.startswith(b"0"):
+            sock.sendall(b"data: %f\n\n" % time.monotonic())
+
+
 def ask() -> None:
     """Pour bytes, or ask: again and again on one connection, or on one each."""
     for line in sys.stdin:
         given = json.loads(line)
-        acts: dict[str, Callable[..., list[float]]] = {"pour": _pour, "ask": _ask, "connect and ask": _connect_and_ask}
+        acts: dict[str, Callable[..., list[float]]] = {
+            "pour": _pour,
+            "ask": _ask,
+            "connect and ask": _connect_and_ask,
+            "follow": _follow,
+        }
         print(json.dumps(acts[given.pop("act")](**given)), flush=True)
 
 
@@ -102,6 +119,25 @@ def _connect_and_ask(port: int, count: int, host: str) -> list[float]:
         with _connected(port) as sock:
             _asked(sock, host)
         taken.append((time.perf_counter() - before) * 1000)
+    return taken
+
+
+def _follow(port: int, count: int, host: str, certificate: str) -> list[float]:
+    """Ask for one event after another, and return how long each took from being sent to being read."""
+    context = ssl.create_default_context(cadata=certificate)
+    head = "POST /v1/chat HTTP/1.1", f"Host: {host}", "Authorization: Bearer placeholder-of-a-key"
+    taken = []
+    with context.wrap_socket(_connected(port), server_hostname="127.0.0.1") as sock:
+        sock.sendall("\r\n".join([*head, "Transfer-Encoding: chunked", "", ""]).encode())
+        while sock.recv(1 << 16).find(b"\r\n\r\n") < 0:
+            pass
+        for _ in range(count):
+            sock.sendall(b"1\r\n.\r\n")
+            heard = b""
+            while b"\n\n" not in heard:
+                heard += sock.recv(1 << 16)
+            taken.append((time.monotonic() - float(heard.partition(b"data: ")[2].split(b"\n")[0])) * 1000)
+        sock.sendall(b"0\r\n\r\n")
     return taken
 
 

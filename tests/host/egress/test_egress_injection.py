@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
+import httpx
+import openai
 import pytest
 from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, Ground, Line, Names, gate_for, redirect_ports
+from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for, redirect_ports
 from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
+from paddock.egress import echo_filter
 from paddock.egress.certificate_authority import CertificateAuthority
-from paddock.egress.echo_filter import EchoFilter
+from paddock.egress.echo_filter import HOLD_SECONDS, WINDOW_BYTES, EchoFilter
 from paddock.egress.injection import Injection, InjectionError, keys_for
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -33,6 +37,7 @@ from paddock.plan.net_rule import NetRule
 VALUE = "sk-live-51H/x+Y=zz%20&q"
 PLACEHOLDER = "paddock-secret-API_KEY-0123456789abcdef"
 STARS = "*" * len(VALUE)
+WINDOW_BYTES_OF_PLAIN = WINDOW_BYTES * 3 // 4  # of which base64 makes as much as is held back
 
 
 def injection(rule: str = "api.test", value: str = VALUE, name: str = "API_KEY") -> Injection:
@@ -97,6 +102,7 @@ async def test_the_key_takes_the_place_of_its_placeholder_in_headers_and_in_the_
                 f"Authorization: Bearer {PLACEHOLDER}",
                 f"X-Api-Key: {PLACEHOLDER}",
                 "Accept-Encoding: gzip, br",
+                "Accept-Charset: utf-16",
             ),
         )
         assert (status, body) == (200, b"ok")
@@ -106,6 +112,7 @@ async def test_the_key_takes_the_place_of_its_placeholder_in_headers_and_in_the_
     assert asked.headers("authorization") == [f"Bearer {VALUE}"]
     assert asked.headers("x-api-key") == [VALUE]
     assert asked.headers("accept-encoding") == ["identity"]
+    assert asked.headers("accept-charset") == []
     assert (record["protocol"], record["injected"], record["echoes"]) == ("inject", ["API_KEY"], 0)
 
 
@@ -329,19 +336,22 @@ async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: Tes
     assert text == f"data: {STARS}\n\n".encode()
 
 
-async def test_in_a_pause_of_an_answer_all_of_it_so_far_is_passed_on(authority: TestAuthority) -> None:
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", ""])
+async def test_half_a_line_of_an_answer_arrives_after_a_moment(authority: TestAuthority, kind: str) -> None:
     is_heard = asyncio.Event()
 
-    async def events(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n")
+    async def dribble(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n")
+        writer.write(f"Content-Type: {kind}\r\n\r\n".encode() if kind else b"\r\n")
+        writer.write(b"4\r\nhalf\r\n")
         await is_heard.wait()
         writer.write(b"0\r\n\r\n")
         return True
 
-    async with injected(authority, events) as (ground, _):
+    async with injected(authority, dribble) as (ground, _):
         line = await connected(ground)
         await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
-        await line.hear_until(b"data: 1\n\n")
+        await line.hear_until(b"half\r\n")
         is_heard.set()
         await line.hear_until(b"0\r\n\r\n")
         await line.close()
@@ -387,14 +397,20 @@ async def test_a_key_cannot_be_asked_for_in_parts(authority: TestAuthority) -> N
     assert [asked.headers("range") + asked.headers("if-range") for asked in site.asked] == [[], ["bytes=0-10"]]
 
 
-async def test_events_of_a_stream_arrive_one_by_one_though_they_are_searched(authority: TestAuthority) -> None:
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\r\n\r\n"])
+@pytest.mark.parametrize("kind", ["text/event-stream", "Text/Event-Stream; charset=utf-8", "application/x-ndjson", ""])
+async def test_each_event_arrives_before_the_next_is_sent(
+    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch, kind: str, end: bytes
+) -> None:
+    monkeypatch.setattr(echo_filter, "HOLD_SECONDS", 3600.0)  # nothing arrives because time has passed
     heard = asyncio.Event()
 
     async def stream(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n")
+        writer.write(f"Content-Type: {kind}\r\n\r\n".encode() if kind else b"\r\n")
         for number in range(5):
             heard.clear()
-            writer.write(b"9\r\ndata: %d\n\n\r\n" % number)
+            writer.write(b"%x\r\ndata: %d%s\r\n" % (7 + len(end), number, end))
             await writer.drain()
             await heard.wait()
         writer.write(b"0\r\n\r\n")
@@ -405,10 +421,110 @@ async def test_events_of_a_stream_arrive_one_by_one_though_they_are_searched(aut
         await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
         await line.hear_until(b"\r\n\r\n")
         for number in range(5):
-            assert await line.hear_until(b"\n\n\r\n") == b"9\r\ndata: %d\n\n\r\n" % number
+            event = b"%x\r\ndata: %d%s\r\n" % (7 + len(end), number, end)
+            assert await line.hear(len(event)) == event
             heard.set()
         await line.hear_until(b"0\r\n\r\n")
         await line.close()
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/x-ndjson"])
+async def test_half_an_event_is_kept_until_its_end_however_long_it_takes(
+    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(echo_filter, "HOLD_SECONDS", 0.0)
+    heard = asyncio.Event()
+
+    async def dribble(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: %s\r\n\r\n" % kind.encode())
+        for piece in (*f"data: {VALUE}", "\n"):
+            writer.write(b"1\r\n%s\r\n" % piece.encode())
+            await writer.drain()
+            await asyncio.sleep(0)
+        await heard.wait()
+        writer.write(b"0\r\n\r\n")
+        return True
+
+    async with injected(authority, dribble) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        await line.hear_until(b"\r\n\r\n")
+        assert await line.hear_until(b"*\n\r\n") == b"%x\r\ndata: %s\n\r\n" % (len(VALUE) + 7, STARS.encode())
+        heard.set()
+        await line.hear_until(b"0\r\n\r\n")
+        await line.close()
+
+
+async def test_an_echo_byte_by_byte_is_hidden_where_nothing_says_how_long_it_is(authority: TestAuthority) -> None:
+    async def dribble(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        for piece in f"before {VALUE} after":
+            writer.write(piece.encode())
+            await writer.drain()  # each a TLS record of its own
+        return False
+
+    async with injected(authority, dribble) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+        await line.hear_until(b"\r\n\r\n")
+        heard = await line.hear_until(b"0\r\n\r\n")
+        await line.close()
+    text = b"".join(heard.split(b"\r\n")[1::2])
+    assert text == f"before {STARS} after".encode()
+
+
+async def test_a_vendors_client_has_each_word_before_the_next_is_sent(
+    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(echo_filter, "HOLD_SECONDS", 3600.0)
+    words, heard = ["a", " b", f" {VALUE}", " d"], asyncio.Event()
+
+    async def chat(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for word in words:
+            heard.clear()
+            choice = {"index": 0, "delta": {"content": word}, "finish_reason": None}
+            event = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+            data = f"data: {json.dumps(event)}\n\n".encode()
+            writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+            await writer.drain()
+            await heard.wait()
+        writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+        return True
+
+    said = []
+    async with injected(authority, chat) as (ground, site):
+        host, port = await ground.place("api.test", 443)
+        client = openai.AsyncOpenAI(
+            api_key=PLACEHOLDER,
+            base_url=f"https://{host}:{port}/v1",
+            default_headers={"Host": "api.test"},
+            max_retries=0,
+            http_client=httpx.AsyncClient(
+                verify=ssl.create_default_context(cadata=ground.gate.ca_pem),
+                event_hooks={"request": [as_for("api.test")]},
+                trust_env=False,
+            ),
+        )
+        with anyio.fail_after(PATIENCE):
+            stream = await client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "go"}], stream=True
+            )
+            async for chunk in stream:
+                said.append(chunk.choices[0].delta.content)
+                heard.set()
+        await client.close()
+    assert site.asked[0].headers("authorization") == [f"Bearer {VALUE}"]
+    assert said == ["a", " b", f" {STARS}", " d"]
+
+
+def as_for(host: str) -> Any:
+    """Have a client ask for a host by TLS that it reaches by an address."""
+
+    async def say(request: httpx.Request) -> None:
+        request.extensions["sni_hostname"] = host
+
+    return say
 
 
 async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(authority: TestAuthority) -> None:
@@ -426,6 +542,37 @@ async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(au
         await line.close()
         assert (await ground.ledger.only())["echoes"] == 1
     assert site.asked[0].headers("sec-websocket-extensions") == []
+
+
+async def test_a_websocket_with_extensions_that_nobody_asked_for_is_refused(authority: TestAuthority) -> None:
+    async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n")
+        writer.write(b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\nsquashed")
+        return False
+
+    async with injected(authority, upgrade) as (ground, _):
+        status, _, body = await told(ground, get("/", "Connection: Upgrade", "Upgrade: websocket"))
+        assert (status, (await ground.ledger.only())["outcome"]) == (502, "failed")
+    assert b"squashed" not in body
+
+
+async def test_a_websockets_half_lines_arrive_after_a_moment(authority: TestAuthority) -> None:
+    heard = asyncio.Event()
+
+    async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x01a")
+        await writer.drain()
+        await heard.wait()
+        return False
+
+    async with injected(authority, upgrade) as (ground, _):
+        line = await connected(ground)
+        await line.say(get("/", f"X-Key: {PLACEHOLDER}", "Connection: Upgrade", "Upgrade: websocket"))
+        await line.hear_until(b"\r\n\r\n")
+        assert await line.hear(3) == b"\x81\x01a"
+        heard.set()
+        assert await line.rest() == b""
+        await line.close()
 
 
 async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
@@ -470,11 +617,28 @@ def test_keys_are_for_their_own_destination() -> None:
         assert bool(keys_for(destination, both)) == bool(count)
 
 
+def test_a_key_whose_encoded_form_has_a_line_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.egress.injection.spellings", lambda value: iter((value, f"{value}\r")))
+    with pytest.raises(InjectionError, match="a line end in one of its encoded forms"):
+        injection()
+
+
+def test_a_key_that_comes_to_more_than_is_held_back_is_refused() -> None:
+    assert injection(value="k" * WINDOW_BYTES_OF_PLAIN).value
+    with pytest.raises(InjectionError, match="more than 16384 bytes when it is encoded"):
+        injection(value="k" * (WINDOW_BYTES_OF_PLAIN + 1))
+
+
+@given(st.from_regex(r"[\x21-\x7e]{8,60}", fullmatch=True))
+def test_no_key_that_can_be_sent_has_a_line_end_in_any_form(value: str) -> None:
+    assert not any("\n" in one or "\r" in one for one in injection(value=value).spelled)
+
+
+PIECES = st.lists(st.sampled_from([b"secret-key", b"secret", b"-key", b"s", b"sec", b"x", b"\n", b"\r", b"key-k"]))
+
+
 @settings(max_examples=300, deadline=None, database=None)
-@given(
-    st.lists(st.sampled_from([b"secret-key", b"secret", b"-key", b"s", b"sec", b"x", b"\n", b"key-k"]), max_size=12),
-    st.lists(st.integers(0, 40), max_size=6),
-)
+@given(PIECES, st.lists(st.integers(0, 40), max_size=6))
 def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_touched(
     parts: list[bytes], cuts: list[int]
 ) -> None:
@@ -482,25 +646,73 @@ def test_in_whatever_pieces_it_comes_nothing_hidden_is_left_and_nothing_else_is_
     edges = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     pieces = [text[start:end] for start, end in pairwise(edges)]
     hiding = EchoFilter([b"secret-key", b"key-k"])
-    out = b"".join([*(hiding.feed(piece) for piece in pieces), hiding.end()])
-    whole = EchoFilter([b"secret-key", b"key-k"]).feed_whole(text)
+    out = b"".join([*(hiding.feed(piece, 0.0) for piece in pieces), hiding.end()])
+    whole = EchoFilter([b"secret-key", b"key-k"]).hide(text)
     assert out == whole
     assert b"secret-key" not in out and b"key-k" not in out
     assert all(mine in (theirs, ord("*")) for mine, theirs in zip(out, text, strict=True))
 
 
-@pytest.mark.parametrize("guess", [b"!secre", b"!secrX", b"!XXXXX"])
-def test_how_much_is_held_back_tells_nothing_of_what_is_hidden(guess: bytes) -> None:
-    hiding = EchoFilter([b"secret-key"])
-    assert [len(hiding.feed(piece)) for piece in (guess, b"and more of it", b"")] == [0, 11, 0]
-    assert hiding.end() == b"ore of it"
+STEPS = st.lists(st.tuples(st.floats(0, 2 * HOLD_SECONDS), st.integers(1, 30)), max_size=12)
 
 
-def test_a_hidden_text_that_is_whole_is_replaced_at_once_and_counted() -> None:
+@settings(max_examples=300, deadline=None, database=None)
+@given(PIECES, STEPS)
+def test_however_slowly_it_comes_its_end_is_hidden(parts: list[bytes], steps: list[tuple[float, int]]) -> None:
+    text, hiding, now, out = b"".join(parts), EchoFilter([b"secret-key"]), 0.0, b""
+    for pause, size in steps:
+        now += pause
+        out += hiding.aged(now)
+        out += hiding.feed(text[:size], now)
+        text = text[size:]
+    out += hiding.feed(text, now) + hiding.end()
+    assert b"secret-key" not in out
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(STEPS, st.data())
+def test_when_and_how_much_is_passed_on_depends_on_line_ends_alone(steps: list[tuple[float, int]], data: Any) -> None:
+    words = st.sampled_from(["secret-key", "secret-kez", "s", "aaaaaaaaaa", "t" * 40])
+    texts = st.lists(words, min_size=40, max_size=40)
+    line_ends = data.draw(st.sets(st.integers(0, 200), max_size=5))
+    passed = set()
+    for hidden in ([b"secret-key"], [b"aaaaaaaaa", b"secret-key-that-is-longer"], [b"tttttttt"]):
+        text = bytearray("".join(data.draw(texts)).encode())
+        for place in line_ends:
+            text[place % len(text)] = ord("\n")
+        hiding, now, lengths = EchoFilter(hidden), 0.0, []
+        for pause, size in steps:
+            now += pause
+            lengths += [len(hiding.aged(now)), len(hiding.feed(bytes(text[:size]), now)), hiding.due]
+            del text[:size]
+        passed.add(tuple(lengths))
+    assert len(passed) == 1
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_what_is_before_a_line_end_is_passed_on_at_once(end: bytes) -> None:
     hiding = EchoFilter([b"secret-key"])
-    assert hiding.feed(b"a secret-ke") == b"a "
-    assert hiding.feed(b"ys") == b"**********"
-    assert (hiding.end(), hiding.found) == (b"s", 1)
+    assert hiding.feed(b"a" + end + b"secret", 0.0) == b"a" + end
+    assert hiding.feed(b"-key" + end, 0.0) == b"*" * 10 + end
+    assert (hiding.due, hiding.end(), hiding.found) == (None, b"", 1)
+
+
+def test_what_much_has_come_after_is_passed_on_at_once() -> None:
+    hiding = EchoFilter([b"secret-key"])
+    assert hiding.feed(b"x" * WINDOW_BYTES, 0.0) == b""
+    assert hiding.feed(b"secret-key", 0.0) == b"x" * 10
+    assert hiding.feed(b"y" * WINDOW_BYTES, 0.0) == b"x" * (WINDOW_BYTES - 10) + b"*" * 10
+
+
+def test_what_comes_of_age_is_passed_on_and_remembered() -> None:
+    hiding = EchoFilter([b"secret-key"])
+    assert hiding.feed(b"secret", 1.0) == b""
+    assert hiding.feed(b"-k", 1.1) == b""
+    assert hiding.due == 1.0 + HOLD_SECONDS
+    assert hiding.aged(1.0 + HOLD_SECONDS) == b"secret"
+    assert hiding.due == 1.1 + HOLD_SECONDS
+    assert hiding.feed(b"ey\n", 1.2) == b"****\n"
+    assert hiding.found == 1
 
 
 def test_the_authority_signs_for_the_hosts_with_keys_and_could_not_for_others() -> None:

