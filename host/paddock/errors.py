@@ -483,7 +483,8 @@ DenialLayer = Literal["router", "egress", "launcher", "files", "programs", "netw
 class Denial:
     """A refused act: `caller` wanted to do `operation` to `target`, and `layer` refused it, `times` over.
 
-    `grant` is the line that allows it, if one can; `reason` says more, where there is more to be said.
+    `grant` is the line that allows it, if one can; `reason` says more, where there is more to be said. `seen_by` is the
+    host, which refused it itself, or the module, whose runtime reported it and could have withheld it.
     """
 
     operation: str
@@ -493,6 +494,7 @@ class Denial:
     grant: str = ""
     reason: str = ""
     times: int = 1
+    seen_by: Literal["host", "module"] = "host"
 
     @property
     def hint(self) -> str:
@@ -507,8 +509,8 @@ class Denial:
         return f"{what}: {self.reason}" if self.reason else what
 
     def as_dict(self) -> dict[str, object]:
-        """Return its facts for scripts."""
-        return asdict(self)
+        """Return its facts for scripts; who saw it is for the audit log."""
+        return {name: value for name, value in asdict(self).items() if name != "seen_by"}
 
 
 class CallRefusedError(PaddockError, boundary_errors.RefusedError):

@@ -136,6 +136,12 @@ class Ground:
             return paddock(*args, cwd=self.work, environ=environ)
         return self._machine.run(self.system, [*_COMMAND, *args], folder=self.work, environ=environ)
 
+    def python(self, code: str, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run a program in the project, on a machine with the operator's policy."""
+        assert self._machine is not None
+        command = [sys.executable, "-c", code, *args]
+        return self._machine.run(self.system, command, folder=self.work, environ=self.environ)
+
     def run(self, *options: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return self.paddock("run", str(self.plan), "hello", *options, "--json", environ=environ)
 
@@ -146,10 +152,12 @@ class Ground:
             _LEVELS.extend(found["level"] for found in told["levels"] if found["reachable"])
         return _LEVELS
 
+    def audited(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for log in self.state.rglob("audit.jsonl") for line in log.read_text().splitlines()]
+
     def is_untouched(self) -> bool:
         """Whether no session ever began, by the account that is kept of them."""
-        told = [json.loads(line) for log in self.state.rglob("audit.jsonl") for line in log.read_text().splitlines()]
-        began = [one for one in told if one["event"] != "plan.refused"]
+        began = [one for one in self.audited() if one["event"] not in ("plan.refused", "call.refused")]
         return not began and not list(self.state.glob("paddock/sessions/*"))
 
 
@@ -288,6 +296,9 @@ def test_nothing_that_is_asked_for_loosens_the_policy_of_the_machine(policed: Gr
     done = attempt.make(policed)
     assert (place, _LINES[attempt.rule]) in refusals(done, _SYSTEM_FILE)
     assert policed.is_untouched()
+    (refused,) = policed.audited()
+    assert refused["event"] == ("call.refused" if attempt.args[:1] == ("call",) else "plan.refused")
+    assert refused["why"][0] in done.stderr
     if attempt.said and attempt.place:
         assert f"{policed.plan}:{_SAID_ON}: {place}: " in done.stderr
 
@@ -315,6 +326,59 @@ def test_no_variable_loosens_the_policy_of_the_machine(policed: Ground, environ:
     policed.rule(_POLICY)
     found = refusals(policed.run("--trust-plan", environ=given), _SYSTEM_FILE)
     assert ("tools[0].permissions.net[0]", _LINES["grants.net"]) in found
+
+
+_HOST = """
+import asyncio, json, sys
+from pathlib import Path
+from paddock import Session
+from paddock.errors import PolicyRefusedError
+from paddock.kernel.tool_call import ToolCall
+from paddock.policy import Policy
+from paddock.policy.owner import Owner
+from paddock.policy.policy_file import PolicyFile
+
+own, level, policy = sys.argv[1], sys.argv[2], Policy()
+if sys.argv[3]:
+    policy = Policy((PolicyFile.read(Path(sys.argv[3]), Owner.current({})),))
+
+async def main():
+    said = []
+    try:
+        async with Session(own, policy=policy, trust_plan=True, isolation=level):
+            said.append("opened")
+    except PolicyRefusedError as error:
+        said.append([(one.path, one.rule_file) for one in error.refusals])
+    call = ToolCall(
+        "tool-filesystem", "read_file", {"file_path": "file"}, policy=policy,
+        permissions={"read": ["."], "net": ["example.com"]}, isolation=level,
+    )
+    outcome = await call.run()
+    said.append("called" if outcome.error is None else type(outcome.error).__name__)
+    print(json.dumps(said))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("own", ["", "_GENEROUS", "_POLICY"])
+def test_a_policy_that_an_application_gives_only_narrows_the_machines(policed: Ground, own: str) -> None:
+    given = "" if not own else str(policed.own_rule(globals()[own]).rename(policed.root / "application.toml"))
+    policed.write_plan("permissions: {net: [example.com]}")
+    level = policed.levels()[0]
+
+    def said() -> list[Any]:
+        done = policed.python(_HOST, str(policed.plan), level, given)
+        assert done.returncode == 0, done.stderr
+        told: list[Any] = json.loads(done.stdout)
+        return told
+
+    if own == "_POLICY":
+        assert said() == [[["tools[0].permissions.net[0]", given]], "PolicyRefusedError"]
+        return
+    assert said() == ["opened", "called"]
+    policed.rule(_POLICY)
+    assert said() == [[["tools[0].permissions.net[0]", _SYSTEM_FILE]], "PolicyRefusedError"]
 
 
 def test_what_was_accepted_before_there_was_a_policy_is_held_to_it(policed: Ground) -> None:

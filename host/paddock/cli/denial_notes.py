@@ -23,7 +23,8 @@ def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]], *, of_
     for line in lines[:_MAX_LINES]:
         screen.warning(line)
     if len(lines) > _MAX_LINES:
-        screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; `--json` has them")
+        where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
+        screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; {where} has them")
 
 
 def _remedy(denial: Denial, of_call: bool) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -171,7 +172,7 @@ class _Turn:
                 failed = error
             finally:
                 self.is_interrupted = interruption.happened
-                self._modules = self._modules or session.modules
+                self._modules = _with_last_denials(self._modules, session.modules) or session.modules
         self._say_what_happened()
         for change in session.changes:
             self._screen.warning(change)
@@ -238,6 +239,11 @@ class _Turn:
 
     def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
         self._screen.listing([_row(module) for module in modules])
+
+
+def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
+    """Return modules as they were before they ended, but with what they were refused up to their end."""
+    return tuple(replace(one, denials=last.denials) for one, last in zip(modules, ended, strict=False))
 
 
 def _row(module: ModuleStatus) -> tuple[str, str, str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -92,4 +93,6 @@ def _judge(explainer: Explainer, waiting: list[tuple[Attempt, bool]]) -> list[tu
             judged[attempt] = explainer.judge(attempt), has_failed
         except Exception:  # advice is worth nobody's call
             _log.exception("an attempt of a module could not be explained")
-    return [(denial, has_failed) for denial, has_failed in judged.values() if denial is not None]
+    return [
+        (replace(denial, seen_by="module"), has_failed) for denial, has_failed in judged.values() if denial is not None
+    ]

@@ -20,6 +20,7 @@ from paddock.plan.models import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.policy import Owner
 from paddock_sources import Resolution
+from paddock_sources.errors import without_credentials
 
 
 class Chronicle:
@@ -73,6 +74,11 @@ class Chronicle:
         """Note that nothing of a plan is started, and why."""
         origin = None if plan.origin is None else str(plan.origin)
         self._audit.record("plan.refused", plan=origin, digest=plan.digest, why=[error.summary, *error.detail])
+
+    def refuse_call(self, source: str, tool: str, error: PaddockError) -> None:
+        """Note that the module at a source is not started for a call of its tool, and why."""
+        told = without_credentials(source)
+        self._audit.record("call.refused", source=told, tool=tool, why=[error.summary, *error.detail])
 
     async def end(self) -> None:
         """Note that it is over; of a session that did not begin there is nothing to note."""

@@ -84,7 +84,7 @@ class Clerk:
 
     @classmethod
     async def at_work(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
-        """Read what the operator wrote: the policy, unless it is given, and where secrets are.
+        """Read what the operator wrote: the policy, which `policy` can only narrow, and where secrets are.
 
         Raises:
             PolicyFileError: a file of the operator's cannot be relied on.
@@ -93,9 +93,9 @@ class Clerk:
 
     @classmethod
     def _read(cls, working_dir: Path, environ: Mapping[str, str], policy: Policy | None) -> Self:
-        if policy is None:
-            policy = Policy.load(environ)
-        return cls(working_dir, environ, policy, SecretSources.load(environ))
+        written = Policy.load(environ)
+        bounds = written if policy is None else written.narrowed_by(policy)
+        return cls(working_dir, environ, bounds, SecretSources.load(environ))
 
     @property
     def policy(self) -> Policy:

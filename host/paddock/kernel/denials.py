@@ -23,11 +23,15 @@ class Denials:
         self._known: dict[tuple[str, str], tuple[Denial, float]] = {}
 
     def note(self, denial: Denial, now: float) -> Denial | None:
-        """Count a refused act; return what is known of it by now, None for one that is left out."""
+        """Count a refused act; return what is known of it by now, None for one that is left out.
+
+        What the host saw itself counts as seen by the host, although the module reported it as well.
+        """
         key = (denial.operation, _cut(denial.target))
         known = self._known.get(key)
         if known is not None:
-            denial = replace(known[0], times=known[0].times + 1)
+            seen_by = "host" if denial.seen_by == "host" else known[0].seen_by
+            denial = replace(known[0], times=known[0].times + 1, seen_by=seen_by)
         elif len(self._known) < _KEPT:
             denial = replace(denial, target=key[1], grant=_line(denial.grant), reason=_cut(denial.reason))
         else:

@@ -42,7 +42,8 @@ from paddock_sdk.kernel.session import AmplifierSession
 
 T = TypeVar("T")
 
-_LAUNCHES_AT_ONCE: Final = 16  # each has five descriptors on their way, of which a user may have only so many
+_LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
+_WEIGHING_SECONDS: Final = 2.0  # for what was refused last to be found out; it takes milliseconds
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
 
 
@@ -107,6 +108,9 @@ class Hosting:
             for module in self.modules.all:
                 if module.kind != "orchestrator":
                     stopping.start_soon(module.stop)
+        with anyio.move_on_after(_WEIGHING_SECONDS):
+            for module in self.modules.all:
+                await module.attempts.settled()  # what they last reached for is found in their logs once they ended
 
     async def kill(self) -> None:
         """End every process at once, and start none again: what waits for one is told that it is gone."""

@@ -38,7 +38,7 @@ from paddock.kernel.rates import Rates
 from paddock.kernel.registrations import Registration, Registrations
 from paddock.plan.models import ModuleEntry
 from paddock.plan.units import size_text
-from paddock.policy.attempt import Explainer
+from paddock.policy.attempt import Attempt, Explainer
 from paddock.policy.limits import ResourceLimits
 from paddock.process.exit_report import ExitReason, ExitReport, LimitHit
 from paddock.process.module_process import ModuleProcess
@@ -75,6 +75,7 @@ _log = logging.getLogger(__name__)
 class _Life:
     """One process of a module, and how it ended."""
 
+    process: ModuleProcess
     peer: Peer
     report: asyncio.Future[ExitReport]
 
@@ -219,7 +220,7 @@ class HostedModule:
             )
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             peer.open_bytes_max = self.limits.open_bytes_max
-            self._life = _Life(peer, asyncio.get_running_loop().create_future())
+            self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
             self._registrations.begin_life(peer)
             self.allowance.begin_life()
@@ -403,11 +404,17 @@ class HostedModule:
         report = await self._death() if self._life is not None and self._life.peer is peer else None
         if report is None:
             report = ExitReport(self.name, ExitReason.KILLED_BY_HOST, 0.0)
-        elif report.call_in_flight is None:
-            told = replace(report, call_in_flight=method)
-            self.supervisor.reports[:] = [told if known is report else known for known in self.reports]
-            report = told
+        else:
+            report = self._during(method, report)
         return ModuleDiedError(self.name, report)
+
+    def _during(self, method: str | None, report: ExitReport) -> ExitReport:
+        """Return a report that names the call in flight, in the place of one that names none."""
+        if method is None or report.call_in_flight is not None:
+            return report
+        told = replace(report, call_in_flight=method)
+        self.supervisor.reports[:] = [told if known is report else known for known in self.reports]
+        return told
 
     async def _death(self) -> ExitReport | None:
         life = self._life
@@ -418,9 +425,14 @@ class HostedModule:
         return None
 
     def _on_exit(self, report: ExitReport) -> None:
+        life = self._life
+        if life is not None and not life.report.done():
+            call = life.peer.channel.latest_call
+            report = self._during(self._router.method_name(call) if isinstance(call, RoutedCall) else None, report)
+            left = [Attempt(kind, target) for kind, target in life.process.last_attempts]
+            self.attempts.weigh(left, has_failed=False, now=self._router.now())
+            life.report.set_result(report)
         self.audit.record("module.ended", module=self.name, report=report.as_dict())
-        if self._life is not None and not self._life.report.done():
-            self._life.report.set_result(report)
 
     # -- what it mounts and registers ------------------------------------------------------
 
@@ -548,7 +560,7 @@ class HostedModule:
         noted = self._denials.note(denial, self._router.now())
         if noted is None or not _is_round(noted.times):
             return
-        self.audit.record("denial", module=self.name, **noted.as_dict())
+        self.audit.record("denial", module=self.name, **noted.as_dict(), seen_by=noted.seen_by)
         if noted.times == 1:
             level = logging.INFO if is_urgent else logging.DEBUG
             _log.log(level, "%s %s; %s", self.kind, noted.describe(), noted.hint)

@@ -62,7 +62,7 @@ class Session:
         working_dir: the folder modules work in; the current one by default.
         approval: who is asked when a hook wants approval; without one, nothing is approved.
         display: where hooks' messages are shown; without one, they are logged.
-        policy: what bounds all that is granted; the machine's and the user's by default.
+        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
         environ: the environment that secrets and grants refer to; the process's own by default.
         session_id: the id of the session; made up by default.
         parent_id: the id of the session that this one was forked from.
@@ -208,7 +208,11 @@ class Session:
         clerk = await Clerk.at_work(self._working_dir, self._environ, self._policy)
         async with AsyncExitStack() as stack:
             cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
-            resolutions = await self._resolve(clerk, cache)
+            try:
+                resolutions = await self._resolve(clerk, cache)
+            except PolicyRefusedError as error:
+                self._chronicle.refuse(self.plan, error)
+                raise
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
             await stack.enter_async_context(self._machinery)
             await stack.enter_async_context(self._hosting)

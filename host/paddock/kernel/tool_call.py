@@ -20,7 +20,15 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.errors import LaunchError, ModuleLoadError, ModuleMissingError, PaddockError, ToolMissingError
+from paddock.errors import (
+    Denial,
+    LaunchError,
+    ModuleLoadError,
+    ModuleMissingError,
+    PaddockError,
+    PolicyRefusedError,
+    ToolMissingError,
+)
 from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clerk
 from paddock.kernel.command_worker import check_cancelled
@@ -58,7 +66,8 @@ class ToolCallOutcome:
 
     `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
     result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell
-    people what became, meanwhile, of files that other programs run by themselves.
+    people what became, meanwhile, of files that other programs run by themselves. `denials` are what the module was
+    refused up to its end, also where the call succeeded.
     """
 
     result: ToolResult
@@ -67,6 +76,7 @@ class ToolCallOutcome:
     error: Exception | None = None
     changes: tuple[str, ...] = ()
     live_from: Path | None = None
+    denials: tuple[Denial, ...] = ()
 
 
 class ToolCall:
@@ -81,7 +91,7 @@ class ToolCall:
         permissions: what the module is granted, as a plan writes it.
         isolation: the isolation level, thereby accepted however weak it is; the strongest that can be had by default.
         working_dir: the folder the module works in; the current one by default.
-        policy: what bounds all that is granted; the machine's and the user's by default.
+        policy: what bounds all that is granted, beside the policies of the machine and the user: all of them hold.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: who is asked when the module wants approval.
         display: where the module's messages are shown; without one, they are logged.
@@ -163,6 +173,8 @@ class ToolCall:
                 on_confined=self._on_confined,
             )
         except PaddockError as error:
+            if isinstance(error, PolicyRefusedError):
+                self._chronicle.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)
         try:
             async with machinery, Hosting(machinery) as hosting:
@@ -215,6 +227,7 @@ class ToolCall:
             await machinery.shelter(clearance)
             await self._chronicle.begin(clearance, machinery.confinements)
         except PaddockError as error:
+            self._chronicle.refuse_call(self._source, self._tool, error)
             return ToolCallOutcome(failed_result(error), "", (), error)
         coordinator = self._coordinator(hosting)
         began = hosting.router.now()
@@ -223,11 +236,12 @@ class ToolCall:
             await _announce_readiness(module)
             began = hosting.router.now()
             result = await self._call(hosting, module)
-            return ToolCallOutcome(await _with_denials(result, module, began), module.level, tuple(module.reports))
+            outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
         except PaddockError as error:
-            return await _failure(hosting, error, began)
+            outcome = await _failure(hosting, error)
         finally:
             await hosting.ending.run(coordinator.cleanup)
+        return await _with_denials(outcome, hosting, began)
 
     def _coordinator(self, hosting: Hosting) -> HostedCoordinator:
         # Modules read these three; what belongs to a whole session is empty.
@@ -288,23 +302,28 @@ async def _announce_readiness(module: HostedModule) -> None:
             _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
 
 
-async def _with_denials(result: ToolResult, module: HostedModule, began: float) -> ToolResult:
-    """Return a failed result with what the module was refused since `began`, as people may know it.
+async def _with_denials(outcome: ToolCallOutcome, hosting: Hosting, began: float) -> ToolCallOutcome:
+    """End the module, and return the outcome with what it was refused up to its end; a failed result with what since.
 
     What the result says of that by itself is the module's word, which may ask people to grant anything.
     """
-    if result.success:
-        return result
+    module = next(iter(hosting.modules.all), None)
+    if module is None:
+        return outcome
+    await module.stop()
     with anyio.move_on_after(_WEIGHING_SECONDS):
         await module.attempts.settled()
-    error = {name: value for name, value in (result.error or {}).items() if name != "denials"}
+    outcome = replace(outcome, denials=module.denials)
+    if outcome.result.success:
+        return outcome
+    error = {name: value for name, value in (outcome.result.error or {}).items() if name != "denials"}
     denials = [denial.as_dict() for denial in module.denials_since(began)]
     if denials:
         error["denials"] = denials
-    return result.model_copy(update={"error": error or None})
+    return replace(outcome, result=outcome.result.model_copy(update={"error": error or None}))
 
 
-async def _failure(hosting: Hosting, error: PaddockError, began: float) -> ToolCallOutcome:
+async def _failure(hosting: Hosting, error: PaddockError) -> ToolCallOutcome:
     """Return the outcome for a module that could not be started, has no such tool, or died."""
     module = next(iter(hosting.modules.all), None)
     if module is None:
@@ -312,8 +331,7 @@ async def _failure(hosting: Hosting, error: PaddockError, began: float) -> ToolC
     if isinstance(error, (ModuleLoadError, LaunchError)):
         await module.stop()  # its report is there once its process is gone
     reports = tuple(module.reports)
-    result = await _with_denials(failed_result(error, reports[-1] if reports else None), module, began)
-    return ToolCallOutcome(result, module.level, reports, error)
+    return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
 
 
 def _raised(error: Exception) -> ToolResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -43,6 +43,10 @@ class Policy:
         system = PolicyFile.read(system_file, system_owner)
         user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
         return cls(tuple(file for file in (system, user) if file is not None))
+
+    def narrowed_by(self, other: Policy) -> Self:
+        """Return the policy that lets be what both do."""
+        return replace(self, files=(*self.files, *(file for file in other.files if file not in self.files)))
 
     @property
     def judges_sources(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from paddock.process.output import OutputLine, OutputRing
 from paddock.process.wiring import Wiring
 from paddock.process.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
+from paddock_sdk.worker import attempt_log
 
 _logger = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ class ModuleProcess:
         self.name = name
         self.rpc = wiring.rpc
         self.output = OutputRing(wiring.stdout, wiring.stderr, log_limit_bytes, on_line)
+        # Once it has ended: what its module reached for and the host was not sent before.
+        self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
+        self._attempts = wiring.attempts
         self._loop = asyncio.get_running_loop()
         self._since = time.monotonic()
         self._until: float | None = None
@@ -164,6 +169,7 @@ class ModuleProcess:
             self.output.when_drained(partial(self._settle, self._until - self._since))
 
     def _settle(self, uptime: float) -> None:
+        self._read_attempts()
         exited = self._lifeline.exited or {}
         status = ExitStatus(
             code=exited.get("code"),
@@ -178,6 +184,14 @@ class ModuleProcess:
         )
         if not self._end.cancelled():
             self._end.set_result(status)
+
+    def _read_attempts(self) -> None:
+        try:
+            self.last_attempts = tuple(attempt_log.read(os.pread(self._attempts, attempt_log.SIZE, 0)))
+        except OSError as error:
+            _logger.warning("%s: what it last reached for cannot be read: %s", self.name, error)
+        finally:
+            os.close(self._attempts)
 
     def _give_up_group(self) -> CgroupReadings | None:
         """Read what the tree's control group counted, and remove it."""

@@ -102,6 +102,7 @@ class Channel(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unheard: Iterator[Frame] = iter(())  # what came and waits for the loop's next turn, nothing being read
         self._is_lost = False
+        self._latest_lost: OpenCall | None = None
 
     async def open(self, sock: socket.socket) -> None:
         """Take over `sock`, the host's end of a worker's socket pair; it is closed also when that fails."""
@@ -112,6 +113,11 @@ class Channel(asyncio.BufferedProtocol):
         except BaseException:
             sock.close()
             raise
+
+    @property
+    def latest_call(self) -> OpenCall | None:
+        """The latest of the calls that are open, or were when the connection was lost."""
+        return next(reversed(self.calls.values()), self._latest_lost)
 
     @property
     def unsent_bytes(self) -> int:
@@ -298,6 +304,7 @@ class Channel(asyncio.BufferedProtocol):
             if exc is None:
                 self._receiver.on_violation(error)
         calls, self.calls = self.calls, {}
+        self._latest_lost = next(reversed(calls.values()), None)
         self._receiver.on_lost()
         for call in calls.values():
             call.on_end(None)

@@ -2,43 +2,42 @@
 
 Inside a file system of its own a refusal looks like a file that is not there, so nothing tells the module, or anybody
 who reads its errors, that a grant is missing. Python's audit events say what was asked for; which of it was refused is
-found out later, when somebody wants to know. This is advice and no defence: what a module does past the interpreter is
-not seen here, and what is remembered is bounded. Noting never raises, whatever it is given, and on any thread.
+found out later, when somebody wants to know. The notes are in a log that outlasts the process, so that its host finds
+there what it was not sent. This is advice and no defence: what a module does past the interpreter is not seen here, and
+what is remembered is bounded. Noting never raises, whatever it is given, and on any thread.
 """
 
 from __future__ import annotations
 
 import errno
 import functools
-import itertools
 import os
 import stat
 import sys
-from collections import deque
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-_REMEMBERED: Final = 256  # the last ones; a call that fails does so soon after what it failed over
+from paddock_sdk.worker.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
+
 _MOST_TOLD: Final = 64
-_MAX_CHARACTERS: Final = 1024  # of a path or host that is told
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, of whatever type they come as
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
 _MAX_ARGUMENTS: Final = 16
+_NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-_Noted = tuple[int, str, Any]  # a number that counts up, the kind of attempt, and its target as it was given
 
 # Python never lets go of what it calls with audit events, so there is one of that for a process, and it looks here.
 _takers: Final[dict[str, Callable[..., None]]] = {}
-_looking: Final[list[bool]] = []  # not empty while files are opened here, to see whether they can be
+_looking: Final[list[int]] = []  # threads that open files here, to see whether they can be
 
 
 def _note(event: str, args: tuple[Any, ...]) -> None:
     take = _takers.get(event)
-    if take is not None and not _looking:
+    if take is not None and not (_looking and threading.get_ident() in _looking):
         try:
             take(*args)
         except Exception:  # noqa: S110 - what module code is about to do is worth more than a note of it
@@ -46,17 +45,19 @@ def _note(event: str, args: tuple[Any, ...]) -> None:
 
 
 class Attempts:
-    """What the module of this process reached for."""
+    """What the module of this process reached for, noted in `log`."""
 
-    def __init__(self) -> None:
-        self._noted: deque[_Noted] = deque(maxlen=_REMEMBERED)
-        self._number = itertools.count(1).__next__
+    def __init__(self, log: AttemptLog | None = None) -> None:
+        self._log = AttemptLog() if log is None else log
         self._told = 0
         self._own_code: tuple[str, ...] = ()
+        self._home = _NO_PATH
 
     def install(self, own_code: Iterable[str] = ()) -> None:
         """Take notes from here on, for the life of the process; the folders of its own code are of no interest."""
         self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
+        home = os.environ.get("HOME", "")
+        self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
         if not _takers:
             sys.addaudithook(_note)
         _takers.update(self._made_takers())
@@ -67,12 +68,11 @@ class Attempts:
             return
         for name, value in list(arguments.items())[:_MAX_ARGUMENTS]:
             if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
-                path = os.path.join(folder, os.path.expanduser(value))
-                self._noted.append((self._number(), "read", path))
+                self._note("read", os.path.join(folder, os.path.expanduser(value)))
 
     def mark(self) -> int:
         """Return a number for this moment, to ask for what comes after it."""
-        return self._noted[-1][0] if self._noted else 0
+        return self._log.last
 
     @property
     def has_news(self) -> bool:
@@ -83,54 +83,51 @@ class Attempts:
         """Return what was noted since anybody asked last, as far as it is out of reach."""
         return self.since(self._told)
 
-    def since(self, mark: int) -> list[list[str]]:
-        """Return kinds and targets of what was reached for since `mark` and is out of reach, or may be, the latest."""
-        noted = [one for one in list(self._noted) if one[0] > mark]
-        self._told = max(self._told, self.mark())
-        _looking.append(True)
-        try:
-            found: dict[tuple[str, str], None] = {}
-            seen: set[tuple[str, str | None]] = set()
-            for _, kind, target in reversed(noted):
-                text = _text_of(kind, target)
-                if text is None or (kind, text) in seen or len(found) == _MOST_TOLD:
-                    continue
-                seen.add((kind, text))
-                if kind in ("run", "net") or self._is_out_of_reach(kind, text):
-                    found[(kind, text)] = None
-        finally:
-            _looking.pop()
-        if sum(kind == "net" for kind, _ in found) > 1:
-            found.pop(("net", ""), None)  # it is known where the socket was to lead
-        return [[kind, text] for kind, text in reversed(found)]
+    def mark_passed_on(self) -> None:
+        """Note that the host was sent all that was asked for, and has to look for none of it in the log."""
+        self._log.mark_passed_on(self._told)
 
-    def _is_out_of_reach(self, kind: str, path: str) -> bool:
-        if path.startswith(self._own_code):
-            return False
-        try:
-            mode = os.stat(path).st_mode
-            if kind == "write":
-                # Not by opening it: whoever watches the file would take it for changed.
-                return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
-            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-                # What can be seen may still be refused, which only trying tells; nothing comes of it.
-                os.close(os.open(path, _LOOK))
-        except FileNotFoundError:
-            return True
-        except OSError as error:
-            return error.errno in _REFUSALS or error.errno in (errno.ENOTDIR, errno.ELOOP)
-        except ValueError:
-            return False  # no path at all
-        return False
+    def since(self, mark: int) -> list[list[str]]:
+        """Return kinds and targets of what was reached for since `mark` and is out of reach, or may be, the latest.
+
+        What turns out to be within reach is taken out of the log.
+        """
+        noted = self._log.after(mark)
+        self._told = max(self._told, self.mark())
+        found: dict[tuple[Kind, str], None] = {}
+        judged: dict[tuple[Kind, str], bool] = {}
+        for number, kind, text in reversed(noted):
+            one = (kind, text)
+            if one not in judged:
+                if len(found) == _MOST_TOLD:
+                    continue
+                judged[one] = kind in ("run", "net") or _is_out_of_reach(kind, text)
+                if judged[one]:
+                    found[one] = None
+            if not judged[one]:
+                self._log.erase(number)
+        return [[kind, text] for kind, text in without_sockets(reversed(found))]
+
+    def _note(self, kind: Kind, target: Any) -> None:
+        text = _text_of(kind, target)
+        if text is None:
+            return
+        if kind in ("read", "write"):
+            if text.startswith(self._own_code):
+                return
+            # Looked at now: the module's own home goes with the process, and the user's may have such a file as well.
+            if kind == "read" and text.startswith(self._home) and not _is_out_of_reach(kind, text):
+                return
+        self._log.note(kind, text)
 
     def _made_takers(self) -> dict[str, Callable[..., None]]:
-        append, number = self._noted.append, self._number
+        note = self._note
 
-        def path(kind: str) -> Callable[..., None]:
+        def path(kind: Kind) -> Callable[..., None]:
             def take(name: object, *rest: object) -> None:
                 # A name below an open folder, given by its descriptor, is not this process's own.
                 if type(name) is str and not any(type(one) is int and one >= 0 for one in rest[-1:]):
-                    append((number(), kind, name))
+                    note(kind, name)
 
             return take
 
@@ -141,7 +138,7 @@ class Attempts:
                 return
             if mode is None and not name.startswith("/"):
                 return  # `os.open`, which does not say below which folder
-            append((number(), "write" if flags & _FOR_WRITING else "read", name))
+            note("write" if flags & _FOR_WRITING else "read", name)
 
         def on_two(source: object, target: object, *rest: object) -> None:
             write(target, *rest[-1:])
@@ -149,26 +146,26 @@ class Attempts:
         def on_popen(program: object, args: object, folder: object = None, *rest: object) -> None:
             if args == ["uname", "-p"]:
                 return  # `platform.platform()`, which vendors' clients call and which does without
-            append((number(), "run", program))
+            note("run", program)
             if folder is not None:
-                append((number(), "read", os.fspath(folder)))  # type: ignore[call-overload]
+                note("read", os.fspath(folder))  # type: ignore[call-overload]
 
         def on_exec(program: object, *rest: object) -> None:
-            append((number(), "run", program))
+            note("run", program)
 
         def on_system(*command: object) -> None:
-            append((number(), "run", "sh"))
+            note("run", "sh")
 
         def on_socket(sock: object, family: int, *rest: object) -> None:
             if family in _INTERNET:
-                append((number(), "net", None))
+                note("net", None)
 
         def on_connect(sock: object, address: object) -> None:
             if type(address) is tuple and len(address) >= 2:
-                append((number(), "net", address[:2]))
+                note("net", address[:2])
 
         def on_lookup(host: object, port: object = None, *rest: object) -> None:
-            append((number(), "net", (host, port)))
+            note("net", (host, port))
 
         return {
             "open": on_open,
@@ -194,6 +191,27 @@ class Attempts:
         }
 
 
+def _is_out_of_reach(kind: str, path: str) -> bool:
+    _looking.append(threading.get_ident())
+    try:
+        mode = os.stat(path).st_mode
+        if kind == "write":
+            # Not by opening it: whoever watches the file would take it for changed.
+            return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            # What can be seen may still be refused, which only trying tells; nothing comes of it.
+            os.close(os.open(path, _LOOK))
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        return error.errno in _REFUSALS or error.errno in (errno.ENOTDIR, errno.ELOOP)
+    except ValueError:
+        return False  # no path at all
+    finally:
+        _looking.remove(threading.get_ident())
+    return False
+
+
 @functools.cache
 def _sees_what_it_may_not_read() -> bool:
     """Whether this process is shut in by rules that permissions do not show, so that only its host can tell."""
@@ -210,7 +228,7 @@ def _text_of(kind: str, target: Any) -> str | None:
         text = _destination(target) if kind == "net" else _path(kind, target)
     except Exception:  # an object of the module's own in the place of a path
         return None
-    return text if text is not None and len(text) <= _MAX_CHARACTERS and text.isprintable() else None
+    return text if text is not None and len(text) <= MAX_TEXT_BYTES and text.isprintable() else None
 
 
 def _path(kind: str, target: Any) -> str | None:

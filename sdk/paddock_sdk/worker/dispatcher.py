@@ -214,6 +214,7 @@ class Dispatcher:
         try:
             asked = [self._attempts.since(mark), time.monotonic() - began]
             told = await self._driver.call(0, HostMethod.EXPLAIN, asked)
+            self._attempts.mark_passed_on()
         except Exception:
             return []
         return told if isinstance(told, list) else []
@@ -225,6 +226,8 @@ class Dispatcher:
             news = self._attempts.news() if self._attempts.has_news else []
             if news:
                 self._driver.notify(HostMethod.ATTEMPTED, news)
+            if not self._driver.has_unsent:  # else the host looks for it in the log, should this process end now
+                self._attempts.mark_passed_on()
         except Exception:
             _log.debug("what the module reached for is not told", exc_info=True)
 

@@ -124,6 +124,11 @@ class Driver:
         return self._sock.fileno() >= 0
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether something waits for the socket to take more."""
+        return bool(self._outbox)
+
+    @property
     def in_loop_thread(self) -> bool:
         return threading.get_ident() == self._thread
 

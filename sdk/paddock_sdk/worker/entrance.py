@@ -26,6 +26,7 @@ import msgpack
 from paddock_sandbox import lockdown, network, self_check
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
+from paddock_sdk.worker import attempt_log
 from paddock_sdk.worker.lifeline import (
     FAILED_BEFORE_ENTRY,
     PARTICULARS_LENGTH,
@@ -59,8 +60,9 @@ def cross(
     """
     step = "particulars"
     try:
-        particulars = _read_particulars(rpc)
+        particulars, log = _read_particulars(rpc)
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("attempt log", lambda: attempt_log.share(log)),
             ("new session", os.setsid),
             ("signals", _take_signals),
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
@@ -111,10 +113,16 @@ def cross(
         os._exit(code)
 
 
-def _read_particulars(rpc: int) -> dict[str, Any]:
-    (size,) = PARTICULARS_LENGTH.unpack(_read_exactly(rpc, PARTICULARS_LENGTH.size))
-    particulars: dict[str, Any] = msgpack.unpackb(_read_exactly(rpc, size))
-    return particulars
+def _read_particulars(rpc: int) -> tuple[dict[str, Any], int]:
+    """Return what only this worker may know, and the descriptor that came with it: of the log of attempts."""
+    line = socket.socket(fileno=rpc)
+    try:
+        length, (log,), _, _ = socket.recv_fds(line, PARTICULARS_LENGTH.size, 1)
+    finally:
+        line.detach()
+    length += _read_exactly(rpc, PARTICULARS_LENGTH.size - len(length))
+    particulars: dict[str, Any] = msgpack.unpackb(_read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
+    return particulars, log
 
 
 def _read_exactly(fd: int, size: int) -> bytes:

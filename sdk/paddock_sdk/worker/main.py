@@ -17,6 +17,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sdk.worker import attempt_log
 from paddock_sdk.worker.attempts import Attempts
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.dispatch_contexts import DispatchContexts
@@ -57,7 +58,7 @@ class Worker:
         reporter = Reporter(self._driver, self._objects, self._coordinator.mount_points)
         self._coordinator.observer = reporter
         self._mirror = Mirror(self._coordinator, self._driver, self._objects, reporter)
-        self._attempts = Attempts()
+        self._attempts = Attempts(attempt_log.shared())
         contexts = DispatchContexts(self._coordinator, vocabulary)
         self._driver.circumstances = contexts.going_out
         self._dispatcher = Dispatcher(
@@ -75,6 +76,7 @@ class Worker:
         hello = {"protocol": PROTOCOL_VERSION, "module": self._name, "pid": os.getpid()}
         driver.write(driver.connection.send_hello(driver.codec.encode(hello)[0]))
         await driver.closed.wait()
+        self._attempts.news()  # what is within reach is taken out of the log: once this process is gone, nobody can see
 
     def on_notify(self, notice: Frame) -> None:
         """Ignore it: hosts of this version notify nothing."""

@@ -64,7 +64,12 @@ class ScriptedSupervisor:
         self._stack.callback(worker.close)
         ended = asyncio.Event()
         self.process = SimpleNamespace(
-            rpc=ours, ready=SimpleNamespace(lockdown=SimpleNamespace(level="none")), wait=ended.wait, ended=ended, pid=1
+            rpc=ours,
+            ready=SimpleNamespace(lockdown=SimpleNamespace(level="none")),
+            wait=ended.wait,
+            ended=ended,
+            pid=1,
+            last_attempts=(),
         )
         self.restarts = len(self.workers)
         self.workers.append(worker)

@@ -310,14 +310,18 @@ async def test_nothing_is_proposed_that_a_policy_would_refuse(scene: Scene) -> N
     assert _tool(await scene.clear(scene.plan(_SILENT), consent=person)) == Permissions()
 
 
-async def test_a_policy_that_is_given_stands_in_for_those_that_are_written(scene: Scene) -> None:
-    scene.write("policy.toml", "not understood")
-    with pytest.raises(PolicyFileError):
-        await scene.clear(scene.plan(_ASKING), trust_plan=True)
-    given = Policy((PolicyFile.parse('[[module]]\nmatch = "*"\ngrants = {net = []}\n', "given"),))
+async def test_a_policy_that_is_given_only_narrows_those_that_are_written(scene: Scene) -> None:
+    rule = '[[module]]\nmatch = "*"\ngrants = {{{} = []}}\n'
+    await scene.clear(scene.plan(_ASKING), trust_plan=True, policy=Policy(()))
+    given = Policy((PolicyFile.parse(rule.format("net"), "given"),))
     refusal = await _refused(scene, _ASKING, trust_plan=True, policy=given)
     assert (refusal.rule_file, refusal.rule_line) == ("given", 3)
-    await scene.clear(scene.plan(_ASKING), trust_plan=True, policy=Policy(()))
+    written = scene.write("policy.toml", rule.format("net"))
+    refusal = await _refused(scene, _ASKING, trust_plan=True, policy=Policy(()))
+    assert (refusal.rule_file, refusal.rule_line) == (str(written), 3)
+    scene.write("policy.toml", "not understood")
+    with pytest.raises(PolicyFileError):
+        await scene.clear(scene.plan(_ASKING), trust_plan=True, policy=Policy(()))
 
 
 @pytest.mark.parametrize(

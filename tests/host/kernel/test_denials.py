@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def test_those_since_a_time_are_those_that_were_refused_then_first_or_again() ->
     for target, now in (("/a", 1.0), ("/b", 2.0), ("/c", 3.0), ("/a", 4.0)):
         denials.note(Denial("read", target, "tool-x"), now)
     assert [denial.target for denial in denials.since(3.0)] == ["/a", "/c"]
+
+
+def test_what_the_host_saw_as_well_counts_as_seen_by_the_host() -> None:
+    denials = Denials()
+    reported = Denial("connect to", "a:1", "tool-x", "egress", seen_by="module")
+    for denial, seen_by in ((reported, "module"), (replace(reported, seen_by="host"), "host"), (reported, "host")):
+        noted = denials.note(denial, 0.0)
+        assert noted is not None and noted.seen_by == seen_by
 
 
 def test_texts_of_any_length_are_cut_and_a_line_is_whole_or_none() -> None:

@@ -1,0 +1,134 @@
+"""The last attempts of a worker's module, in memory that the worker shares with its host.
+
+The host makes the memory and keeps a descriptor of it, so it can read what was noted after the worker's end, however
+the worker ended. The worker maps it before any code of the module runs and keeps no descriptor. Noting takes no lock
+and no system call: each attempt has a number and a slot of its own, and its number is written last, so that a slot
+that was being written at the end counts as empty. The module can write there what it likes: `read` takes any bytes,
+leaves out what is malformed and never raises over it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import struct
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from paddock_sandbox.syscalls import call
+
+Kind = Literal["read", "write", "run", "net"]
+KINDS: Final[tuple[Kind, ...]] = ("read", "write", "run", "net")
+MAX_TEXT_BYTES: Final = 1024  # of one attempt; what takes more is not noted
+
+_INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
+_SLOTS: Final = 256  # a call that fails does so soon after what it failed over
+_PASSED_ON: Final = struct.Struct("<Q")  # at the front: the number of the last attempt that the host was sent
+_NUMBER: Final = struct.Struct("<Q")  # of a slot: 0 where it is empty
+_HEAD: Final = struct.Struct("<QBH")  # of a slot: number, index of the kind, length of the text
+_SLOT_BYTES: Final = _HEAD.size + MAX_TEXT_BYTES
+SIZE: Final = _PASSED_ON.size + _SLOTS * _SLOT_BYTES
+
+_SOCKET: Final[tuple[Kind, str]] = ("net", "")
+
+Entry = tuple[int, Kind, str]
+"""A number that counts up, a kind, and a text."""
+
+
+class AttemptLog:
+    """The attempts of this process, in `memory` of `SIZE` bytes that are all 0, or in memory of its own."""
+
+    def __init__(self, memory: memoryview | None = None) -> None:
+        self.last = 0  # the number of the latest attempt
+        self._memory = memoryview(bytearray(SIZE)) if memory is None else memory
+        self._next = itertools.count(1).__next__
+
+    def note(self, kind: Kind, text: str) -> None:
+        """Note an attempt in the place of the earliest one; a text that is too long is left out.
+
+        Raises:
+            UnicodeEncodeError: the text has half characters in it.
+        """
+        data = text.encode()
+        if len(data) > MAX_TEXT_BYTES:
+            return
+        number = self._next()
+        place = _place_of(number)
+        slot = _HEAD.pack(0, _INDEX[kind], len(data)) + data
+        _NUMBER.pack_into(self._memory, place, 0)
+        self._memory[place : place + len(slot)] = slot
+        _NUMBER.pack_into(self._memory, place, number)
+        self.last = number
+
+    def after(self, number: int) -> list[Entry]:
+        """Return what was noted after attempt `number` and is still here, the earliest first."""
+        first = max(number + 1, self.last - _SLOTS + 1, 1)
+        found = (_entry(self._memory, _place_of(one)) for one in range(first, self.last + 1))
+        return [entry for entry in found if entry is not None and entry[0] > number]
+
+    def erase(self, number: int) -> None:
+        """Take back an attempt that was none."""
+        place = _place_of(number)
+        if _NUMBER.unpack_from(self._memory, place) == (number,):
+            _NUMBER.pack_into(self._memory, place, 0)
+
+    def mark_passed_on(self, number: int) -> None:
+        """Note that the host was sent all up to attempt `number`."""
+        _PASSED_ON.pack_into(self._memory, 0, number)
+
+
+def read(data: bytes) -> list[tuple[Kind, str]]:
+    """Return kinds and texts of what is in a log that the host was not sent, each once, the earliest first."""
+    if len(data) != SIZE:
+        return []
+    (passed_on,) = _PASSED_ON.unpack_from(data)
+    entries = [entry for slot in range(_SLOTS) if (entry := _entry(data, _place_of(slot))) is not None]
+    left = [(kind, text) for number, kind, text in sorted(entries) if number > passed_on]
+    return without_sockets(dict.fromkeys(left))
+
+
+def without_sockets(attempts: Iterable[tuple[Kind, str]]) -> list[tuple[Kind, str]]:
+    """Leave out what came no further than a socket, where it is known where sockets were to lead."""
+    known = list(attempts)
+    leads_somewhere = any(kind == "net" and text for kind, text in known)
+    return [one for one in known if one != _SOCKET] if leads_somewhere else known
+
+
+def shared() -> AttemptLog:
+    """Return the log that this process shares with its host, or one of its own where there is none."""
+    return AttemptLog(_memories[-1] if _memories else None)
+
+
+def share(descriptor: int) -> None:
+    """Share the log behind a descriptor with the host, and close the descriptor.
+
+    Raises:
+        OSError: it cannot be mapped.
+    """
+    try:
+        # Not by `mmap.mmap`, which keeps a descriptor of its own open.
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        address = call("mmap", 0, SIZE, protection, mmap.MAP_SHARED, descriptor, 0)
+    finally:
+        os.close(descriptor)
+    _memories.append(memoryview((ctypes.c_char * SIZE).from_address(address)).cast("B"))
+
+
+_memories: Final[list[memoryview]] = []  # of this process: at most one
+
+
+def _place_of(number: int) -> int:
+    return _PASSED_ON.size + number % _SLOTS * _SLOT_BYTES
+
+
+def _entry(memory: bytes | memoryview, place: int) -> Entry | None:
+    number, kind, length = _HEAD.unpack_from(memory, place)
+    if number == 0 or _place_of(number) != place or kind >= len(KINDS) or length > MAX_TEXT_BYTES:
+        return None
+    try:
+        text = str(memory[place + _HEAD.size : place + _HEAD.size + length], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    return (number, KINDS[kind], text) if text.isprintable() else None
