@@ -3,7 +3,8 @@
 As a program, becomes a command in it: `policed_machine.py STAGE ETC SYSTEM GROUND FOLDER COMMAND [ARGUMENT...]`. Works
 for root, and for an ordinary user where the kernel lets one have namespaces: files of the user's are then root's, and
 files of root's nobody's. So the root is a new one, whose own folders belong to whoever sets it up; what else there is
-appears in it, but of GROUND's first folder only GROUND. Where it cannot be set up, says why and exits with 77.
+appears in it, but of GROUND's first folder only GROUND and the code under test. Where it cannot be set up, says why and
+exits with 77.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ SYSTEM_FOLDER = "/etc/paddock"
 LOOPBACK_NAME = "service.paddock.test"  # a name that such a machine knows: of 127.0.0.1
 
 _SECONDS = 60  # for one command; hit only by a hang
+_CODE = (str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix)
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x2_0000, 0x1000_0000
 _MS_BIND, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x1000, 0x4000, 0x4_0000, 2
 
@@ -101,10 +103,10 @@ def main() -> None:
         _build(stage, etc, system, ground)
         _enter(stage)
         os.chdir(folder)
+        os.execv(command[0], command)
     except OSError as error:
         print(f"no machine with a policy can be made here: {error}", file=sys.stderr)
         sys.exit(CANNOT)
-    os.execv(command[0], command)
 
 
 def _own_namespaces() -> None:
@@ -133,8 +135,10 @@ def _build(stage: str, etc: str, system: str, ground: str) -> None:
             _bind(entry.path, target, _MS_REC)
     _bind(etc, f"{stage}/etc")
     _bind(system, stage + SYSTEM_FOLDER)
-    os.makedirs(stage + ground, 0o755, exist_ok=True)
-    _bind(ground, stage + ground)
+    for path in sorted({ground, *_CODE}):  # parents first
+        if path.split("/")[1] in own:
+            os.makedirs(stage + path, 0o755, exist_ok=True)
+            _bind(path, stage + path)
     os.umask(mask)
 
 

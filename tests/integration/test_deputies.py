@@ -467,4 +467,4 @@ return ToolResult(output=True)
     ) as session:
         session.coordinator.register_capability("on_handed", on_handed)
         assert await probed(session) is True
-        assert await asyncio.wait_for(handed, 5) == "its own function"
+        assert await asyncio.wait_for(handed, 60) == "its own function"

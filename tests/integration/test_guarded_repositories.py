@@ -39,7 +39,7 @@ _WRITER = """
 
 
 def _git(*arguments: str) -> None:
-    subprocess.run(["git", *arguments], check=True, timeout=20, capture_output=True)
+    subprocess.run(["git", *arguments], check=True, timeout=60, capture_output=True)
 
 
 async def _written(

@@ -113,7 +113,7 @@ async def _kill(session: Session, path: str) -> None:
     assert module is not None
     assert module.supervisor.process is not None
     os.kill(module.supervisor.process.init_pid, signal.SIGKILL)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while module.is_running:
             await anyio.sleep(0.01)
 

@@ -29,7 +29,7 @@ _PROGRAM = (
     + """
 def reach(address, port):
     with socket.socket() as stream:
-        stream.settimeout(10)
+        stream.settimeout(60)
         stream.connect((address, port))
 
 def own_descriptors():
@@ -90,7 +90,7 @@ def test_lookups_arrive_and_can_be_answered(user: str) -> None:
 def inside(trees):
     (lookups,) = open_network(NetworkAccess(()))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(10)
+        asking.settimeout(60)
         asking.connect((network.GATEWAY, network.LOOKUP_PORT))
         asking.send(b"question")
         asked, whom = lookups.recvfrom(100)

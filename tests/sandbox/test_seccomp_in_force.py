@@ -659,7 +659,7 @@ def event_loop():
         await asyncio.gather(*(asyncio.sleep(0.001) for _ in range(20)))
         assert await asyncio.to_thread(lambda: 7) == 7
         threading.Timer(0.01, loop.call_soon_threadsafe, [got.set]).start()
-        await asyncio.wait_for(got.wait(), 10)
+        await asyncio.wait_for(got.wait(), 60)
         loop.add_signal_handler(signal.SIGUSR1, got.clear)
         signal.raise_signal(signal.SIGUSR1)
         while got.is_set():
@@ -704,7 +704,7 @@ def programs():
     assert subprocess.run("echo text | /bin/cat", shell=True, capture_output=True, timeout=60).stdout == b"text\\n"
     async def main():
         process = await asyncio.create_subprocess_exec("/bin/cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        return await asyncio.wait_for(process.communicate(b"text"), 10)
+        return await asyncio.wait_for(process.communicate(b"text"), 60)
     assert asyncio.run(main())[0] == b"text"
     assert os.WIFEXITED(os.system("exit 3"))
 

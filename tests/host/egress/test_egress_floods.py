@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import suppress
 
 import anyio
@@ -88,24 +89,20 @@ async def test_a_flood_of_connections_is_taken_a_few_at_a_time() -> None:
 
 
 async def test_a_flood_of_lookups_is_answered_in_its_own_time_and_costs_nobody_else_any() -> None:
-    bounds = brief(lookups_at_once=20, lookups_per_second=500)
-    async with gate_for("api.test", bounds=bounds) as ground:
-
-        def flood() -> int:
-            count = 0
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                sock.connect((LOOPBACK, ground._dns))
-                sock.settimeout(0.01)
-                for number in range(3000):
-                    sock.send(number.to_bytes(2, "big") + b"\1\0\0\1\0\0\0\0\0\0\3api\4test\0\0\1\0\1")
-                with suppress(TimeoutError):
-                    while sock.recv(512):
-                        count += 1
-            return count
-
-        answered = await asyncio.to_thread(flood)
-        assert 0 < answered < 1500
-        # Once its own flood is over, it is answered again.
+    bounds = brief(lookups_at_once=20, lookups_per_second=200)
+    async with gate_for("api.test", bounds=bounds) as ground, gate_for("api.test", bounds=bounds) as other:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect((LOOPBACK, ground._dns))
+            sock.settimeout(PATIENCE)
+            began = time.monotonic()
+            for number in range(3000):
+                sock.send(number.to_bytes(2, "big") + b"\1\0\0\1\0\0\0\0\0\0\3api\4test\0\0\1\0\1")
+            # The kernel keeps some of them for the gate and drops the rest; nobody else waits behind those.
+            assert await other.address_of("api.test") is not None
+            for _ in range(20 + 60):
+                await asyncio.to_thread(sock.recv, 512)
+            assert time.monotonic() - began > 59 / 200
+        # By then the kernel has room again.
         assert await ground.address_of("api.test") is not None
 
 
@@ -137,16 +134,16 @@ async def test_relays_that_are_flooded_leave_the_loop_to_others() -> None:
         stop = asyncio.Event()
         places = [await ground.place(LOOPBACK, port) for _ in range(16)]
         pouring = [asyncio.create_task(asyncio.to_thread(pour, place, stop)) for place in places[:4]]
-        loop = asyncio.get_running_loop()
-        turns, end = 0, loop.time() + 1.0
-        while loop.time() < end:
+        # By what this thread computes, which other programs on the machine take nothing from.
+        turns, end = 0, time.thread_time() + 0.5
+        while time.thread_time() < end:
             await asyncio.sleep(0)
             turns += 1
         stop.set()
         await ground.gate.detach()
         with anyio.fail_after(PATIENCE):
             await asyncio.gather(*pouring)
-    assert turns > 50, f"{turns} turns in a second"
+    assert turns > 50, f"{turns} turns in half a second of processor time"
 
 
 async def test_many_requests_at_once_and_a_client_that_does_not_read_hold_up_nobody() -> None:

@@ -42,7 +42,7 @@ def test_hooks_are_where_git_has_them(text: str, tmp_path: Path) -> None:
     config.write_bytes(text.encode())
     git = ["git", "config", "--file", str(config), "-z", "--get-all", "core.hooksPath"]
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    run = subprocess.run(git, capture_output=True, text=True, env=environ, timeout=10, check=False)
+    run = subprocess.run(git, capture_output=True, text=True, env=environ, timeout=60, check=False)
     assert run.returncode in (0, 1), run.stderr
     settings = GitSettings(tmp_path)
     settings.read(config, [tmp_path / "tree"])
@@ -78,7 +78,7 @@ def test_a_path_below_a_named_users_home_folder_is_where_git_has_it(tmp_path: Pa
     config.write_text("[core]\n" + "".join(f"hooksPath = {value}\n" for value in values))
     git = ["git", "config", "--file", str(config), "-z", "--type=path", "--get-all", "core.hooksPath"]
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    run = subprocess.run(git, capture_output=True, text=True, env=environ, timeout=10, check=True)
+    run = subprocess.run(git, capture_output=True, text=True, env=environ, timeout=60, check=True)
     settings = GitSettings(tmp_path)
     settings.read(config, [tmp_path / "tree"])
     assert [os.path.realpath(place) for place in settings.named] == list(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -214,11 +213,10 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("end", ["stop", "abandon", "rpc"])
-async def test_a_whole_tree_is_dead_within_a_second(start: Launch, shared: Path, end: str) -> None:
+async def test_a_whole_tree_dies_at_once(start: Launch, shared: Path, end: str) -> None:
     with fifo(shared / "fifo") as held:
         process = await daemons_of(start, shared)
-        began = time.monotonic()
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(PATIENCE):  # none of its processes ends by itself
             if end == "stop":
                 await process.stop(0)
             elif end == "abandon":
@@ -226,7 +224,6 @@ async def test_a_whole_tree_is_dead_within_a_second(start: Launch, shared: Path,
             else:
                 process.rpc.close()  # it ends by itself, and leaves its daemons behind
             await nobody_holds(held)
-        assert time.monotonic() - began < 1
         assert (await ended(process)).left_behind == 0
 
 

@@ -289,7 +289,7 @@ while True:
         running.is_here()
         end = time.monotonic() + 0.5
         largest = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or (largest < 2 and time.monotonic() < end + _PATIENCE):
             reading = seen.read()
             assert reading is not None
             assert reading.tasks >= 1

@@ -86,7 +86,7 @@ async def test_cancelling_a_call_of_the_host_ends_the_work_behind_it(network: Ne
 
     network.service.methods[7] = lambda call, message: network.router.serve(call, work())
     id = asking.request(0, 7, None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await begun.wait()
         raw = asking.connection.send_cancel(id)
         asking.write(raw)

@@ -58,7 +58,7 @@ async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network)
     target = await network.lend(answering, answering.own(5, {"work": ASYNC}), asker)
     id = asking.call_object(target)
     request = await answering.request_from_host()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(network.afterlife.overdue) < 2:
             network.afterlife.was_overdue.clear()
             await network.afterlife.was_overdue.wait()

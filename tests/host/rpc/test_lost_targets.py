@@ -89,7 +89,7 @@ async def test_a_call_to_be_made_again_is_made_of_the_next_life_and_counts_the_l
     id = asking.call_object(target, 0, "again")
     await answering.request_from_host()
     answering.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for life in (1, 2):
             revived = await next_life.number(life)
             request = await revived.request_from_host()
@@ -147,7 +147,7 @@ async def test_a_caller_may_give_up_while_its_target_is_revived(network: Network
 
     network.afterlife.on_revive = slowly
     answering.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await until(lambda: "answerer" in network.afterlife.lost)
         id = asking.call_object(target)
         await begun.wait()

@@ -138,7 +138,7 @@ async def test_the_welcome_says_how_large_a_frame_may_be() -> None:
     await asyncio.to_thread(host.greet, frame_max=1234)
     await until(lambda: worker._driver.connection.send_limit == 1234)
     host.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await running
 
 
@@ -150,5 +150,5 @@ async def test_the_greeting_says_who_speaks() -> None:
     hello = await asyncio.to_thread(host.greet)
     assert host.value(hello) == {"protocol": 1, "module": "tool-x", "pid": os.getpid()}
     host.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await running

@@ -306,7 +306,7 @@ async def test_a_source_waiting_for_leave_ends_with_the_host(rig: Rig) -> None:
         host.close()
 
     await rig.play(script)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await source.is_closed.wait()
     with pytest.raises(ModuleGoneError):
         await rig.driver.call(0, _METHOD, None)

@@ -189,7 +189,7 @@ def test_a_wait_ends_at_its_deadline(folder: Path, deadline: float) -> None:
         before = time.monotonic()
         with pytest.raises(CacheBusyError) as caught, SourceCache(folder).locked("a name", deadline):
             pass
-    assert deadline <= time.monotonic() - before < deadline + 5
+    assert deadline <= time.monotonic() - before < deadline + 60
     assert (caught.value.name, caught.value.seconds) == ("a name", deadline)
     with SourceCache(folder).locked("a name", 0):
         pass
@@ -210,7 +210,7 @@ def test_a_wait_that_nobody_wants_any_more_ends_at_once(folder: Path, what: str)
         before = time.monotonic()
         with pytest.raises(InterruptedWait), waits[what](SourceCache(folder, check=cancelled)):
             pass
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < 60  # against the 600 s that it would wait
     assert SourceCache(folder).trees.entries() == ()
     with waits[what](SourceCache.of_user({"PADDOCK_CACHE_DIR": str(folder)}, check=cancelled)):
         pass  # who need not wait is not asked

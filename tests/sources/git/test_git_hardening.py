@@ -161,7 +161,7 @@ def test_only_the_addresss_own_kind_of_transport_is_allowed(scheme: str, tmp_pat
 
     def asked(*arguments: str) -> str:
         return subprocess.run(
-            ["git", "config", "--file", str(config), *arguments], capture_output=True, text=True, timeout=10
+            ["git", "config", "--file", str(config), *arguments], capture_output=True, text=True, timeout=60
         ).stdout.strip()
 
     assert asked("protocol.allow") == "never"

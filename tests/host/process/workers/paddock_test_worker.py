@@ -233,7 +233,7 @@ def _ask(address: str, port: int, question: str) -> str:
     """Send a datagram and return the answer."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
         datagrams.connect((address, port))  # or that nobody is there would not be told
-        datagrams.settimeout(10)
+        datagrams.settimeout(60)
         datagrams.send(question.encode("latin-1"))
         return datagrams.recv(1 << 10).decode("latin-1")
 
