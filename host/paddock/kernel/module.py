@@ -217,6 +217,7 @@ class HostedModule:
                 self.limits.runtime_max,
                 self.limits.calls_max,
                 self.rates.work,
+                self.rates.answers,
             )
             peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             peer.open_bytes_max = self.limits.open_bytes_max
@@ -432,6 +433,8 @@ class HostedModule:
             left = [Attempt(kind, target) for kind, target in life.process.last_attempts]
             self.attempts.weigh(left, has_failed=False, now=self._router.now())
             life.report.set_result(report)
+            if life.peer.channel.is_held:  # nobody waits for what it said too much of
+                life.peer.channel.close()
         self.audit.record("module.ended", module=self.name, report=report.as_dict())
 
     # -- what it mounts and registers ------------------------------------------------------

@@ -22,5 +22,8 @@ class Rates:
         self.running = Budget(per_second=200, at_once=1000)  # tools that it says it starts
         # Bytes of memory, and so of work: what a module says anew of its objects is read by everyone who knows them.
         self.descriptions = Budget(per_second=4 * 1024 * 1024, at_once=32 * 1024 * 1024)
-        # Values of messages that the host itself reads or writes for it: a microsecond or two each.
+        # Values of messages that the host itself reads or writes for it: a microsecond or two each. Beyond it, its
+        # requests are put off.
         self.work = Budget(per_second=256 * 1024, at_once=2 * 1024 * 1024)
+        # Values that the host reads of what others answer it; beyond it, it waits for their answers that much longer.
+        self.answers = Budget(per_second=256 * 1024, at_once=2 * 1024 * 1024)

@@ -40,7 +40,7 @@ from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol import OverBudgetError, RemoteProtocolError
+from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
 from paddock_sdk.protocol.description import check_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
@@ -236,14 +236,10 @@ class HostService:
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise
-        try:
-            if is_gathered:  # what modules answered with was charged as it came; the rest is the application's
-                peer.charge_weight(max(0, weight_of(written.body) - gathered.weight_inside))
-            else:
-                peer.charge(written.body)
-        except OverBudgetError as exc:
-            self._router.end_for(peer, exc)
-            raise
+        if is_gathered:  # what modules answered with was counted as it came; the rest is the application's
+            peer.charge_weight(max(0, weight_of(written.body) - gathered.weight_inside))
+        else:
+            peer.charge(written.body)
         return written
 
     def forget(self, peer: Peer) -> None:

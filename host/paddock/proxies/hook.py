@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc import gathering
 from paddock.rpc.handle import Encoded
-from paddock.rpc.peer import SMALL_BYTES
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
@@ -60,10 +58,7 @@ class HookProxy:
                 message = self._values.encode([[event, payload.shared], {}])
                 payload.cache["message"] = message
             gathered = gathering.current.get()
-            given = None
-            if gathered is not None and len(message.body) > SMALL_BYTES:
-                given = partial(gathered.given, self._name, message.body)
-            answer = await self._function.call(message, given)
+            answer = await self._function.call(message)
         except (CallRefusedError, ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
             if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
                 raise

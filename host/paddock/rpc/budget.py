@@ -33,10 +33,11 @@ class Budget:
         self.refused += 1
         return False
 
-    @property
-    def taken(self) -> float:
-        """How many tokens were missing when it was last asked."""
-        return self.at_once - self._tokens
+    def owe(self, now: float, tokens: float) -> float:
+        """Take as many tokens, there or not; return the seconds until none are owed any more."""
+        self._tokens = min(self._tokens + (now - self._since) * self.per_second, self.at_once) - tokens
+        self._since = now
+        return 0.0 if self._tokens >= 0 else -self._tokens / self.per_second
 
     @property
     def begins_flood(self) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from paddock.rpc.channel import OpenCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Peer, values_in
 from paddock_sdk.protocol import Frame, Kind
 from paddock_sdk.protocol.frames import Buffer
 
@@ -45,6 +45,7 @@ class IncomingCall:
         "cause",
         "credited",
         "depth",
+        "early_credit",
         "id",
         "is_idle",
         "peer",
@@ -52,6 +53,7 @@ class IncomingCall:
         "served_by",
         "size",
         "task",
+        "values_read",
     )
 
     def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool, size: int = 0) -> None:
@@ -65,6 +67,8 @@ class IncomingCall:
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
         self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
+        self.early_credit = 0  # items that the worker allowed before anybody could be told
+        self.values_read = 0  # by the host, of what others answered in its service
         # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
         self.is_idle = True
 
@@ -201,7 +205,7 @@ class RoutedCall(OpenCall):
 class Forward(RoutedCall):
     """One worker's call of another worker's object."""
 
-    __slots__ = ("early_credit", "switch", "tries")
+    __slots__ = ("switch", "tries")
 
     def __init__(
         self, switch: Switch, origin: IncomingCall, handle: Handle, method: int, message: Encoded, tries: int = 1
@@ -209,7 +213,6 @@ class Forward(RoutedCall):
         super().__init__(origin, handle, method, message)
         self.switch = switch
         self.tries = tries  # lives of the owner that were asked, this one included
-        self.early_credit = 0  # given before the call could be made
 
     @property
     def caller(self) -> IncomingCall:
@@ -236,27 +239,16 @@ class Forward(RoutedCall):
         self.switch.on_overdue(self)
 
 
-Bill = Callable[[Peer, Buffer], None]
-"""Charges what a worker answered the host with to whom it is to be charged; raises only what ends that worker."""
-
-
 class HostCall(RoutedCall):
-    """A call that the host itself makes, and whose answer it reads: for its owner, unless there is a `bill`."""
+    """A call that the host itself makes, and whose answer it reads in the service of the request it is made for."""
 
-    __slots__ = ("bill", "future", "switch")
+    __slots__ = ("future", "switch")
 
     def __init__(
-        self,
-        switch: Switch,
-        origin: IncomingCall | None,
-        handle: Handle,
-        method: int,
-        message: Encoded,
-        bill: Bill | None = None,
+        self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.switch = switch
-        self.bill = bill
         self.future: asyncio.Future[Encoded | Frame | None] = switch.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:
@@ -270,12 +262,17 @@ class HostCall(RoutedCall):
             self.let_go()
             if not self.future.done():
                 self.future.set_result(said)
-        if frame is None:
-            return
-        if self.bill is None:
-            self.owner.charge(frame.body)
-        else:
-            self.bill(self.owner, frame.body)
+        if frame is not None:
+            self.count(frame.body)
+
+    def count(self, body: Buffer) -> None:
+        """Count what the host reads of an answer for the worker that it is read for, never for who was asked.
+
+        Raises:
+            RemoteProtocolError: it is over a cap.
+        """
+        if self.origin is not None:
+            self.origin.values_read += values_in(body)
 
     def _said(self, frame: Frame | None) -> Encoded | Frame | None:
         """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
@@ -308,10 +305,10 @@ class HostStream(HostCall):
     def on_item(self, frame: Frame) -> None:
         self.item_came()
         self.said.put_nowait(Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ()))
-        self.owner.charge(frame.body)
+        self.count(frame.body)
 
     def on_end(self, frame: Frame | None) -> None:
         self.on_over()
         self.said.put_nowait(frame)
         if frame is not None:
-            self.owner.charge(frame.body)
+            self.count(frame.body)

@@ -94,6 +94,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, connection: Connection, receiver: Receiver) -> None:
         self.connection = connection
         self.is_open = False  # whether what is said here can still reach the worker
+        self.is_held = False  # whether what the worker says waits, for having been too much
         self.calls: dict[int, OpenCall] = {}
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
         self._receiver = receiver
@@ -232,13 +233,24 @@ class Channel(asyncio.BufferedProtocol):
         try:
             events = self.connection.buffer_updated(nbytes)
         except Exception as exc:
-            self._give_up(exc)
+            self.give_up(exc)
             return
         unheard = iter(events)
         if not self._hear(unheard, len(events) > 1) and self._transport is not None:
             self._unheard = unheard
             self._transport.pause_reading()
-            self._loop.call_soon(self._hear_on)
+            if not self.is_held:
+                self._loop.call_soon(self._hear_on)
+
+    def hold(self, seconds: float) -> None:
+        """Hear no more for a while of a worker that says too much unasked; what it says then waits in its socket."""
+        if not self.is_held:
+            self.is_held = True
+            self._loop.call_later(seconds, self._let_go_on)
+
+    def _let_go_on(self) -> None:
+        self.is_held = False
+        self._hear_on()
 
     def _hear_on(self) -> None:
         transport = self._transport
@@ -246,7 +258,7 @@ class Channel(asyncio.BufferedProtocol):
             return
         if self._hear(self._unheard, are_many=True):
             transport.resume_reading()
-        else:
+        elif not self.is_held:
             self._loop.call_soon(self._hear_on)
 
     def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
@@ -273,13 +285,15 @@ class Channel(asyncio.BufferedProtocol):
                     self._receiver.on_hello(event)
                 else:
                     self._receiver.on_event(event)
+                    if self.is_held:
+                        return False
                 if are_many and (not self.is_open or self._loop.time() >= until):
                     return not self.is_open  # of whoever is given up nothing more is heard
         except Exception as exc:
-            self._give_up(exc)
+            self.give_up(exc)
         return True
 
-    def _give_up(self, exc: Exception) -> None:
+    def give_up(self, exc: Exception) -> None:
         """What a worker sent made the host stumble, and nothing else: it is ended for that."""
         self.is_open = False
         broken = exc if isinstance(exc, RemoteProtocolError) else RemoteProtocolError(f"{type(exc).__name__}: {exc}")

@@ -2,8 +2,7 @@
 
 Counted as each answer comes, by the memory it takes rather than by its bytes. What one module answers with leaves
 room for the others. Whatever has no room is left out, which costs the rest nothing; contributors of whoever was left
-out are asked no further, and nobody is once all is full. A module that answers with the event it heard was given that
-much, once each time.
+out are asked no further, and nobody is once all is full.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class Gathering:
 
     __slots__ = (
         "_by_name",
-        "_given",
         "_is_full",
         "_outer",
         "_refused",
@@ -42,7 +40,6 @@ class Gathering:
         self._total = 0
         self._by_name: dict[str, int] = {}
         self._refused: set[str] = set()
-        self._given: set[str] = set()
         self._is_full = False
 
     def __enter__(self) -> Self:
@@ -63,13 +60,6 @@ class Gathering:
     def has_room_for(self, name: str) -> bool:
         """Whether a module of that `name` need be asked."""
         return not self._is_full and name not in self._refused
-
-    def given(self, name: str, event: Buffer) -> Buffer | None:
-        """Return what a module of that `name` was given to answer with, None if it has answered with it before."""
-        if name in self._given:
-            return None
-        self._given.add(name)
-        return event
 
     def admits(self, name: str, answer: Buffer) -> bool:
         """Take the answer of a module of that `name`, if there is room; that there was none is logged once for each."""

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from paddock.rpc.admission import Admission
 from paddock.rpc.budget import Budget
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
-SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
+_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
 _GUESSED_BYTES: Final = 4  # of such a body for each of its values
 _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
@@ -102,8 +103,16 @@ class Grant:
         return next((loan for loan in reversed(self._loans) if loan.holds), None)
 
 
-def _values_in(body: Buffer) -> int:
-    return count_values(body) + len(body) // _TEXT_BYTES
+def values_in(body: Buffer) -> int:
+    """Return how many values the host reads or writes with a message; of a small one that is guessed.
+
+    Raises:
+        RemoteProtocolError: it is over a cap.
+    """
+    size = len(body)
+    if size <= _SMALL_BYTES:
+        return _VALUES_EACH + size // _GUESSED_BYTES
+    return _VALUES_EACH + count_values(body) + size // _TEXT_BYTES
 
 
 class Peer:
@@ -116,7 +125,8 @@ class Peer:
         router: what this worker's requests are handed to.
         runtime_max: seconds one call of this worker may take, its waiting for the host not counted.
         calls_max: how many of its own requests may wait for an answer.
-        work: how many values the host reads and writes for it.
+        work: how many values the host reads and writes for it before its requests are put off.
+        answers: how many values the host reads of what others answer it, before it waits for the next.
     """
 
     def __init__(
@@ -128,6 +138,7 @@ class Peer:
         runtime_max: float,
         calls_max: int,
         work: Budget,
+        answers: Budget,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -137,7 +148,8 @@ class Peer:
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = runtime_max
         self.calls_max = calls_max
-        self._work = work
+        self.admission = Admission(work, lambda exc: self.channel.give_up(exc))
+        self.answers = answers
         self.channel: Channel
         self.computes = False  # whether something that it mounted has properties
         self.is_restoring = False  # it lives, and is not yet what callers take it for
@@ -179,41 +191,17 @@ class Peer:
             return said
         raise OverBudgetError("bytes of open requests", allowed=allowed, observed=observed, message=said)
 
-    def charge(self, body: Buffer, given: Callable[[], Buffer | None] | None = None) -> None:
+    def charge(self, body: Buffer) -> None:
         """Count a message of this worker's that the host itself reads, or one that it writes for it.
-
-        Of a large one, as much is not counted as there is in what the worker was `given` to answer with.
 
         Raises:
             RemoteProtocolError: it is over a cap.
-            OverBudgetError: that is more than the host does for one module.
         """
-        size = len(body)
-        if size <= SMALL_BYTES:
-            values = size // _GUESSED_BYTES
-        else:
-            values = _values_in(body)
-            if given is not None and (back := given()) is not None:
-                values = max(0, values - _values_in(back))
-        self._charge(_VALUES_EACH + values)
+        self.admission.charge(values_in(body))
 
     def charge_weight(self, weight: int) -> None:
-        """Count what takes so many bytes of memory and is read or written for this worker.
-
-        Raises:
-            OverBudgetError: that is more than the host does for one module.
-        """
-        self._charge(weight // _VALUE_BYTES)
-
-    def _charge(self, values: int) -> None:
-        work = self._work
-        if not work.admits(self._loop.time(), values):
-            said = (
-                f"more for the host to do than it does for one module, which is to read and write {work.at_once:,.0f} "
-                f"values at once and {work.per_second:,.0f} a second; say less of them, or less often"
-            )
-            observed = int(work.taken) + values
-            raise OverBudgetError("work_max", allowed=int(work.at_once), observed=observed, message=said)
+        """Count what takes so many bytes of memory and is read or written for this worker."""
+        self.admission.charge(weight // _VALUE_BYTES)
 
     def export(self, object_id: int) -> Handle | None:
         """Return the handle of an object of this worker, if the host still holds it."""
@@ -425,6 +413,7 @@ class Peer:
     def on_lost(self) -> None:
         if not self.hello.done():
             self.hello.set_result(None)
+        self.admission.forget()
         self._grants.clear()
         self._grant_ids.clear()
         self._router.on_lost(self)

@@ -13,10 +13,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from paddock.rpc.afterlife import Afterlife
-from paddock.rpc.calls import Bill, Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_objects import HostObjects
@@ -40,6 +41,8 @@ from paddock_sdk.protocol.frames import Buffer
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _MOST_OF_A_BYTE: Final = 300  # bytes of memory that a byte of a body may come to, wherever its value is built
+_UNASKED_SECONDS: Final = 1.0  # that a worker may owe the host for notifications before no more of them are heard
+_LONGEST_HOLD: Final = 1.0  # seconds for which that goes on at a time
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
@@ -88,21 +91,34 @@ class Router:
         if call.depth > _MAX_DEPTH:
             self.fail(call, RecursionError(f"calls nested through more than {_MAX_DEPTH} processes"))
             return
-        if request.target == 0:
-            peer.charge(request.body)
-            self.service.serve(call, request.method, message)
-            return
-        grant = peer.grant(request.target)
-        if not grant.may_call and not self._is_lent(peer, grant, request.method):
-            self.fail(call, self.service.refuse(peer, grant.handle))
-        elif type(grant.handle) is HostObject:
-            peer.charge(request.body)
-            self._serve_host_object(call, grant.handle, request.method, message)
+        handle: AnyHandle | None = None
+        if request.target:
+            grant = peer.grant(request.target)
+            handle = grant.handle
+            if not grant.may_call and not self._is_lent(peer, grant, request.method):
+                self.fail(call, self.service.refuse(peer, handle))
+                return
+        if peer.admission.is_behind:
+            peer.admission.put_off(partial(self._admit, call, handle, request.method, message))
         else:
-            assert isinstance(grant.handle, Handle)  # there is no third sort
-            forward = Forward(self, call, grant.handle, request.method, message)
+            self._admit(call, handle, request.method, message)
+
+    def _admit(self, call: IncomingCall, handle: AnyHandle | None, method: int, message: Encoded) -> None:
+        """Do what a worker asks for with a request that has not been given up; without a `handle` it asks the host."""
+        peer = call.peer
+        if peer.incoming.get(call.id) is not call:
+            return
+        if handle is None:
+            peer.charge(message.body)
+            self.service.serve(call, method, message)
+        elif type(handle) is HostObject:
+            peer.charge(message.body)
+            self._serve_host_object(call, handle, method, message)
+        else:
+            assert isinstance(handle, Handle)  # there is no third sort
+            forward = Forward(self, call, handle, method, message)
             call.served_by = forward
-            if cause is not None:
+            if call.cause is not None:
                 call.goes_on(self._loop.time())
             self._send(forward)
 
@@ -131,6 +147,9 @@ class Router:
         if event.kind == Kind.NOTIFY:
             peer.charge(event.body)
             self.service.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
+            # It is said in order with all else, and has been done: what is put off is what comes after it.
+            if peer.admission.is_behind and (owed := peer.admission.seconds_owed) > _UNASKED_SECONDS:
+                peer.channel.hold(min(owed - _UNASKED_SECONDS, _LONGEST_HOLD))
         elif event.kind == Kind.CANCEL:
             self._on_cancel(peer, event.id)
         elif event.kind == Kind.CREDIT:
@@ -139,11 +158,10 @@ class Router:
                 return
             if call.credited is not None:
                 call.credited.set()
-            elif call.served_by is not None:
-                if call.served_by.id:
-                    self._pass_credit(call.served_by, event.target)
-                else:
-                    call.served_by.early_credit += event.target
+            elif call.served_by is not None and call.served_by.id:
+                self._pass_credit(call.served_by, event.target)
+            else:
+                call.early_credit += event.target
         elif event.kind == Kind.RELEASE:
             peer.on_release(event)
         elif event.kind == Kind.DISCARDED:
@@ -193,12 +211,21 @@ class Router:
         elif call.cause is not None:  # what is answered in one step, the worker has not waited for
             self._loop.call_soon(self._goes_on, call)
         try:
-            self.respond(call, await work)
+            answer = await work
+            if call.values_read:
+                await self._wait_out_answers(call)
+            self.respond(call, answer)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
         except Exception as exc:  # whatever it is, it is the caller's to see
             self.fail(call, exc)
+
+    async def _wait_out_answers(self, call: IncomingCall) -> None:
+        """Let a worker wait as long as the host takes for what others answered it: as if those had taken longer."""
+        seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
+        if seconds:
+            await asyncio.sleep(seconds)
 
     def _goes_on(self, call: IncomingCall) -> None:
         if call.peer.incoming.get(call.id) is call:
@@ -229,6 +256,8 @@ class Router:
             call.task.cancel()
         elif call.served_by is not None:
             call.served_by.owner.channel.cancel(call.served_by)
+            self.fail(call, asyncio.CancelledError())
+        else:  # it was put off
             self.fail(call, asyncio.CancelledError())
 
     # -- calls from one worker to another --------------------------------------------------
@@ -290,6 +319,8 @@ class Router:
             if flags == _STREAM:
                 routed.is_stream = True
                 routed.wants_no_item(self._loop.time())  # until somebody does
+                if routed.origin is not None and routed.origin.served_by is routed and routed.origin.early_credit:
+                    self._pass_credit(routed, routed.origin.early_credit)
         except LocalProtocolError:
             owner.take_back(entries)
             raise
@@ -354,8 +385,6 @@ class Router:
                 return
             call.task = None  # from here on a cancellation is the owner's to hear
             self._start_admitted(forward)
-            if forward.early_credit:
-                self._pass_credit(forward, forward.early_credit)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
@@ -391,15 +420,13 @@ class Router:
 
     # -- calls by the host -----------------------------------------------------------------
 
-    def call(
-        self, handle: Handle, method: int, message: Encoded, bill: Bill | None = None
-    ) -> Coroutine[Any, Any, Encoded]:
-        """Call a worker's object, and return the answer undecoded; `bill` charges it, if not to the object's owner.
+    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
+        """Call a worker's object, and return the answer undecoded.
 
         Raises:
             Exception: what the callee raised, or what its death amounts to for its kind.
         """
-        return self._exchange(current.get(), handle, method, message, bill=bill)
+        return self._exchange(current.get(), handle, method, message)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
@@ -440,11 +467,10 @@ class Router:
         method: int,
         message: Encoded,
         begun: HostCall | None = None,
-        bill: Bill | None = None,
     ) -> Encoded:
         tries = 0
         while True:
-            routed, begun = begun or HostCall(self, origin, handle, method, message, bill), None
+            routed, begun = begun or HostCall(self, origin, handle, method, message), None
             if not routed.id:
                 if not handle.owner.takes_calls:
                     instead = await self.afterlife.revive(handle, self.method_name(routed))
@@ -459,7 +485,7 @@ class Router:
             if instead is not None:
                 return instead
 
-    async def call_now(self, handle: Handle, method: int, message: Encoded, bill: Bill | None = None) -> Encoded:
+    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
         """Call as `call` does, but of this life of the owner only, and unobserved.
 
         Raises:
@@ -468,7 +494,7 @@ class Router:
         owner = handle.owner
         if not owner.is_open:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostCall(self, current.get(), handle, method, message, bill)
+        routed = HostCall(self, current.get(), handle, method, message)
         self._start(routed)
         answer = await self._end_of(routed, owner)
         if answer is None:

@@ -21,12 +21,13 @@ def test_what_takes_several_tokens_waits_for_as_many() -> None:
     assert [budget.admits(0.0, 6.0), budget.admits(0.0, 6.0), budget.admits(1.0, 6.0)] == [True, False, True]
 
 
-def test_what_was_taken_is_missing_until_time_brings_it_back() -> None:
+def test_what_is_owed_is_paid_by_time_and_admits_nothing_before() -> None:
     budget = Budget(per_second=2, at_once=10)
-    budget.admits(0.0, 6.0)
-    assert budget.taken == 6.0
-    assert not budget.admits(1.0, 7.0)
-    assert budget.taken == 4.0
+    assert budget.owe(0.0, 6.0) == 0.0
+    assert budget.owe(0.0, 10.0) == 3.0
+    assert budget.owe(1.0, 2.0) == 3.0
+    assert not budget.admits(3.9)
+    assert budget.admits(4.5)
 
 
 def test_a_flood_is_one_until_the_bucket_has_had_the_time_to_fill_up_again() -> None:

@@ -8,7 +8,6 @@ import struct
 import pytest
 
 from paddock.rpc import channel
-from paddock.rpc.budget import Budget
 from paddock.rpc.handle import Encoded
 from paddock.rpc.peer import Peer
 from paddock_sdk.protocol import Kind, LocalProtocolError, RemoteProtocolError
@@ -149,20 +148,6 @@ async def test_what_an_answer_brings_that_is_given_up_before_its_turn_is_let_go_
     released = await worker.take(Kind.RELEASE)
     assert (released.id, released.target) == (9, 1)
     assert len(network.service.notices) == 20
-
-
-async def test_a_worker_that_has_the_host_read_too_much_is_ended_for_it(network: Network) -> None:
-    _, worker = await network.connect("worker", work=Budget(per_second=0, at_once=60_000))
-    for _ in range(10):
-        worker.notify(7, [1] * 5000)
-    await worker.round_trip()
-    assert network.afterlife.violations == []
-    for _ in range(10):
-        worker.notify(7, [1] * 5000)
-    await worker.cut_off()
-    ((name, said),) = network.afterlife.violations
-    assert name == "worker" and "60,000 values at once" in said
-    assert len(network.service.notices) == 11
 
 
 async def test_what_goes_along_comes_before_the_next_frame_and_only_the_last_of_each_key(network: Network) -> None:

@@ -1,0 +1,71 @@
+"""Put off the requests of a worker that has the host do too much, until the host has caught up with it.
+
+What the host reads and writes for a worker is counted as it is done. While a worker owes some of that, its further
+requests wait, in order, and the time they wait is its own: a call that it serves meanwhile runs on. Nothing else is put
+off by it, least of all its answers, and no worker is ended for it. A request that is given up meanwhile is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from paddock.rpc.budget import Budget
+
+_PAUSE: Final = 0.01  # seconds between two looks: a look for each of many small requests would cost more than they do
+_ADMITTED_AT_ONCE: Final = 64  # requests; then everything else has its turn
+
+
+class Admission:
+    """The requests of one worker, and what it owes; `give_up` is called with what admitting one of them raises."""
+
+    __slots__ = ("_give_up", "_loop", "_owes_until", "_put_off", "_work", "is_behind")
+
+    def __init__(self, work: Budget, give_up: Callable[[Exception], None]) -> None:
+        self.is_behind = False  # whether its next request is to be put off
+        self._work = work
+        self._give_up = give_up
+        self._loop = asyncio.get_running_loop()
+        self._owes_until = 0.0
+        self._put_off: deque[Callable[[], None]] = deque()
+
+    @property
+    def seconds_owed(self) -> float:
+        """How long it takes until the host has done no more for this worker than it does for any."""
+        return self._owes_until - self._loop.time()
+
+    def charge(self, values: int) -> None:
+        """Count so many values, read or written for the worker."""
+        now = self._loop.time()
+        owed = self._work.owe(now, values)
+        self._owes_until = now + owed
+        if owed and not self.is_behind:
+            self.is_behind = True
+            self._look_later()
+
+    def put_off(self, admit: Callable[[], None]) -> None:
+        """Keep a request until the worker owes nothing and those before it were admitted."""
+        self._put_off.append(admit)
+
+    def forget(self) -> None:
+        """Admit none of them: the worker is gone."""
+        self._put_off.clear()
+
+    def _look_later(self) -> None:
+        self._loop.call_later(max(self.seconds_owed, _PAUSE), self._look)
+
+    def _look(self) -> None:
+        for _ in range(_ADMITTED_AT_ONCE):
+            if self.seconds_owed > 0 or not self._put_off:
+                break
+            try:
+                self._put_off.popleft()()
+            except Exception as exc:
+                self._give_up(exc)
+                return
+        if self._put_off or self.seconds_owed > 0:
+            self._look_later()
+        else:
+            self.is_behind = False

@@ -1,0 +1,160 @@
+"""A worker that has the host do too much waits with its own requests; its answers are heard, and it lives on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from paddock.rpc.budget import Budget
+from paddock.rpc.calls import IncomingCall, current
+from paddock.rpc.handle import Encoded
+from paddock_sdk.protocol import Flag, Kind
+
+from .conftest import Network
+from .scripted_worker import ASYNC, STREAM, until
+
+_MUCH = [1] * 5000
+
+
+def _soon() -> Budget:
+    return Budget(per_second=100_000, at_once=20_000)
+
+
+def _never() -> Budget:
+    return Budget(per_second=1e-6, at_once=1000)
+
+
+async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_soon())
+    served: list[object] = []
+
+    def serve(call: IncomingCall, message: Encoded) -> None:
+        served.append(network.values.decode(message)[0])
+        network.router.respond(call, Encoded(b"\xc0"))
+
+    network.service.methods[7] = serve
+    ids = [worker.request(0, 7, [number, *_MUCH]) for number in range(12)]
+    await until(lambda: peer.admission.is_behind)
+    assert len(served) < 12
+    for id in ids:
+        await worker.answer(id)
+    assert served == [*range(12)]
+    await until(lambda: not peer.admission.is_behind)
+    assert network.afterlife.violations == []
+
+
+async def test_answers_are_heard_while_requests_are_put_off(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_never())
+    asker, asking = await network.connect("asker")
+    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asker)
+    first, second = (worker.request(0, 7, _MUCH) for _ in range(2))
+    await worker.answer(first)
+    for _ in range(3):
+        id = asking.call_object(target)
+        worker.respond((await worker.request_from_host()).id, _MUCH)
+        assert await asking.answer(id) == _MUCH
+    assert second in peer.incoming
+    assert network.afterlife.violations == []
+
+
+async def test_the_time_a_request_is_put_off_is_the_workers_own(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_never(), runtime_max=1000.0)
+    _, others = await network.connect("other")
+    asker, asking = await network.connect("asker")
+    asking.call_object(await network.lend(worker, worker.own(5, {"work": ASYNC}), asker))
+    request = await worker.request_from_host()
+    (call,) = peer.channel.calls.values()
+    await worker.ask(0, 7, _MUCH)
+    worker.call_object(await network.lend(others, others.own(6, {"work": ASYNC}), peer), parent=request.id)
+    await until(lambda: len(peer.incoming) == 1)
+    assert call.is_overdue(call.deadline), "its clock runs"
+    assert not others.heard(Kind.REQUEST)
+
+
+async def test_a_request_that_was_put_off_can_be_given_up(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_soon())
+    await worker.ask(0, 7, [1] * 25_000)
+    served: list[object] = []
+    network.service.methods[8] = lambda call, message: served.append(message)
+    id = worker.request(0, 8, None)
+    worker.write(worker.connection.send_cancel(id))
+    await until(lambda: not peer.incoming)
+    await until(lambda: not peer.admission.is_behind)
+    assert served == []
+    await worker.round_trip()
+
+
+async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_soon())
+    _, source = await network.connect("source")
+    target = await network.lend(source, source.own(5, {"items": STREAM}), peer)
+    await worker.ask(0, 7, [1] * 25_000)
+    id = worker.call_object(target, flags=Flag.STREAM)
+    worker.write(worker.connection.send_credit(id, 3))
+    request = await source.request_from_host()
+    assert (await source.take(Kind.CREDIT)).target == 3
+    source.respond(request.id)
+    await worker.answer(id)
+
+
+async def test_of_a_worker_that_says_too_much_unasked_nothing_more_is_heard_for_a_while(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=Budget(per_second=50_000, at_once=20_000))
+    for number in range(40):
+        worker.notify(7, [number, *_MUCH])
+    await until(lambda: peer.channel.is_held)
+    assert len(network.service.notices) < 20
+    await until(lambda: len(network.service.notices) == 40)
+    said = [network.values.decode(message)[0] for _, _, message in network.service.notices]
+    assert said == [*range(40)]
+    assert network.afterlife.violations == []
+    await worker.round_trip()
+
+
+async def test_a_put_off_request_of_a_worker_that_is_gone_is_dropped(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_soon())
+    served: list[object] = []
+    network.service.methods[8] = lambda call, message: served.append(message)
+    await worker.ask(0, 7, [1] * 25_000)
+    worker.request(0, 8, None)
+    await until(lambda: peer.incoming)
+    worker.close()
+    await until(lambda: network.afterlife.lost)
+    await until(lambda: not peer.admission.is_behind)
+    assert not served and not peer.incoming
+
+
+@pytest.mark.parametrize("serves", [True, False])
+async def test_large_answers_hold_up_who_asks_and_no_one_else(serves: bool, network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    peer.answers = Budget(per_second=50_000, at_once=1000)
+    other, answering = await network.connect("other")
+    handle = await network.handle_of(answering, answering.own(5, {"work": ASYNC}))
+    called: list[float] = []
+
+    async def work() -> Encoded:
+        if serves:
+            answer = await network.router.call(handle, 0, network.values.encode([[], {}]))
+            called.append(asyncio.get_running_loop().time())
+            return answer
+        return Encoded(b"\xc0")
+
+    network.service.methods[7] = lambda call, message: network.router.serve(call, work())
+    id = worker.request(0, 7, None)
+    if serves:
+        answering.respond((await answering.request_from_host()).id, _MUCH)
+        await until(lambda: called)
+        assert not worker.heard(Kind.RESPONSE), "it waits for what was read in its service"
+    await worker.answer(id)
+    assert not other.admission.is_behind and not peer.admission.is_behind
+
+
+async def test_answers_to_calls_of_the_hosts_own_cost_their_worker_nothing(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_never())
+    handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))
+    assert current.get() is None
+    for _ in range(20):
+        calling = asyncio.ensure_future(network.router.call_value(handle, 0, network.values.encode([[], {}])))
+        worker.respond((await worker.request_from_host()).id, _MUCH)
+        assert await calling == _MUCH
+    assert not peer.admission.is_behind

@@ -1,0 +1,46 @@
+"""Modules that stall, flood or overload the host pay for it themselves; the calls of a bystander go on."""
+
+from __future__ import annotations
+
+import asyncio
+
+from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+
+_BYSTANDER = """
+    from amplifier_core.models import ToolResult
+
+    class Bystander:
+        name = "bystander"
+        description = "answers, and writes shared state when asked to"
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            state = self._coordinator.session_state
+            for number in range(input.get("writes", 0)):
+                state["notes"] = {"number": number, "much": "x" * input["size"]}
+                await self._coordinator.hooks.emit("artifact:write", {"number": number})
+            return ToolResult(output=[1] * input["answers"] if "answers" in input else input.get("writes", 0))
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Bystander(coordinator))
+"""
+
+
+def _ended(session: Session) -> dict[str, list[str]]:
+    return {m.module: [r.describe() for r in m.exit_reports] for m in session.modules if m.exit_reports}
+
+
+async def test_many_calls_in_a_row_of_one_tool_end_nobody(open_session: OpenSession, write_module: WriteModule) -> None:
+    tools = [{"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)}]
+    async with open_session(tools=tools) as session:
+        tool = session.coordinator.get("tools")["bystander"]
+
+        async def calls(times: int) -> None:
+            for _ in range(times):
+                assert (await tool.execute({"answers": 200})).success
+
+        await asyncio.gather(*(calls(3125) for _ in range(32)))
+        assert _ended(session) == {}
