@@ -1,4 +1,4 @@
-"""What git runs by itself stays as it is, wherever in a granted folder it lies; what is beside it can be changed."""
+"""What other programs run by themselves stays as it is in a granted folder, git's first; what is beside it is open."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 import os
 import pwd
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+
+_SECONDS = 60  # for what is awaited; hit only by a hang
 
 _WRITER = """
     import os
@@ -72,7 +77,8 @@ async def test_hooks_and_configuration_of_deep_and_unusual_repositories_cannot_b
     _git("-C", str(unusual), "config", "core.hooksPath", "tools/hooks")
     _git("-C", str(unusual), "config", "include.path", "../../more.cfg")
     kept = [deep / ".git/config", deep / ".git/hooks/pre-commit", unusual / "tools/hooks/pre-commit", work / "more.cfg"]
-    open_to_it = [deep / "file", deep / ".git/description", unusual / "tools/build", work / "other.cfg"]
+    kept += [deep / ".git/description", deep / ".git/index"]
+    open_to_it = [deep / "file", unusual / "tools/build", work / "other.cfg"]
     told = await _written(open_session, write_module, work, [*kept, *open_to_it])
     assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
     assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
@@ -91,7 +97,7 @@ async def test_a_folder_that_a_module_made_to_look_like_gits_hides_no_repository
         "source": write_module("tool-write", _WRITER),
         "permissions": {"write": [str(projects.parent)]},
     }
-    for planted in (["HEAD", "objects", "refs"], []):
+    for planted in (["HEAD", "objects", "refs"], []):  # not what git takes for its own, with a folder for a head
         async with open_session(tools=[entry]) as session:
             result = await session.coordinator.get("tools", "write").execute(
                 {"plant": [str(projects / name) for name in planted], "paths": [*map(str, kept), str(app / "file")]}
@@ -118,6 +124,109 @@ async def test_hooks_that_the_users_configuration_and_a_working_tree_elsewhere_n
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
     kept = [work / "users/pre-commit", work / "tree/hooks/pre-commit", work / "other/more.cfg"]
     open_to_it = [work / "tree/file", work / "other/file"]
+    told = await _written(open_session, write_module, work, [*kept, *open_to_it])
+    assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
+    assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)
+
+
+_RUNS_GIT = """
+    import subprocess
+    from amplifier_core.models import ToolResult
+
+    class Git:
+        name = "git"
+        description = "runs git as it is told to"
+
+        async def execute(self, input):
+            made = subprocess.run(input["command"], capture_output=True, text=True, shell=type(input["command"]) is str)
+            return ToolResult(success=made.returncode == 0, output=made.stdout + made.stderr)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Git())
+"""
+_ME = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false")
+
+
+def _repository(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    _git("init", "-q", str(folder))
+    (folder / "file").write_text("one\n")
+    _git("-C", str(folder), "add", "file")
+    _git("-C", str(folder), *_ME, "commit", "-q", "-m", "one")
+    return folder / ".git"
+
+
+def _denials_of(session: Session, module: str) -> tuple[Mapping[str, object], ...]:
+    (status,) = [one for one in session.modules if one.module == module]
+    return status.denials
+
+
+def _runs_git(write_module: WriteModule, write: list[str]) -> dict[str, object]:
+    return {
+        "module": "tool-git",
+        "source": write_module("tool-git", _RUNS_GIT),
+        "permissions": {"write": write, "run": ["git", "sh"]},
+    }
+
+
+async def test_status_diff_and_log_work_in_a_repository_that_may_only_be_read(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    git = _repository(work)
+    index = (git / "index").read_bytes()
+    async with open_session(tools=[_runs_git(write_module, ["."])]) as session:
+        tool = session.coordinator.get("tools", "git")
+        (work / "file").write_text("two\n")
+        told = {}
+        for command in (["status", "--short"], ["diff", "--stat"], ["log", "--oneline"]):
+            result = await tool.execute({"command": ["git", *command]})
+            assert result.success, result.output
+            told[command[0]] = result.output
+        assert _denials_of(session, "tool-git") == ()
+    assert told["status"] == " M file\n" and "1 file changed" in told["diff"] and "one" in told["log"], told
+    assert (git / "index").read_bytes() == index
+
+
+@pytest.mark.parametrize(
+    "command", [["git", *_ME, "commit", "-am", "two"], f"true && git {' '.join(_ME)} commit -am two"]
+)
+async def test_a_refused_commit_names_the_line_that_allows_it_and_works_with_that(
+    command: list[str] | str, tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    _repository(work)
+    (work / "file").write_text("two\n")
+    async with open_session(tools=[_runs_git(write_module, ["."])]) as session:
+        refused = await session.coordinator.get("tools", "git").execute({"command": command})
+        with anyio.fail_after(_SECONDS):
+            while not (denials := _denials_of(session, "tool-git")):
+                await anyio.sleep(0.02)
+    assert not refused.success and "index.lock': Read-only file system" in refused.output
+    (denial,) = denials
+    assert (denial["operation"], denial["target"]) == ("write to", str(work / ".git"))
+    assert '{write: [".", "./.git"], run: ["git", "sh"]}' in str(denial["grant"])
+    assert "your next git command may run" in str(denial["reason"])
+    async with open_session(tools=[_runs_git(write_module, [".", "./.git"])]) as session:
+        made = await session.coordinator.get("tools", "git").execute({"command": command})
+    assert made.success, made.output
+
+
+async def test_folders_of_other_programs_and_whole_repositories_cannot_be_written(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    main = _repository(work / "main")
+    _git("-C", str(work / "main"), "worktree", "add", "-q", "../tree")
+    _git("clone", "-q", "--bare", str(work / "main"), str(work / "bare.git"))
+    (work / "store").mkdir()
+    _git("init", "-q", "--separate-git-dir", str(work / "store/of-app"), str(work / "app"))
+    folders = [".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".direnv", ".claude"]
+    for name in folders:
+        (work / name).mkdir(parents=True)
+    kept = [main / "refs/x", main / "worktrees/tree/HEAD", work / "tree/.git", work / "bare.git/refs/x"]
+    kept += [work / "store/of-app/info/exclude", work / "app/.git", *(work / name / "x" for name in folders)]
+    open_to_it = [work / "tree/file", work / "store/file", work / "app/file", work / ".github/CODEOWNERS"]
     told = await _written(open_session, write_module, work, [*kept, *open_to_it])
     assert {told[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(told)
     assert {told[str(path)] for path in open_to_it} == {"written"}, json.dumps(told)

@@ -21,6 +21,7 @@ from .fixed_paths import FixedPaths
 from .granted_path import GrantedPath
 from .grants import Grants
 from .guarded_paths import GuardedPaths
+from .guarded_places import runner_of
 from .limits import ResourceLimits
 from .mount_table import MountTable
 from .owner import Owner
@@ -72,16 +73,16 @@ class Confinement:
 
     def watchlist(self) -> Watchlist:
         """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
-        return Watchlist.take(self.guarded, self.home, {*self.protected, *self._granted()})
+        return Watchlist.take(self.guarded, self.home, self.protected, self._granted())
 
     def _granted(self) -> set[Path]:
         return {path.path for path in self.grants.writes}
 
     def _notes(self) -> Iterator[str]:
-        kept = {*self.protected, *self._granted()}
-        exposed = [path for one in self.guarded for path in one.existing if path not in kept]
+        closed = (path for one in self.guarded for path in one.closed(self._granted()))
+        exposed = [path for path in closed if not any(one in self.protected for one in (path, *path.parents))]
         for path in exposed[:_MAX_SHOWN]:
-            yield f"note: other programs run {path}, and nothing keeps it from being written"
+            yield f"note: {runner_of(path)} may run {path}, and nothing keeps it from being written"
         if len(exposed) > _MAX_SHOWN:
             yield f"note: so it is with {len(exposed) - _MAX_SHOWN} more"
         for one in self.guarded:

@@ -11,6 +11,8 @@ from .presets import grants_of
 from .programs import SEARCH_PATH
 from .secret_values import NO_SECRETS, SecretValues
 
+# A repository may only be read unless it is granted by itself: git is to look at it without tidying up on the way.
+_GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0"}
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone tell nothing that is not seen in any answer
 
 
@@ -29,7 +31,7 @@ def environment_of(
     """
     granted = grants_of(permissions)
     environ = {name: host[name] for name in _PASSED_ON if name in host}
-    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": home or scratch, "TMPDIR": scratch}
+    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": home or scratch, "TMPDIR": scratch, **_GIT_THAT_READS}
     for grant in granted.env:
         name, is_set, value = grant.partition("=")
         if is_set:

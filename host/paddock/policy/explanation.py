@@ -23,6 +23,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 
 from .fixed_paths import FixedPaths
+from .guarded_places import runner_of
 from .owner import Owner
 from .presets import grants_of
 from .programs import SEARCH_PATH, Program
@@ -32,7 +33,7 @@ Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit"
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ")
+_GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
 _CALLED: Final = ("tools", "providers", "context", "spawn")
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"
 
@@ -171,7 +172,9 @@ def _kept(subject: Subject, family: Family, path: ReachablePath) -> Explanation:
     real = path.real
     for kept in subject.protected:
         if real.is_relative_to(kept):
-            reason = f"other programs run `{kept}` by themselves, so it stays as it is unless it is granted by itself"
+            reason = (
+                f"{runner_of(kept)} may run what is in `{kept}`, so it stays as it is unless it is granted by itself"
+            )
             return _refused(subject, family, reason, "files", path.written_as(kept))
     codes = ((code.root, f"which is the code of module `{code.module_id}`") for code in subject.fixed.codes)
     for fixed, what in (*codes, *subject.fixed.others):

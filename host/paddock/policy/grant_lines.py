@@ -13,6 +13,8 @@ from paddock.plan.problems import NotAcceptedError
 
 from .asked_grant import AskedGrant, Given, grants_asked, union_of
 from .granted_path import GrantedPath
+from .guarded_paths import is_repository
+from .guarded_places import GIT_COMMAND, runner_opened
 from .owner import Owner
 
 _VERBS: Final = {
@@ -40,7 +42,7 @@ def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Own
         return _secret(value, granted)
     match grant.family:
         case "read" | "write":
-            return f"{_VERBS[grant.family]} {_path(value, working_dir, owner)}"
+            return f"{_VERBS[grant.family]} {_path(value, working_dir, owner, grant.family)}"
         case "net":
             return f"connects to {NetRule.parse(value).text}"
         case "env":
@@ -51,14 +53,23 @@ def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Own
     return f"{_VERBS[grant.family]}: {value}"
 
 
-def _path(written: str, working_dir: Path, owner: Owner) -> str:
+def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
     try:
         path = GrantedPath.resolve(written, working_dir, owner).path
     except NotAcceptedError:
         return written  # refused when it comes to that, with the reason
+    opened = _what_that_opens(path, working_dir) if family == "write" else ""
     if path == working_dir:
-        return f"the working directory, {path}"
-    return written if str(path) == written else f"{written}, which is {path}"
+        return f"the working directory, {path}{opened}"
+    return f"{written if str(path) == written else f'{written}, which is {path}'}{opened}"
+
+
+def _what_that_opens(path: Path, working_dir: Path) -> str:
+    """Return what else follows from a grant to write, where the user's own programs run what is there."""
+    runner = runner_opened(path, working_dir, is_repository)
+    if runner == GIT_COMMAND:
+        return f": it may commit, and {runner} there may run its code"
+    return f": {runner} may run its code" if runner else ""
 
 
 def _secret(secret: SecretGrant, granted: Permissions) -> str:

@@ -1,57 +1,56 @@
 """What another program of the user runs by itself, inside a folder that a module may write to.
 
 A hook in `.git`, a line in `.bashrc`, a task of an editor: writing one of these is a way to run code outside, later and
-with the user's rights. Those that exist are to stay as they are unless they were granted themselves. Looks in fixed
-places, for repositories however deep, the nearest first, and at what their configuration and the user's names; and says
-when there was more than it looks at.
+with the user's rights. Those that exist are to stay as they are unless they were granted themselves; a folder is one
+thing, whatever of it is run, since a file in it could be replaced by others at any moment and would be guarded no more.
+Looks in fixed places, for repositories however deep, the nearest first, and at what their configuration and the user's
+names; and says when there was more than it looks at.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from .git_settings import GitSettings
+from .guarded_places import AT_HOME, AT_PROJECT, GIT
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
-# In the user's home, and at the top of whatever is granted, which may be a copy or a part of it.
-_AT_HOME: Final = (
-    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".kshrc", ".mkshrc"),
-    *(".zshrc", ".zprofile", ".zshenv", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".config/fish"),
-    *(".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".pam_environment", ".config/environment.d"),
-    *(".config/autostart", ".config/systemd/user", ".local/share/systemd/user", ".local/bin"),
-    *(".ssh", ".gitconfig", ".config/git", ".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf"),
-)
-# At the top of whatever is granted, and of each repository in it.
-_AT_PROJECT: Final = (
-    *(".git", ".envrc", ".husky", ".githooks", ".pre-commit-config.yaml"),
-    *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml"),
-)
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
-_AT_CONFIG: Final = tuple(name.removeprefix(_CONFIG) for name in _AT_HOME if name.startswith(_CONFIG))
+_HOME_NAMES: Final = tuple(name for place in AT_HOME for name in place.names)
+_PROJECT_NAMES: Final = tuple(name for place in AT_PROJECT for name in place.names)
+_CONFIG_NAMES: Final = tuple(name.removeprefix(_CONFIG) for name in _HOME_NAMES if name.startswith(_CONFIG))
 # In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
 _IN_GIT: Final = ("hooks", *_SETTINGS_IN_GIT, "commondir")
 _GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
 _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
+_FURTHER_REPOSITORIES: Final = ("modules", "worktrees")  # folders in git's own, of submodules and working trees
+_HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # as git wants it of its folder
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedPaths:
     """What is guarded in `folder`, as far as it exists.
 
-    `is_complete` is false where the folder holds more than is looked at, or something that cannot be guarded.
+    `watched` are the parts of that whose change means something, where nothing keeps them: a folder of git's changes
+    with each commit. `repositories` are git's own folders, `folder` itself maybe among them. `is_complete` is false
+    where the folder holds more than is looked at, or something that cannot be guarded.
     """
 
     folder: Path
     existing: tuple[Path, ...]
+    watched: tuple[Path, ...]
+    repositories: frozenset[Path]
     is_complete: bool
 
     @classmethod
@@ -64,36 +63,65 @@ class GuardedPaths:
         search.run()
         config = Path(os.environ.get("XDG_CONFIG_HOME") or home / _CONFIG)
         settings = search.settings(home, config)
-        places = dict.fromkeys(
-            [
-                *(base / name for base in (folder, home) for name in _AT_HOME),
-                *(config / name for name in _AT_CONFIG),
-                *(base / name for base in (folder, *search.projects) for name in _AT_PROJECT),
-                *(base / name for base in search.git_folders for name in _IN_GIT),
-                *search.git_files,
-                *settings.named,
-            ]
+        places = (
+            *(base / name for base in (folder, *search.projects) for name in _PROJECT_NAMES),
+            *(base / name for base in (folder, home) for name in _HOME_NAMES),
+            *(config / name for name in _CONFIG_NAMES),
+            *search.git_files,
+            *settings.named,
         )
-        # A folder `.git` is guarded by what is in it: git itself has to write there. Whatever else looks like one may
-        # have been made to.
-        existing = (
-            place
-            for place in places
-            if folder in place.parents
-            and not (place.name == ".git" and place in search.git_folders)
-            and os.path.lexists(place)
-        )
+        gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
+        in_git = tuple(git / name for git in gits for name in _IN_GIT)
+        # What only looks like git's folder may have been made to, by a module, around what others are to write.
+        repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
+        guarded = (*places, *repositories, *(place for place in in_git if place.parent not in repositories))
+        watched = (*(place for place in places if place not in repositories or not os.path.isdir(place)), *in_git)
         # The folder itself may be the one of hooks, and nothing keeps it as it is while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
-        return cls(folder, tuple(existing), is_complete)
+        existing = tuple(_existing(guarded, folder))
+        return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete)
+
+    def closed(self, granted: Collection[Path]) -> tuple[Path, ...]:
+        """Return what is guarded still when these paths are granted by themselves: none of them, nor what is in one."""
+        opened = [path for path in granted if path in self.existing or path in self.repositories]
+        return tuple(
+            path for path in self.existing if path not in granted and not any(self._is_part(path, of) for of in opened)
+        )
 
     def to_protect(self, granted: Collection[Path]) -> tuple[Path, ...]:
-        """Return what is to be kept as it is, unless it is among the paths `granted` by themselves.
+        """Return what is to be kept as it is when these paths are granted by themselves, outermost folders only.
 
         Of a link that is what it leads to, where that is in the folder: nothing keeps a link from being replaced.
         """
-        real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.existing if path not in granted)
-        return tuple(path for path in real if self.folder in path.parents and path not in granted and path.exists())
+        real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.closed(granted))
+        inside = [path for path in real if self.folder in path.parents and path not in granted and path.exists()]
+        return tuple(path for path in inside if not any(outer in path.parents for outer in inside))
+
+    def _is_part(self, path: Path, guarded: Path) -> bool:
+        """Whether a path is opened along with a guarded one; beside a bare repository there may be anything in it."""
+        if guarded not in path.parents:
+            return False
+        is_bare = guarded in self.repositories and guarded.name != GIT
+        return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether git would take a folder for its own, as it does by what is in there."""
+    head = folder / "HEAD"
+    try:
+        if not ((folder / "commondir").is_file() or ((folder / "objects").is_dir() and (folder / "refs").is_dir())):
+            return False
+        if head.is_symlink():
+            return os.readlink(head).startswith("refs/")
+        fd = os.open(head, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "rb") as opened:
+            return stat.S_ISREG(os.fstat(fd).st_mode) and _HEAD.match(opened.read(_MAX_LINK_BYTES)) is not None
+    except OSError:
+        return False
+
+
+def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:
+    yield from (place for place in dict.fromkeys(places) if folder in place.parents and os.path.lexists(place))
 
 
 class _Search:
@@ -111,7 +139,7 @@ class _Search:
 
     def run(self) -> None:
         for above in self._folder.parents:  # the folder may be a part of a repository, and hold what that one names
-            git = above / ".git"
+            git = above / GIT
             if not self._is_heeded(git):
                 continue
             if os.path.isdir(git):  # which says no of what may not be looked at
@@ -169,23 +197,23 @@ class _Search:
             return
         if _GIT_FOLDER <= names or _GIT_WORKTREE <= names:
             trees = self.git_folders.setdefault(folder, [])
-            if folder.name == ".git":
+            if folder.name == GIT:
                 trees.append(folder.parent)
                 # Submodules and worktrees have their own; a submodule's name may have slashes in it.
-                self._pending.extend(folder / name for name in ("modules", "worktrees") if name in folders)
+                self._pending.extend(folder / name for name in _FURTHER_REPOSITORIES if name in folders)
                 return
             # Whoever may write to a folder can have it look so: what is below counts as it does anywhere. A repository
             # keeps most of its names in one folder, which is not to cost the others their turn.
             if "objects" in folders:
                 folders.remove("objects")
                 self._last.append(folder / "objects")
-        if ".git" in folders:
+        if GIT in folders:
             self.projects.append(folder)
-            self._pending.appendleft(folder / ".git")
-        elif ".git" in names:
+            self._pending.appendleft(folder / GIT)
+        elif GIT in names:
             self.projects.append(folder)
-            self._note_git_file(folder / ".git")
-        below = (name for name in folders if name != ".git" and name not in _NOT_SEARCHED)
+            self._note_git_file(folder / GIT)
+        below = (name for name in folders if name != GIT and name not in _NOT_SEARCHED)
         self._pending.extend(folder / name for name in below)
 
     def _note_git_file(self, file: Path) -> None:

@@ -19,6 +19,8 @@ from .coverage import covers_path
 from .findings import refusal_by
 from .granted_path import GrantedPath
 from .grants import Grants
+from .guarded_paths import is_repository
+from .guarded_places import runner_opened
 from .rule import Rule
 
 
@@ -26,7 +28,8 @@ from .rule import Rule
 class PathRule:
     """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
 
-    `binds_given`: those that the operator gave are bound as well.
+    `binds_given`: those that the operator gave are bound as well. `keeps_guarded`: nor may one open to a module what
+    the user's own programs run by themselves, in the first of the roots.
     """
 
     families: frozenset[str]
@@ -35,6 +38,7 @@ class PathRule:
     said: str
     hint: str
     binds_given: bool = True
+    keeps_guarded: bool = False
 
     def concerns(self, grant: AskedGrant) -> bool:
         """Whether the rule is about a grant."""
@@ -42,10 +46,14 @@ class PathRule:
 
     def refusal(self, grant: AskedGrant, granted: GrantedPath) -> Refusal | None:
         """Return why a grant that leads to `granted` is refused; None: it is not."""
-        if not self.concerns(grant) or covers_path(self.roots, granted.path):
+        if not self.concerns(grant) or (covers_path(self.roots, granted.path) and not self._opens(granted.path)):
             return None
         leads = f", which is `{granted.path}`," if str(granted.path) != granted.written else ""
         return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
+
+    def _opens(self, path: Path) -> bool:
+        inside = self.roots[0]
+        return self.keeps_guarded and path.is_relative_to(inside) and bool(runner_opened(path, inside, is_repository))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from .source_name import SourceName
 
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
-    "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, and no "
-    "path or code outside the working directory",
+    "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, no "
+    "path or code outside the working directory, and nothing to write to that other programs run by themselves",
 )
+_ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
 _TAKES_TRUST: Final = "takes a plan that you accepted"
 
@@ -54,7 +55,13 @@ def judge_trust(
         )
     said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
     families = frozenset({"read", "write"})
-    return (PathRule(families, (working_dir,), rule, said, _ACCEPT, binds_given=False),)
+    opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
+    return (
+        PathRule(families, (working_dir,), rule, said, _ACCEPT, binds_given=False),
+        PathRule(
+            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds_given=False, keeps_guarded=True
+        ),
+    )
 
 
 def _judge_place(asked: Asked, around: tuple[Path, ...], rule: Rule, findings: Findings) -> None:

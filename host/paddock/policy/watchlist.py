@@ -49,14 +49,17 @@ class Watchlist:
 
     guarded: tuple[GuardedPaths, ...]
     home: Path
-    ignored: frozenset[Path]
+    kept: frozenset[Path]
+    granted: frozenset[Path]
     seen: Mapping[Path, tuple[_Seen, ...]]
 
     @classmethod
-    def take(cls, guarded: Iterable[GuardedPaths], home: Path, ignored: Collection[Path] = ()) -> Self:
-        """Note the present state of what was found, but for `ignored`: what was granted, and what is kept anyway."""
+    def take(
+        cls, guarded: Iterable[GuardedPaths], home: Path, kept: Collection[Path] = (), granted: Collection[Path] = ()
+    ) -> Self:
+        """Note the present state of what was found, but for what is `kept` with all in it, or `granted` by itself."""
         found = tuple(guarded)
-        return cls(found, home, frozenset(ignored), dict(_states(found)))
+        return cls(found, home, frozenset(kept), frozenset(granted), dict(_states(found)))
 
     def report(self) -> WatchReport:
         """Return what is otherwise now; what is gone is no danger."""
@@ -64,14 +67,17 @@ class Watchlist:
         changes = {
             path: GuardedChange(path, "changed" if path in self.seen else "appeared")
             for path, state in _states(now)
-            if path not in self.ignored and self.seen.get(path) != state
+            if not self._is_ignored(path) and self.seen.get(path) != state
         }
         return WatchReport(tuple(changes[path] for path in sorted(changes)), all(one.is_complete for one in now))
+
+    def _is_ignored(self, path: Path) -> bool:
+        return path in self.granted or any(one in self.kept for one in (path, *path.parents))
 
 
 def _states(guarded: Iterable[GuardedPaths]) -> Iterator[tuple[Path, tuple[_Seen, ...]]]:
     for one in guarded:
-        for path in one.existing:
+        for path in one.watched:
             state = tuple(_state(path))
             if state:
                 yield path, state

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from paddock_sdk.worker.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
+from paddock_sdk.worker.git_commands import changed_repository
 
 _MOST_TOLD: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -149,12 +150,24 @@ class Attempts:
             note("run", program)
             if folder is not None:
                 note("read", os.fspath(folder))  # type: ignore[call-overload]
+            on_command(args, folder)
 
-        def on_exec(program: object, *rest: object) -> None:
+        def on_exec(program: object, args: object = None, *rest: object) -> None:
             note("run", program)
+            on_command(args)
 
-        def on_system(*command: object) -> None:
+        def on_system(command: object) -> None:
             note("run", "sh")
+            on_command(command)
+
+        def on_command(command: object, folder: Any = None) -> None:
+            _looking.append(threading.get_ident())  # the module reached for nothing that is looked at here
+            try:
+                git = changed_repository(command, os.fspath(folder) if folder is not None else os.getcwd())
+            finally:
+                _looking.remove(threading.get_ident())
+            if git is not None:
+                note("write", git)
 
         def on_socket(sock: object, family: int, *rest: object) -> None:
             if family in _INTERNET:

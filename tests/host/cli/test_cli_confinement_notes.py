@@ -66,9 +66,9 @@ def test_a_grant_by_way_of_a_link_is_told_unasked(tmp_path: Path) -> None:
 
 
 def test_what_other_programs_run_and_nothing_protects_is_told_unasked(tmp_path: Path) -> None:
-    guarded = GuardedPaths(tmp_path, (tmp_path / ".bashrc",), True)
+    guarded = GuardedPaths(tmp_path, (tmp_path / ".bashrc",), (tmp_path / ".bashrc",), frozenset(), True)
     shown = told(confined(entry(), guarded=(guarded,)))
-    assert f"other programs run {tmp_path}/.bashrc" in shown
+    assert f"your next shell may run {tmp_path}/.bashrc" in shown
     assert told(confined(entry(), guarded=(guarded,), protected=(tmp_path / ".bashrc",))) == ""
 
 
@@ -106,5 +106,7 @@ def test_every_grant_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
 def test_a_name_in_a_grant_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "a\u202e").mkdir()
     one = entry(permissions={"read": [str(tmp_path)]})
-    shown = told(confined(one, guarded=(GuardedPaths(tmp_path, (tmp_path / "a\u202e",), True),)), verbose=True)
+    shown = told(
+        confined(one, guarded=(GuardedPaths(tmp_path, (tmp_path / "a\u202e",), (), frozenset(), True),)), verbose=True
+    )
     assert "\u202e" not in shown and r"a\u202e" in shown

@@ -153,6 +153,29 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
     assert review.needs_trust and found.proposed is None and found.lacks == ()
 
 
+def test_a_grant_that_opens_what_other_programs_run_says_what_follows(scene: Scene) -> None:
+    for name in (".git", ".vscode", "deep/.git/hooks"):
+        (scene.folder / name).mkdir(parents=True)
+    review = scene.review(
+        """
+        tools:
+          - {module: tool-x, permissions: {read: [.git], write: [., .git, deep/.git/hooks, .vscode]}}
+        """
+    )
+    found = module(review, "tool-x")
+    commits = "it may commit, and your next git command there may run its code"
+    opened = {
+        f"writes .git, which is {scene.folder / '.git'}: {commits}",
+        f"writes deep/.git/hooks, which is {scene.folder / 'deep/.git/hooks'}: {commits}",
+        f"writes .vscode, which is {scene.folder / '.vscode'}: your editor, when it opens the folder, may run its code",
+    }
+    assert set(found.needs_trust) == opened
+    assert set(found.granted) - opened == {
+        f"reads .git, which is {scene.folder / '.git'}",
+        f"writes the working directory, {scene.folder}",
+    }
+
+
 def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> None:
     text = f"""
         tools:

@@ -499,6 +499,11 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
     ({"permissions": {"read": ["src/../../secret"]}}, False),
     ({"permissions": {"read": ["link"]}}, False),
     ({"permissions": {"write": ["~"]}}, False),
+    ({"permissions": {"read": ["."], "write": [".", ".git"]}}, False),
+    ({"permissions": {"write": [".git/hooks"]}}, False),
+    ({"permissions": {"write": [".vscode"]}}, False),
+    ({"permissions": {"write": ["bare"]}}, False),
+    ({"permissions": {"read": [".git"]}}, True),
     ({"isolation": "landlock"}, False),
     ({"isolation": "none"}, False),
 ]
@@ -507,6 +512,9 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("keys", "harmless"), UNTRUSTED)
 def test_a_plan_that_nobody_accepted_stays_in_its_folder(work: Path, keys: dict[str, Any], harmless: bool) -> None:
     secrets = {"KEY": "x"}
+    for name in (".git/hooks", ".vscode", "bare/objects", "bare/refs"):
+        (work / name).mkdir(parents=True)
+    (work / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
     assert decide(work, secrets=secrets, **keys)
     if harmless:
         assert decide(work, accepted=False, secrets=secrets, **keys)

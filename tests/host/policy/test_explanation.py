@@ -156,8 +156,8 @@ WRITE = [
     ({"read": ["."], "write": ["src"]}, "src/x", True, "it is in", None),
     ({}, "a.txt", False, "exists outside", "./a.txt"),
     ({}, "new/deep.txt", False, "there is no such file outside either", "."),
-    ({"write": ["."]}, ".git/hooks/pre-commit", False, "other programs run", "./.git/hooks"),
-    ({"write": ["."]}, ".git/config", False, "other programs run", "./.git/config"),
+    ({"write": ["."]}, ".git/hooks/pre-commit", False, "your next git command may run", "./.git"),
+    ({"write": ["."]}, ".git/config", False, "your next git command may run", "./.git"),
     ({"write": [".", ".git/hooks"]}, ".git/hooks/pre-commit", True, "it is in", None),
     ({"write": ["."]}, "modules/tool-y/x", False, "which is the code of module `tool-y`", None),
     (

@@ -39,19 +39,21 @@ def test_a_folder_of_data_holds_nothing_to_guard(tmp_path: Path) -> None:
     assert found(tmp_path) == set()
 
 
-def test_hooks_and_configuration_of_a_repository_are_guarded_and_the_rest_of_it_is_not(tmp_path: Path) -> None:
+def test_the_folder_of_a_repository_is_guarded_as_a_whole(tmp_path: Path) -> None:
     make_repository(tmp_path)
-    assert found(tmp_path) == {".git/hooks", ".git/config"}
+    assert found(tmp_path) == {".git"}
+
+
+def test_of_a_repository_only_what_git_runs_is_watched(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    assert set(GuardedPaths.find(tmp_path, tmp_path).watched) == {git / "hooks", git / "config"}
 
 
 def test_so_are_those_of_repositories_however_many_folders_down(tmp_path: Path) -> None:
     make_repository(tmp_path / "one")
     make_repository(tmp_path / "a" / "b" / "c")
     make_repository(tmp_path / "a" / "b" / "c" / "d" / "e" / "f")
-    assert found(tmp_path) == {
-        *("one/.git/hooks", "one/.git/config", "a/b/c/.git/hooks", "a/b/c/.git/config"),
-        *("a/b/c/d/e/f/.git/hooks", "a/b/c/d/e/f/.git/config"),
-    }
+    assert found(tmp_path) == {"one/.git", "a/b/c/.git", "a/b/c/d/e/f/.git"}
 
 
 def test_a_submodule_is_guarded_where_its_git_folder_really_is(tmp_path: Path) -> None:
@@ -59,28 +61,51 @@ def test_a_submodule_is_guarded_where_its_git_folder_really_is(tmp_path: Path) -
     make_git_folder(git / "modules" / "lib" / "x")
     (tmp_path / "lib" / "x").mkdir(parents=True)
     (tmp_path / "lib" / "x" / ".git").write_text("gitdir: ../../.git/modules/lib/x\n")
-    assert found(tmp_path) == {
-        *(".git/hooks", ".git/config", "lib/x/.git"),
-        *(".git/modules/lib/x/hooks", ".git/modules/lib/x/config"),
-    }
+    assert found(tmp_path) == {".git", "lib/x/.git", ".git/modules/lib/x"}
+    assert set(GuardedPaths.find(tmp_path, tmp_path).to_protect([])) == {git, tmp_path / "lib/x/.git"}
 
 
 def test_a_worktree_is_guarded_with_what_says_where_its_repository_is(tmp_path: Path) -> None:
     git = make_repository(tmp_path / "main")
     own = git / "worktrees" / "w"
     own.mkdir(parents=True)
-    for name in ("HEAD", "commondir", "gitdir"):
-        (own / name).touch()
+    for name, content in (("HEAD", "ref: refs/heads/w\n"), ("commondir", "../.."), ("gitdir", "")):
+        (own / name).write_text(content)
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / ".git").write_text(f"gitdir: {own}\n")
-    assert found(tmp_path) == {
-        *("main/.git/hooks", "main/.git/config"),
-        *("w/.git", "main/.git/worktrees/w/commondir"),
-    }
+    assert found(tmp_path) == {"main/.git", "w/.git", "main/.git/worktrees/w"}
 
 
-def test_a_git_folder_that_is_granted_itself_is_guarded_as_well(tmp_path: Path) -> None:
-    assert found(make_git_folder(tmp_path / "bare.git")) == {"hooks", "config"}
+def test_what_a_git_file_points_to_is_guarded_wherever_it_is(tmp_path: Path) -> None:
+    make_git_folder(tmp_path / "store" / "of-app")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / ".git").write_text("gitdir: ../store/of-app\n")
+    assert found(tmp_path) == {"app/.git", "store/of-app"}
+
+
+@pytest.mark.parametrize("head", ["ref: refs/heads/main\n", "a" * 40 + "\n", None])
+def test_a_bare_repository_is_guarded_as_a_whole(head: str | None, tmp_path: Path) -> None:
+    bare = make_git_folder(tmp_path / "bare.git")
+    (bare / "HEAD").unlink()
+    if head is None:
+        (bare / "HEAD").symlink_to("refs/heads/main")
+    else:
+        (bare / "HEAD").write_text(head)
+    assert found(tmp_path) == {"bare.git"}
+
+
+def test_a_folder_of_gits_that_is_granted_itself_is_open_and_watched(tmp_path: Path) -> None:
+    for git in (make_git_folder(tmp_path / "bare.git"), make_repository(tmp_path / "app")):
+        make_git_folder(git / "modules" / "lib")
+        guarded = GuardedPaths.find(git, tmp_path)
+        assert guarded.to_protect([git]) == ()
+        assert {git / "hooks", git / "config"} <= set(guarded.watched)
+
+
+def test_a_repository_beside_what_makes_its_folder_a_bare_one_stays_guarded(tmp_path: Path) -> None:
+    bare = make_git_folder(tmp_path / "work")
+    app = make_repository(bare / "app")
+    assert GuardedPaths.find(bare, tmp_path).to_protect([bare]) == (app,)
 
 
 @pytest.mark.parametrize("planted", [("HEAD", "objects", "refs"), ("HEAD", "commondir", "gitdir")])
@@ -92,11 +117,13 @@ def test_a_folder_that_was_made_to_look_like_gits_hides_nothing_below_it(
     make_git_folder(tmp_path / "app" / ".git" / "modules" / "lib")
     make_git_folder(tmp_path / "app" / ".git")
     before = found(tmp_path)
-    assert {"projects/app/.git/hooks", "projects/objects/other/.git/config", "app/.git/modules/lib/hooks"} <= before
+    assert {"projects/app/.git", "projects/objects/other/.git", "app/.git/modules/lib"} <= before
     for folder in (tmp_path, tmp_path / "projects", tmp_path / "app" / ".git" / "modules"):
         for name in planted:
             (folder / name).mkdir(exist_ok=True)
     assert found(tmp_path) >= before
+    # A folder with all these names is not git's yet: others may go on working in it.
+    assert not found(tmp_path) & {"projects"}
 
 
 def test_what_looks_like_gits_folder_is_guarded_as_a_whole_where_configuration_names_it(tmp_path: Path) -> None:
@@ -115,7 +142,7 @@ def test_the_objects_of_a_bare_repository_are_looked_at_last(tmp_path: Path, mon
     make_repository(tmp_path / "b" / "c" / "d")
     monkeypatch.setattr(guarding, "_MAX_ENTRIES", 30)
     guarded = GuardedPaths.find(tmp_path, tmp_path)
-    assert {bare / "hooks", tmp_path / "b/c/d/.git/hooks"} <= set(guarded.existing)
+    assert {bare, tmp_path / "b/c/d/.git"} <= set(guarded.existing)
     assert not guarded.is_complete
 
 
@@ -147,7 +174,7 @@ def test_start_up_files_are_guarded_at_the_top_and_in_the_home_folder(tmp_path: 
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).touch()
     assert found(tmp_path, tmp_path / "home" / "me") == {
-        *(".bashrc", ".envrc", ".vscode/tasks.json", "home/me/.profile", "home/me/.ssh"),
+        *(".bashrc", ".envrc", ".vscode", "home/me/.profile", "home/me/.ssh"),
     }
 
 
@@ -203,8 +230,7 @@ def test_hooks_and_further_configuration_that_a_repository_names_are_guarded(tmp
     (git / "config.worktree").write_text('[includeIf "gitdir:~/x/"]\n\tpath = "../work.cfg"\n')
     (tmp_path / "more.cfg").write_text(f"[core]\n\thookspath = {tmp_path}/elsewhere\n[include]\npath = none.cfg\n")
     assert found(tmp_path) == {
-        *("p/.git/hooks", "p/.git/config", "p/.git/config.worktree"),
-        *("p/tools/hooks", "more.cfg", "p/work.cfg", "elsewhere"),
+        *("p/.git", "p/tools/hooks", "more.cfg", "p/work.cfg", "elsewhere"),
     }
 
 
@@ -231,7 +257,7 @@ def test_the_users_configuration_is_found_where_the_environment_has_it(
     make_repository(tmp_path / "p")
     place_files(tmp_path, "settings/git/config", "settings/fish/config.fish", "tools/x", "p/hooks/x")
     (tmp_path / "settings/git/config").write_text("[core]\nhooksPath = ../tools\nhooksPath = hooks\n")
-    repository = {"p/.git/hooks", "p/.git/config"}
+    repository = {"p/.git"}
     monkeypatch.setenv("XDG_CONFIG_HOME", "")
     assert found(tmp_path) == repository
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
@@ -244,7 +270,7 @@ def test_hooks_are_named_from_the_working_tree_that_configuration_names(tmp_path
     git = make_repository(tmp_path / "p")
     place_files(tmp_path, "tree/hooks/x", "p/hooks/x", "old/hooks/x")
     (git / "config").write_text("[core]\nhooksPath = hooks\nworktree = ../../old\nworktree = ../../tree\n")
-    assert found(tmp_path) == {"p/.git/hooks", "p/.git/config", "p/hooks", "tree/hooks"}
+    assert found(tmp_path) == {"p/.git", "p/hooks", "tree/hooks"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason=f"user {os.geteuid()} may not give a folder to another")
@@ -280,7 +306,7 @@ def test_configuration_that_is_not_read_to_its_end_is_told_of(config: bytes, tmp
     (git / "config").write_bytes(config)
     guarded = GuardedPaths.find(tmp_path, tmp_path)
     assert not guarded.is_complete
-    assert {git / "hooks", git / "config"} <= set(guarded.existing)
+    assert git in guarded.existing
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/tty", path)])
@@ -288,7 +314,7 @@ def test_what_is_no_file_is_no_configuration(make: Callable[[Path], None], tmp_p
     git = make_repository(tmp_path)
     (git / "config").unlink()
     make(git / "config")
-    assert found(tmp_path) == {".git/hooks", ".git/config"}
+    assert found(tmp_path) == {".git"}
 
 
 def test_folders_of_dependencies_are_not_searched(tmp_path: Path) -> None:
@@ -310,9 +336,8 @@ def test_links_to_folders_are_not_followed_in_the_search(tmp_path: Path) -> None
 def test_all_of_it_is_protected_but_what_was_granted_itself(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     guarded = GuardedPaths.find(tmp_path, tmp_path)
-    assert set(guarded.to_protect([])) == {git / "hooks", git / "config"}
-    assert guarded.to_protect([git / "hooks"]) == (git / "config",)
-    assert set(guarded.to_protect([git, tmp_path])) == {git / "hooks", git / "config"}
+    assert guarded.to_protect([]) == guarded.to_protect([tmp_path, git / "hooks"]) == (git,)
+    assert guarded.to_protect([git, tmp_path]) == ()
 
 
 def test_of_a_link_what_it_leads_to_is_protected_when_it_is_inside(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ OWN = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "HOME": "/scratch",
     "TMPDIR": "/scratch",
+    "GIT_OPTIONAL_LOCKS": "0",
 }
 
 
@@ -42,7 +43,7 @@ def test_only_what_is_granted_is_added(grants: list[str], more: dict[str, str]) 
 
 
 def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
-    assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR"}
+    assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS"}
 
 
 def test_a_variable_is_set_to_the_value_of_a_secret_or_to_what_stands_for_it() -> None:

@@ -14,8 +14,8 @@ from paddock.policy import guarded_paths as guarding
 from .test_guarded_paths import make_repository
 
 
-def watch(folder: Path, ignored: set[Path] | None = None) -> Watchlist:
-    return Watchlist.take([GuardedPaths.find(folder, folder)], folder, ignored or set())
+def watch(folder: Path, kept: set[Path] | None = None, granted: set[Path] | None = None) -> Watchlist:
+    return Watchlist.take([GuardedPaths.find(folder, folder)], folder, kept or set(), granted or set())
 
 
 def told(watchlist: Watchlist) -> dict[str, str]:
@@ -86,11 +86,20 @@ def test_each_way_to_have_something_run_later_is_told(
     assert bool(told(watchlist)) == bool(changes)
 
 
-def test_what_was_granted_or_kept_anyway_is_not_told(tmp_path: Path) -> None:
+def test_what_was_granted_by_itself_or_kept_with_all_in_it_is_not_told(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
-    watchlist = watch(tmp_path, {git / "hooks"})
+    (tmp_path / ".bashrc").touch()
+    watchlist = watch(tmp_path, {git}, {tmp_path / ".bashrc"})
     add_hook(tmp_path)
+    (tmp_path / ".bashrc").write_text("changed")
     assert told(watchlist) == {}
+
+
+def test_hooks_and_configuration_of_a_granted_repository_are_told(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    watchlist = watch(tmp_path, granted={git})
+    add_hook(tmp_path)
+    assert told(watchlist) == {".git/hooks": "changed"}
 
 
 def test_what_is_told_is_in_order(tmp_path: Path) -> None:

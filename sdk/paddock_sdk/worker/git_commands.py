@@ -1,0 +1,53 @@
+"""Tell from a command line which repository git is to change, where that is to be seen from the words alone.
+
+What git itself is refused nobody notices but git: its folder can be read and not written to, unless it was granted.
+Commands that may as well only list something are not told. Looks at names, and starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Final
+
+_MAX_CHARACTERS: Final = 4096  # of a command line; a script may be long
+_MAX_LINK_CHARACTERS: Final = 4096
+_CHANGING: Final = re.compile(
+    r"(?:^|[\s;&|(/])git(?P<options>(?:\s+-C\s+\S+|\s+-c\s+\S+|\s+--?[\w-]+(?:=\S+)?)*)\s+"
+    r"(?:add|am|checkout|cherry-pick|commit|fetch|gc|merge|mv|pull|rebase|reset|restore|revert|rm|switch|update-index"
+    r"|update-ref)(?![\w-])"
+)
+_ENTERED: Final = re.compile(r"(?:^|[\s;&|(])cd\s+(\S+?)\s*(?:&&|;|\n)")
+_ELSEWHERE: Final = re.compile(r"-C\s+(\S+)")
+
+
+def changed_repository(command: Any, folder: str) -> str | None:
+    """Return the folder of git's that a command started in `folder` is to change: a text, or a list of words."""
+    if isinstance(command, (str, bytes)):
+        words = [command]
+    elif isinstance(command, (list, tuple)):
+        words = list(command)
+    else:
+        return None
+    line = " ".join(os.fsdecode(word) for word in words if isinstance(word, (str, bytes)))[:_MAX_CHARACTERS]
+    found = _CHANGING.search(line)
+    if found is None:
+        return None
+    for elsewhere in (*_ENTERED.findall(line[: found.start() + 1]), *_ELSEWHERE.findall(found["options"])):
+        folder = os.path.join(folder, elsewhere.strip("'\""))
+    return _git_folder(os.path.abspath(folder))
+
+
+def _git_folder(folder: str) -> str | None:
+    """Return what git takes for its folder from a working tree, or a folder in one."""
+    while True:
+        git = os.path.join(folder, ".git")
+        if os.path.isdir(git):
+            return git
+        if os.path.isfile(git):
+            with open(git, encoding="utf-8", errors="surrogateescape") as file:
+                key, _, place = file.read(_MAX_LINK_CHARACTERS).partition(":")
+            return os.path.normpath(os.path.join(folder, place.strip())) if key == "gitdir" else None
+        if folder == os.path.dirname(folder):
+            return None
+        folder = os.path.dirname(folder)
