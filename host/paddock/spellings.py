@@ -1,6 +1,8 @@
 """How a value may be spelled in a text that somebody else wrote: as it is, in JSON, for a URL, in base64, by its lines.
 
-Whoever hides a secret hides all of these. Knows nothing of where it is hidden, or what is put there instead.
+What JSON has in it may be JSON again, and what is in that as well. How many spellings there are is bounded by JSON's
+styles and a value's lines. Whoever hides a secret hides all of these. Knows nothing of where it is hidden, or what is
+put there instead.
 """
 
 from __future__ import annotations
@@ -8,13 +10,18 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
 _SHORTEST_ENCODED: Final = 8  # characters of base64: what is left of a value, once its neighbours' bits are cut off
+_JSON_DEPTH: Final = 3  # what a tool says, in a line of a log, in an event
 _SHORTEST_LINE: Final = 8  # characters of one line of several: shorter ones are in other texts as well
 _FRAME_OF_A_KEY: Final = "-----"  # as in `-----BEGIN PRIVATE KEY-----`, which every such file has
+
+
+_SAME_IN_JSON: Final = re.compile(r"[A-Za-z0-9 .,:;=~_-]*")
+_ESCAPED_BY_DOTNET: Final = re.compile(r"([\"&'+<>`]|[^\x00-\x7f])")
 
 
 def spellings(value: str) -> Iterator[str]:
@@ -24,18 +31,54 @@ def spellings(value: str) -> Iterator[str]:
     for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
         yield quoted
         yield re.sub("%..", lambda escape: escape[0].lower(), quoted)
-    yield from _base64(value.encode())
+    yield from (one for encoded in _base64(value.encode()) for one in _json(encoded))
     lines = value.splitlines()
     if len(lines) > 1:
         # Whoever shows it line by line never shows all of it.
-        yield from (line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith(_FRAME_OF_A_KEY))
+        shown = (line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith(_FRAME_OF_A_KEY))
+        yield from (one for line in shown for one in _json(line))
 
 
 def _json(value: str) -> Iterator[str]:
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    escaped = json.dumps(value)[1:-1]
-    yield escaped
-    yield escaped.replace("/", r"\/")  # as PHP does
+    """Yield how JSON writes a value, also in a text that JSON writes again, in any mixture of styles."""
+    if _SAME_IN_JSON.fullmatch(value):
+        yield value
+        return
+    found = level = {value: None}
+    for _ in range(_JSON_DEPTH):
+        level = {style(one): None for one in level for style in _JSON_STYLES}
+        found = found | level
+    yield from found
+
+
+def _plain(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def _ascii(value: str) -> str:
+    return json.dumps(value)[1:-1]
+
+
+def _as_php(write: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda value: write(value).replace("/", r"\/")
+
+
+def _for_html(write: Callable[[str], str]) -> Callable[[str], str]:
+    """Return what writes as Go does, for pages of HTML."""
+    return lambda value: re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", write(value))
+
+
+def _as_dotnet(value: str) -> str:
+    parts = _ESCAPED_BY_DOTNET.split(value)  # in turn: what is left as it is elsewhere too, and what is not
+    return "".join(_units(part) if place % 2 else _plain(part) for place, part in enumerate(parts))
+
+
+def _units(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))
+
+
+_JSON_STYLES: Final = (_plain, _ascii, _as_php(_plain), _as_php(_ascii), _for_html(_plain), _as_dotnet)
 
 
 def _base64(value: bytes) -> Iterator[str]:

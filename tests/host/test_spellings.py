@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+from itertools import product
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -36,6 +38,45 @@ VALUE = 'sk-live/51H+x Y=%&"\u00fc\\'
 )
 def test_a_value_is_known_however_it_is_spelled(spelled: str) -> None:
     assert spelled in set(spellings(VALUE))
+
+
+STYLES = {
+    "Python": json.dumps,
+    "JavaScript": lambda value: json.dumps(value, ensure_ascii=False),
+    "PHP": lambda value: json.dumps(value).replace("/", r"\/"),
+    "PHP, not ASCII": lambda value: json.dumps(value, ensure_ascii=False).replace("/", r"\/"),
+    "Go": lambda value: re.sub("[<>&]", lambda one: rf"\u{ord(one[0]):04x}", json.dumps(value, ensure_ascii=False)),
+}
+
+
+@pytest.mark.parametrize("styles", [*product(STYLES, repeat=2), *product(STYLES, repeat=3)], ids=", in ".join)
+def test_a_value_is_known_in_json_in_json(styles: tuple[str, ...]) -> None:
+    told: Any = {"output": VALUE}
+    for style in styles:
+        told = {"line": STYLES[style](told)}
+    text = told["line"]
+    masked = SecretValues({"KEY": VALUE}).mask(text)
+    assert masked.count("[secret KEY]") == 1
+    assert not any(part in masked for part in ("sk-live", "51H"))
+
+
+def test_a_value_is_known_as_dotnet_escapes_it() -> None:
+    value = "ab+c'd\"e&f\u00fc\U0001f600"
+    escaped = r"ab\u002Bc\u0027d\u0022e\u0026f\u00FC\uD83D\uDE00"
+    assert json.loads(f'"{escaped}"') == value
+    assert {escaped, json.dumps(escaped)[1:-1]} <= set(spellings(value))
+
+
+def test_base64_and_lines_are_known_in_json_too() -> None:
+    value = "a?/key~of>some~sort\nanother/line/of+it"
+    for told in (base64.b64encode(value.encode()).decode(), "another/line/of+it"):
+        assert json.dumps(json.dumps(told).replace("/", r"\/"))[3:-3] in set(spellings(value))
+
+
+@given(st.text(min_size=4, max_size=40))
+def test_there_are_only_so_many_spellings(value: str) -> None:
+    lines = len(value.splitlines())
+    assert len(set(spellings(value))) < 700 + 259 * lines
 
 
 @given(st.binary(max_size=7), st.binary(min_size=12, max_size=40), st.binary(max_size=7))

@@ -123,7 +123,7 @@ def level(request: pytest.FixtureRequest) -> str:
 
 # Does with its key what it is told to; each is a way for it to come out.
 _KEYED = """
-    import asyncio, base64, hashlib, logging, os, socket, sys, urllib.parse
+    import asyncio, base64, hashlib, json, logging, os, socket, sys, urllib.parse
     from pathlib import Path
 
     from amplifier_core import ToolResult
@@ -177,6 +177,14 @@ _KEYED = """
                     except OSError:
                         pass
                     self.coordinator.hooks.register(f"tool:{key}", print)
+                case "nest":
+                    said = key
+                    for _ in range(input["times"]):
+                        said = json.dumps({"line": said})
+                    print(said)
+                    logging.getLogger("keyed").error(said)
+                    await self.coordinator.hooks.emit("artifact:write", {"path": said})
+                    return ToolResult(output=said)
                 case "emit":
                     await self.coordinator.hooks.emit("artifact:write", {"path": key, key: key})
                 case "die":
@@ -252,6 +260,25 @@ def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_o
     assert "[secret KEY]" in done.stdout + done.stderr or do == "emit"
     assert not operator.is_in(done.stdout + done.stderr)
     assert not operator.is_in(operator.kept())
+
+
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("command", ["call", "call --json", "run", "run --json"])
+def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, command: str, times: int) -> None:
+    half = len(operator.digits) // 2
+    operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
+    operator.keep("environment")
+    verb, *options = command.split()
+    if verb == "call":
+        call = _call(keyed, "nest", *options)
+        call[3] = json.dumps({"do": "nest", "times": times})
+        done = operator.paddock(*call)
+    else:
+        plan = operator.plan(_tool(keyed), {"do": "nest", "times": times})
+        done = operator.paddock("run", str(plan), "go", "--trust-plan", *options)
+    assert done.returncode == 0, done.stderr
+    assert "[secret KEY]" in done.stdout
+    assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
 @pytest.mark.parametrize("config", [{"fails": True}, {"named": True}], ids=["in a traceback", "in a name"])

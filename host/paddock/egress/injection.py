@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
@@ -45,6 +45,7 @@ class Injection:
     placeholder: str
     value: str = field(repr=False)
     rule: NetRule
+    spelled: tuple[str, ...] = field(init=False, repr=False, compare=False)  # how the value may come back
 
     def __post_init__(self) -> None:
         if len(self.value) < SHORTEST_VALUE:
@@ -56,17 +57,14 @@ class Injection:
         if not self.placeholder:
             raise InjectionError(f"`{self.name}` has no placeholder")
         # What is searched for a key is passed on up to the last line end, and when so much has come after it.
-        if any(_has_line_end(one) for one in self.spelled):
+        spelled = tuple(dict.fromkeys(spellings(self.value)))
+        if any(map(_has_line_end, spelled)):
             raise InjectionError(f"the value of `{self.name}` has a line end in one of its encoded forms")
-        if any(len(one) > WINDOW_BYTES for one in self.spelled):
+        if any(len(one) > WINDOW_BYTES for one in spelled):
             raise InjectionError(
                 f"the value of `{self.name}` comes to more than {WINDOW_BYTES} bytes when it is encoded"
             )
-
-    @property
-    def spelled(self) -> Iterator[str]:
-        """The forms in which the value may come back."""
-        return spellings(self.value)
+        object.__setattr__(self, "spelled", spelled)
 
 
 class Keys:
