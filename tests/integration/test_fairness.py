@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
@@ -28,9 +29,48 @@ _BYSTANDER = """
         await coordinator.mount("tools", Bystander(coordinator))
 """
 
+_SLOW_HOOK = """
+    import time
+    from amplifier_core.models import HookResult
+
+    async def mount(coordinator, config):
+        heard = []
+
+        async def hear(event, data):
+            time.sleep(config["seconds"])
+            heard.append(data["number"])
+            return HookResult()
+
+        coordinator.hooks.register("artifact:write", hear)
+"""
+
+
+async def _asked(session: Session, tool: str, **input: Any) -> Any:
+    return (await session.coordinator.get("tools")[tool].execute(input)).output
+
 
 def _ended(session: Session) -> dict[str, list[str]]:
     return {m.module: [r.describe() for r in m.exit_reports] for m in session.modules if m.exit_reports}
+
+
+async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    hook = {
+        "module": "hooks-slow",
+        "source": write_module("hooks-slow", _SLOW_HOOK),
+        "config": {"seconds": 0.005},
+        "limits": {"runtime_max": "1s"},
+    }
+    tools = [{"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)}]
+    async with open_session(hooks=[hook], tools=tools) as session:
+        hooks = session.coordinator.hooks
+        events = [hooks.emit("artifact:write", {"number": number}) for number in range(600)]
+        results = asyncio.gather(*events)
+        assert await _asked(session, "bystander", writes=3, size=1) == 3
+        assert not results.done(), "the bystander had its turn before all of the others"
+        assert {result.action for result in await results} == {"continue"}
+        assert _ended(session) == {}
 
 
 async def test_many_calls_in_a_row_of_one_tool_end_nobody(open_session: OpenSession, write_module: WriteModule) -> None:

@@ -17,7 +17,7 @@ from paddock.rpc import gathering
 from paddock.rpc.handle import Encoded
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
-from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError
+from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
@@ -59,7 +59,14 @@ class HookProxy:
                 payload.cache["message"] = message
             gathered = gathering.current.get()
             answer = await self._function.call(message)
-        except (CallRefusedError, ModuleError, ModuleGoneError, DeadlockError, LocalProtocolError) as exc:
+        except (
+            CallRefusedError,
+            ModuleError,
+            ModuleGoneError,
+            DeadlockError,
+            OverLimitError,
+            LocalProtocolError,
+        ) as exc:
             if hasattr(exc, "remote_type"):  # it came over the wire: the handler was asked, and raised this
                 raise
             return self._in_its_place(event, exc)

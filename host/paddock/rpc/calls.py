@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from paddock.rpc.channel import OpenCall
+from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
 from paddock.rpc.peer import Peer, values_in
@@ -20,6 +20,9 @@ from paddock_sdk.protocol import Frame, Kind
 from paddock_sdk.protocol.frames import Buffer
 
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
+
+
+STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 
 
 class Switch(Protocol):
@@ -32,6 +35,8 @@ class Switch(Protocol):
     def on_forward_item(self, forward: Forward, frame: Frame) -> None: ...
 
     def on_success(self, call: RoutedCall) -> None: ...
+
+    def fail(self, call: IncomingCall, error: BaseException) -> None: ...
 
     def on_overdue(self, call: RoutedCall) -> None: ...
 
@@ -110,6 +115,7 @@ class RoutedCall(OpenCall):
         "handle",
         "is_admitted",
         "is_stream",
+        "is_waiting",
         "message",
         "method",
         "origin",
@@ -124,10 +130,26 @@ class RoutedCall(OpenCall):
         self.owner = handle.owner  # whom the call was made of; the handle may come to stand for a later life's object
         self.is_admitted = False  # who keeps count of what the object is told knows of it
         self.is_stream = False
+        self.is_waiting = False  # until its owner has fewer calls to serve
         self.credit = 0  # items its stream may still send
         self.runs_on: RoutedCall | None = None  # the owner's own call that waits for this one: its time runs on
         self.method = method
         self.message = message
+
+    @property
+    def level(self) -> int:
+        """How many calls wait for this one, each for the next."""
+        return 0 if self.origin is None else self.origin.depth + 1
+
+    @property
+    def caller_peer(self) -> Peer | None:
+        """The worker in whose service it is made, None for the application's own."""
+        return None if self.origin is None else self.origin.peer
+
+    @property
+    def early_credit(self) -> int:
+        """How many items its reader has allowed before it could be made."""
+        return 0
 
     @property
     def is_open(self) -> bool:
@@ -156,9 +178,19 @@ class RoutedCall(OpenCall):
                 return
             call = call.cause.origin
 
+    def on_given_up(self, now: float) -> None:
+        if self.is_stream and self.credit == 0:
+            self.nested_ends(now)  # nobody will want its items any more
+        if self.deadline != FOREVER:
+            self.deadline = now + self.owner.runtime_max
+
     def on_over(self) -> None:
         self.time_stands()
         self.let_go()
+
+    def on_unmade(self, error: Exception) -> None:
+        """The call waited, and could not be made when its turn came."""
+        raise NotImplementedError
 
     def let_go(self) -> None:
         """What the call takes of what it was admitted to is free again, unless it ended well."""
@@ -238,6 +270,13 @@ class Forward(RoutedCall):
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)
 
+    @property
+    def early_credit(self) -> int:
+        return self.caller.early_credit
+
+    def on_unmade(self, error: Exception) -> None:
+        self.switch.fail(self.caller, error)
+
 
 class HostCall(RoutedCall):
     """A call that the host itself makes, and whose answer it reads in the service of the request it is made for."""
@@ -274,6 +313,10 @@ class HostCall(RoutedCall):
         if self.origin is not None:
             self.origin.values_read += values_in(body)
 
+    def on_unmade(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
     def _said(self, frame: Frame | None) -> Encoded | Frame | None:
         """Return an answer with what it refers to, of which its owner may let go right behind it; a failure as it is.
 
@@ -300,7 +343,14 @@ class HostStream(HostCall):
         self, switch: Switch, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(switch, origin, handle, method, message)
-        self.said: asyncio.Queue[Encoded | Frame | None] = asyncio.Queue()
+        self.said: asyncio.Queue[Encoded | Frame | Exception | None] = asyncio.Queue()
+
+    @property
+    def early_credit(self) -> int:
+        return STREAM_WINDOW
+
+    def on_unmade(self, error: Exception) -> None:
+        self.said.put_nowait(error)
 
     def on_item(self, frame: Frame) -> None:
         self.item_came()

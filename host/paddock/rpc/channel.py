@@ -45,6 +45,11 @@ class OpenCall:
         self._nested = 0
         self._nested_since = 0.0
 
+    @property
+    def level(self) -> int:
+        """How many calls wait for this one, each for the next."""
+        return 0
+
     def nested_begins(self, now: float) -> None:
         """The worker started to wait for others."""
         if self._nested == 0:
@@ -63,6 +68,9 @@ class OpenCall:
     def on_end(self, frame: Frame | None) -> None:
         """The call ended: with an answer, or with None because the connection is gone."""
         raise NotImplementedError
+
+    def on_given_up(self, now: float) -> None:
+        """The worker is told that nobody waits for the call any more, and has a call's time to end it."""
 
     def on_over(self) -> None:
         """Nobody waits for the call any more, so that it will not be ended; `on_end` does the same."""
@@ -85,6 +93,8 @@ class Receiver(Protocol):
 
     def on_violation(self, error: RemoteProtocolError) -> None: ...
 
+    def on_room(self) -> None: ...
+
     def on_lost(self) -> None: ...
 
 
@@ -96,6 +106,8 @@ class Channel(asyncio.BufferedProtocol):
         self.is_open = False  # whether what is said here can still reach the worker
         self.is_held = False  # whether what the worker says waits, for having been too much
         self.calls: dict[int, OpenCall] = {}
+        self.wants_room = False  # whether the receiver waits for calls to end
+        self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
@@ -119,6 +131,13 @@ class Channel(asyncio.BufferedProtocol):
     def latest_call(self) -> OpenCall | None:
         """The latest of the calls that are open, or were when the connection was lost."""
         return next(reversed(self.calls.values()), self._latest_lost)
+
+    def number_of_calls(self, level: int) -> int:
+        """Return how many calls nested so deeply the worker serves, those that were given up with them."""
+        served = sum(call.level == level for call in self.calls.values())
+        return served + sum(
+            self.connection.is_calling(id) for id, call in self._given_up.items() if call.level == level
+        )
 
     @property
     def unsent_bytes(self) -> int:
@@ -158,6 +177,9 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             frame = self.connection.send_cancel(call.id)
             if frame is not None:
+                call.on_given_up(self._loop.time())
+                if call.deadline != FOREVER:
+                    self._given_up[call.id] = call
                 self.write(frame)
 
     def respond(self, id: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
@@ -241,6 +263,8 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             if not self.is_held:
                 self._loop.call_soon(self._hear_on)
+        if self.wants_room:
+            self._receiver.on_room()
 
     def hold(self, seconds: float) -> None:
         """Hear no more for a while of a worker that says too much unasked; what it says then waits in its socket."""
@@ -260,6 +284,8 @@ class Channel(asyncio.BufferedProtocol):
             transport.resume_reading()
         elif not self.is_held:
             self._loop.call_soon(self._hear_on)
+        if self.wants_room:
+            self._receiver.on_room()
 
     def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
         """Hear what came, for one stretch at most; return whether nothing of it is left to hear."""
@@ -331,8 +357,10 @@ class Channel(asyncio.BufferedProtocol):
         self._timer = None
         if self._due:
             self.write(b"".join(self._take_due()))
-        for call in list(self.calls.values()):
+        for id in [id for id in self._given_up if not self.connection.is_calling(id)]:
+            del self._given_up[id]
+        for call in [*self.calls.values(), *self._given_up.values()]:
             if call.is_overdue(now):
                 call.on_overdue()
-        if any(call.deadline != FOREVER for call in self.calls.values()):
+        if self._given_up or any(call.deadline != FOREVER for call in self.calls.values()):
             self._tick_later()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.rpc.admission import Admission
 from paddock.rpc.budget import Budget
+from paddock.rpc.call_queue import CallQueue
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
 from paddock_sdk.protocol import (
@@ -65,6 +66,8 @@ class Switchboard(Protocol):
     def on_event(self, peer: Peer, event: Frame) -> None: ...
 
     def on_violation(self, peer: Peer, error: RemoteProtocolError) -> None: ...
+
+    def on_room(self, peer: Peer) -> None: ...
 
     def on_lost(self, peer: Peer) -> None: ...
 
@@ -157,6 +160,7 @@ class Peer:
         self.open_bytes = 0  # in the bodies of those
         self.open_bytes_max = _MAX_OPEN_BYTES
         self.blocked: list[IncomingCall] = []
+        self.waiting = CallQueue()  # for it to have fewer calls to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
         self._weights: dict[int, int] = {}  # of what was handed out, and of what was released until that is confirmed
@@ -409,6 +413,9 @@ class Peer:
 
     def on_violation(self, error: RemoteProtocolError) -> None:
         self._router.on_violation(self, error)
+
+    def on_room(self) -> None:
+        self._router.on_room(self)
 
     def on_lost(self) -> None:
         if not self.hello.done():

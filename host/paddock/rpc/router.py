@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any, Final
 
 from paddock.rpc.afterlife import Afterlife
-from paddock.rpc.calls import Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, has_room, has_to_wait
+from paddock.rpc.calls import STREAM_WINDOW, Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_objects import HostObjects
@@ -43,7 +44,6 @@ _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever i
 _MOST_OF_A_BYTE: Final = 300  # bytes of memory that a byte of a body may come to, wherever its value is built
 _UNASKED_SECONDS: Final = 1.0  # that a worker may owe the host for notifications before no more of them are heard
 _LONGEST_HOLD: Final = 1.0  # seconds for which that goes on at a time
-_STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 _BLOCKED, _STREAM, _IN_PLACE = int(Flag.BLOCKED), int(Flag.STREAM), int(Flag.IN_PLACE)
 _RESPONSE: Final = int(Kind.RESPONSE)
 _log = logging.getLogger(__name__)
@@ -176,6 +176,12 @@ class Router:
             self._on_cancel(peer, call.id)
         self.service.forget(peer)
         self.afterlife.on_lost(peer)
+        for routed in peer.waiting.drain():
+            routed.on_over()
+            if isinstance(routed, Forward):
+                self._send(routed)  # of its next life
+            else:
+                routed.on_end(None)
 
     def respond(self, call: IncomingCall, answer: Encoded) -> None:
         """End `call` well."""
@@ -255,7 +261,7 @@ class Router:
         if call.task is not None:
             call.task.cancel()
         elif call.served_by is not None:
-            call.served_by.owner.channel.cancel(call.served_by)
+            self._give_up(call.served_by)
             self.fail(call, asyncio.CancelledError())
         else:  # it was put off
             self.fail(call, asyncio.CancelledError())
@@ -291,20 +297,51 @@ class Router:
             routed.handle.on_success(self.method_name(routed), routed.message)
 
     def _start(self, routed: RoutedCall) -> None:
-        """Put a call on its owner's wire.
+        """Put a call on its owner's wire, or have it wait while its owner has enough to serve.
 
         Raises:
             DeadlockError: the owner stands still waiting for this very call.
             AttributeError: there is no such member.
             LocalProtocolError: the message is too large.
+            OverLimitError: too many calls of the same caller wait already.
         """
-        handle = routed.handle
-        owner = handle.owner
+        owner = routed.owner = routed.handle.owner
+        parent = own_request(routed.origin, owner)
+        is_much = owner.waiting.size or owner.channel.connection.outgoing >= MAX_HANDED
+        if (is_much or len(routed.message.body) > SMALL_CALL) and not parent and has_to_wait(routed):
+            owner.waiting.add(routed)
+            owner.channel.wants_room = True
+        else:
+            self._hand_over(routed, parent)
+
+    def on_room(self, peer: Peer) -> None:
+        """Hand over what waits for a worker, as far as it has room."""
+        waiting = peer.waiting
+        for level in waiting.levels:
+            while waiting.has(level) and peer.is_open and has_room(peer, level):
+                routed = waiting.take(level)
+                try:
+                    self._hand_over(routed, 0)
+                except (LocalProtocolError, DeadlockError, AttributeError) as exc:
+                    routed.let_go()
+                    routed.on_unmade(exc)
+        peer.channel.wants_room = waiting.size > 0
+
+    def _give_up(self, routed: RoutedCall) -> None:
+        """Wait no more for a call, which is not ended any more."""
+        if routed.is_waiting:
+            routed.owner.waiting.discard(routed)
+            routed.on_over()
+        else:
+            routed.owner.channel.cancel(routed)
+
+    def _hand_over(self, routed: RoutedCall, parent: int) -> None:
+        """Put a call on its owner's wire, in the service of its owner's own request `parent`."""
+        handle, owner = routed.handle, routed.owner
         members = handle.description(self.values.codec).members
         if routed.method >= len(members):
             raise AttributeError(f"an object of `{owner.name}` has no member {routed.method}")
         flags = _FLAGS[members[routed.method].flavour]
-        routed.owner = owner
         if owner.blocked and flags != _IN_PLACE:
             refuse_deadlock(routed, owner, self.method_name)
         if owner.runtime_max != FOREVER:
@@ -312,15 +349,14 @@ class Router:
         message = routed.message
         entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:
-            parent = own_request(routed.origin, owner)
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
             if routed.origin is not None:
                 routed.let_time_run(self._loop.time())
             if flags == _STREAM:
                 routed.is_stream = True
                 routed.wants_no_item(self._loop.time())  # until somebody does
-                if routed.origin is not None and routed.origin.served_by is routed and routed.origin.early_credit:
-                    self._pass_credit(routed, routed.origin.early_credit)
+                if routed.early_credit:
+                    self._pass_credit(routed, routed.early_credit)
         except LocalProtocolError:
             owner.take_back(entries)
             raise
@@ -470,16 +506,19 @@ class Router:
     ) -> Encoded:
         tries = 0
         while True:
-            routed, begun = begun or HostCall(self, origin, handle, method, message), None
-            if not routed.id:
+            routed = begun or HostCall(self, origin, handle, method, message)
+            if begun is None:
                 if not handle.owner.takes_calls:
                     instead = await self.afterlife.revive(handle, self.method_name(routed))
                     if instead is not None:
                         return instead
                 self._start_admitted(routed)
-            answer = await self._end_of(routed, routed.owner)
+            begun = None
+            answer = await self._end_of(routed)
             if answer is not None:
                 return answer
+            if not routed.id:
+                continue  # its owner went before it was asked
             tries += 1
             instead = await self.afterlife.answer_for(routed, self.method_name(routed), tries)
             if instead is not None:
@@ -496,7 +535,7 @@ class Router:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
         routed = HostCall(self, current.get(), handle, method, message)
         self._start(routed)
-        answer = await self._end_of(routed, owner)
+        answer = await self._end_of(routed)
         if answer is None:
             raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
         return answer
@@ -513,31 +552,32 @@ class Router:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
         routed = HostStream(self, current.get(), handle, method, message)
         self._start(routed)
-        self._pass_credit(routed, _STREAM_WINDOW)
         taken = 0
         try:
             while True:
                 item = await routed.said.get()
                 if item is None:
                     raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
+                if isinstance(item, Exception):
+                    raise item
                 if isinstance(item, Frame):
                     if item.kind != _RESPONSE:
                         raise self.values.decode_error(item.body)
                     return
                 taken += 1
-                if taken == _STREAM_WINDOW // 2:
+                if taken == STREAM_WINDOW // 2:
                     self._pass_credit(routed, taken)
                     taken = 0
                 yield item
         finally:
-            owner.channel.cancel(routed)
+            self._give_up(routed)
 
-    async def _end_of(self, routed: HostCall, owner: Peer) -> Encoded | None:
+    async def _end_of(self, routed: HostCall) -> Encoded | None:
         """Wait for the answer, None when the worker went before it; raise what the callee raised."""
         try:
             said = await routed.future
         except asyncio.CancelledError:
-            owner.channel.cancel(routed)
+            self._give_up(routed)
             raise
         if isinstance(said, Frame):
             raise self.values.decode_error(said.body)
@@ -558,7 +598,7 @@ class Router:
         endpoint = Handle(peer, 0, b"")
         routed = HostCall(self, current.get(), endpoint, method, message)
         peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
-        answer = await self._end_of(routed, peer)
+        answer = await self._end_of(routed)
         if answer is None:
             raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
         return answer

@@ -128,6 +128,10 @@ class Connection:
         """How many calls this side serves."""
         return len(self._incoming)
 
+    def is_calling(self, id: int) -> bool:
+        """Whether this side's call `id` has not been ended, also if it was given up."""
+        return id in self._outgoing
+
     def is_serving(self, id: int) -> bool:
         """Whether the peer's call `id` still waits for its end."""
         return id in self._incoming

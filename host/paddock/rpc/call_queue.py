@@ -1,0 +1,110 @@
+"""Calls that wait until the worker that they are made of has fewer to serve.
+
+A worker is handed a bounded number of calls at each level of nesting; further ones wait here, each caller's in order
+and the callers in turn. A call waits only for calls of deeper levels, which have room of their own, so calls that
+wait here never wait for each other. Each call that is added is taken, discarded or drained once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from paddock_sdk.contract.boundary_errors import OverLimitError
+
+if TYPE_CHECKING:
+    from paddock.rpc.calls import RoutedCall
+    from paddock.rpc.peer import Peer
+
+MAX_HANDED: Final = 32  # calls of one level; a worker that serves them one by one has a thirtieth of its time for each
+SMALL_CALL: Final = 1 << 20  # bytes; as many of these as are handed over at once may stay unread
+_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
+_MAX_BLOCKED: Final = (
+    8  # calls in which one worker stands still, each within the one before; real code nests one or two
+)
+_MAX_WAITING: Final = 4096  # calls of one caller, twice the requests that a module may have open by default
+
+_Caller = OrderedDict["RoutedCall", None]
+
+
+class CallQueue:
+    """What waits for one worker."""
+
+    __slots__ = ("_levels", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._levels: dict[int, OrderedDict[Peer | None, _Caller]] = {}
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels of nesting at which calls wait."""
+        return list(self._levels)
+
+    def has(self, level: int) -> bool:
+        """Whether a call of that level waits."""
+        return level in self._levels
+
+    def add(self, call: RoutedCall) -> None:
+        """Let a call wait behind those of its caller.
+
+        Raises:
+            OverLimitError: too many of those wait already.
+        """
+        callers = self._levels.setdefault(call.level, OrderedDict())
+        waiting = callers.setdefault(call.caller_peer, OrderedDict())
+        if len(waiting) >= _MAX_WAITING:
+            whose = "the application" if call.caller_peer is None else f"module `{call.caller_peer.name}`"
+            raise OverLimitError(
+                f"a call of module `{call.owner.name}` was not made: {_MAX_WAITING} calls of {whose} wait for that "
+                "module already; wait for some of their answers before calling it again"
+            )
+        waiting[call] = None
+        call.is_waiting = True
+        self.size += 1
+
+    def take(self, level: int) -> RoutedCall:
+        """Return the next call of a level at which some wait; its caller's next one comes after all other callers'."""
+        callers = self._levels[level]
+        caller, waiting = next(iter(callers.items()))
+        call, _ = waiting.popitem(last=False)
+        callers.move_to_end(caller)
+        self._taken(call, caller)
+        return call
+
+    def discard(self, call: RoutedCall) -> None:
+        """Forget a call that is given up."""
+        del self._levels[call.level][call.caller_peer][call]
+        self._taken(call, call.caller_peer)
+
+    def drain(self) -> Iterator[RoutedCall]:
+        """Take everything: the worker is gone."""
+        for level in self.levels:
+            while self.has(level):
+                yield self.take(level)
+
+    def _taken(self, call: RoutedCall, caller: Peer | None) -> None:
+        call.is_waiting = False
+        self.size -= 1
+        callers = self._levels[call.level]
+        if not callers[caller]:
+            del callers[caller]
+        if not callers:
+            del self._levels[call.level]
+
+
+def has_to_wait(call: RoutedCall) -> bool:
+    """Whether a call that its owner does not itself wait for has to wait for its turn."""
+    origin = call.origin
+    if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
+        return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
+    return call.owner.waiting.has(call.level) or not has_room(call.owner, call.level)
+
+
+def has_room(owner: Peer, level: int) -> bool:
+    """Whether a worker serves few enough calls of a level, and has read nearly all of what it was sent."""
+    channel = owner.channel
+    if channel.unsent_bytes > _MAX_UNREAD:
+        return False
+    return channel.connection.outgoing < MAX_HANDED or channel.number_of_calls(level) < MAX_HANDED
