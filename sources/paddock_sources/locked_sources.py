@@ -95,7 +95,11 @@ class LockedSources:
             return locked
         if self._use is LockUse.LOCKED:
             raise PinMismatchError(uri.text, locked.tree, tree)
-        _log.warning("%s was changed since it was locked, and is locked again as it is", locked.source)
+        _log.warning(
+            "the code in %s was changed since it was locked: it runs as it is now and is locked again; "
+            "`--locked` refuses that, `--frozen` runs what was locked",
+            locked.source,
+        )
         return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
 
     def _note(self, locked: LockedModule) -> LockedModule:

@@ -13,8 +13,9 @@ from typing import Self
 
 from .render import Screen
 
-# The registry runs in the host: that a guard raised, and was skipped, is for the person to know.
-_HOST_LOGS = ("paddock.", "paddock_sdk.kernel.hooks")
+# Where code comes from is the host's business; the registry runs in the host, so a guard that raised and was skipped is
+# for the person to know.
+_HOST_LOGS = ("paddock.", "paddock_sources.", "paddock_sdk.kernel.hooks")
 _MAX_TRACEBACK_LINES = 60  # the end of it says what failed
 
 
