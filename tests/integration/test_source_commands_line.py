@@ -87,6 +87,17 @@ def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, 
     assert told("lock", "--check", "--offline")[0] == 0
 
 
+def test_what_a_module_asks_for_in_other_letters_is_marked(tmp_path: Path, origin: OriginRepository) -> None:
+    mark = "[NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A]"
+    origin.commit(_files("!", asks='net = ["\u0430pi.example:443"]\nread = ["./notes"]'))
+    added = paddock("add", f"{origin.address}@main")
+    assert added.returncode == 0, added.stderr
+    assert f"{mark} net \u0430pi.example:443; read ./notes" in " ".join(added.stdout.split())
+    origin.commit(_files("!", asks='net = ["\u0430pi.example:443"]\nread = ["./notes", "./d\u0430ta"]'))
+    updated = paddock("update", "--yes")
+    assert f"{mark} read ./d\u0430ta" in " ".join(updated.stdout.split())
+
+
 def test_what_is_locked_is_what_runs_until_it_is_updated(tmp_path: Path, origin: OriginRepository) -> None:
     assert told("add", f"{origin.address}@main")[0] == 0
     origin.commit(_files("?", asks='net = ["a.example:443"]'), GIT_COMMITTER_DATE="2024-02-02T00:00:00Z")

@@ -23,6 +23,7 @@ import click
 
 from paddock.errors import PaddockError
 from paddock.kernel.sourced_modules import pinned_text
+from paddock.lookalikes import marked
 from paddock.plan.entry_writing import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.loading import load_plan
 from paddock.plan.models import Kind
@@ -319,12 +320,12 @@ def _described(added: _Added) -> list[str]:
 
 def _facts(added: _Added) -> list[tuple[str, str]]:
     locked, request = added.locked, added.request
-    rows = [("source", added.key), ("kind", added.kind)]
+    rows = [("source", marked(added.key)), ("kind", added.kind)]
     if locked is not None:
         rows.append(("locked at", f"{pin_text(locked)}{_named(added.pinned)}"))
         if locked.dependencies:
             rows.append(("depends on", ", ".join(f"{one.name} {one.version}" for one in locked.dependencies)))
-    rows.append(("asks for", "; ".join(request.lines if request is not None else ()) or "nothing"))
+    rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
     return rows
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, TextIO
 
 from paddock.kernel.asker import Asker, current_asker
+from paddock.lookalikes import not_as_it_looks
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 
 from .dialogue import Dialogue, NobodyAnsweredError
@@ -65,6 +66,8 @@ class TerminalApproval:
             return _DENIED
         seconds = _bounded(timeout)
         offered = options[:_MAX_OPTIONS]
+        if told := not_as_it_looks("\n".join([*offered, prompt])):
+            self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {told}")
         self._asked += 1
         question = Question(
             title=f"{_named(asker)} asks (question {self._asked})",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+from paddock.lookalikes import marked
 from paddock.text import escape
 
 from .dialogue import Dialogue
@@ -45,7 +46,7 @@ class TerminalConsent:
 def _show(screen: Screen, review: PlanReview) -> None:
     screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
     for module in review.modules:
-        screen.title(f"- {module.name} ({module.kind}) from {module.source}")
+        screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
         screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
 
 
@@ -61,7 +62,7 @@ def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
 
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for index, line in enumerate(lines):
-        yield f"    {label if index == 0 else ''}  ", line
+        yield f"    {label if index == 0 else ''}  ", marked(line)
 
 
 def _unasked(review: PlanReview) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from paddock.errors import Denial
+from paddock.lookalikes import marked
 
 from .plan_options import allow_options
 from .render import Screen
@@ -19,7 +20,7 @@ def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]], *, of_
     What would allow it is told as a line of the plan or, of a call, as its options.
     """
     told = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
-    lines = list(dict.fromkeys(f"{denial.describe()}; {_remedy(denial, of_call)}" for denial in told))
+    lines = list(dict.fromkeys(f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in told))
     for line in lines[:_MAX_LINES]:
         screen.warning(line)
     if len(lines) > _MAX_LINES:

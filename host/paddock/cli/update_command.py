@@ -23,6 +23,7 @@ import click
 
 from paddock.kernel.source_updates import SourceUpdate, SourceUpdates
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
+from paddock.lookalikes import marked
 from paddock_sources.lock_file import LockFile
 
 from .render import Screen
@@ -121,8 +122,8 @@ async def _answered(desk: Desk, update: SourceUpdate, wishes: UpdateWishes) -> S
         return update
     lines = [
         f"{_change(update)}, and it asks for more than the version that is locked:",
-        *(f"+ {line}" for line in update.asked.added),
-        *(f"- {line}" for line in update.asked.removed),
+        *(f"+ {marked(line)}" for line in update.asked.added),
+        *(f"- {marked(line)}" for line in update.asked.removed),
     ]
     accepted = await desk.agrees(
         f"Take the new version of {update.module.name}?",
@@ -196,11 +197,11 @@ _STATES: Final = {"current": "up to date", "moved": "updated", "held": "held bac
 def _told(update: SourceUpdate) -> str:
     if update.state == "current":
         return f"{update.module.key} at {pin_text(update.old)}"
-    reason = f": {update.reason}" if update.reason else ""
+    reason = f": {marked(update.reason)}" if update.reason else ""
     if update.new is not None and update.new.tree == update.old.tree and update.new.commit != update.old.commit:
         reason = ", with the same files"
     if update.state == _MOVED and update.asked.asks_more:
-        reason += f", which asks for more: {', '.join(update.asked.added)}"
+        reason += f", which asks for more: {', '.join(map(marked, update.asked.added))}"
     return f"{_change(update)}{reason}"
 
 

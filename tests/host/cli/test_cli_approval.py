@@ -478,3 +478,12 @@ async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Askin
         "warning: nobody is at a terminal to be asked by module `hooks-asking` (hook), so the answer is deny: "
         "Run \\x1b[2Jthis?\n"
     )
+
+
+async def test_a_prompt_or_option_that_passes_for_another_is_marked(there: Asking) -> None:
+    async with there.asked("Run \u0455udo rm?", "Allow", "D\u0435ny"):
+        await there.person.until(_ASKED)
+        shown = " ".join(" ".join(there.person.all_rows()).split())
+        assert "warning: not everything that module" in shown
+        assert "U+0455 CYRILLIC SMALL LETTER DZE" in shown and "U+0435 CYRILLIC SMALL LETTER IE" in shown
+        there.person.type("1\n")

@@ -188,3 +188,13 @@ async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
     assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is Answer.AS_IT_IS
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("nobody")]
     assert len(lines) == len(told) and all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+
+
+async def test_a_grant_that_passes_for_another_is_marked(person: Person) -> None:
+    stream = io.StringIO()
+    module = replace(_OPENAI, source="https://ex\u0430mple.com/x", needs_trust=("read ./\u0455cope",), granted=())
+    review = PlanReview("plan.yaml", "sha256:00", (module,))
+    await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review)
+    shown = " ".join(stream.getvalue().split())
+    assert "[NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] - provider-openai" in shown
+    assert "once accepted [NOT AS IT LOOKS: `\u0455` is U+0455 CYRILLIC SMALL LETTER DZE] read ./\u0455cope" in shown

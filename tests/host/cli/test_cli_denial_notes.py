@@ -38,3 +38,8 @@ def test_of_very_many_the_first_are_told_and_the_rest_counted() -> None:
     lines = _told(*(Denial("read", f"/{number}", "tool-x") for number in range(1000)))
     assert len(lines) == 21
     assert lines[-1] == "980 more denials are not shown; `--json` has them"
+
+
+def test_a_target_that_passes_for_another_is_marked() -> None:
+    (line,) = _told(Denial("connect to", "\u0430pi.example.org:443", "tool-x"))
+    assert line.startswith("warning: [NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] module `tool-x`")

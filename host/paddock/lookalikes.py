@@ -1,0 +1,116 @@
+"""Mark characters that pass for others in the names that modules ask for: another alphabet's, or another form of them.
+
+`marked` puts in front of a text which of its characters are not what they look like, so that people do not say yes to
+another host, file or program than the one they read. It is advice for a person: it changes no name, refuses none, and
+cannot tell apart what fonts draw alike within ASCII. A word in one alphabet stays unmarked, unless it could be read as
+a Latin one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+_MAX_CHARACTERS: Final = 4096  # of a text that are looked at; more is on no screen
+_MAX_MARKED: Final = 3  # characters that are named; one is enough to look twice
+
+_COMBINING: Final = "\u0300-\u036f"
+_WORD: Final = re.compile(f"(?:[^\\W_]|[{_COMBINING}])+")
+_ENCODED: Final = re.compile(r"(?<![a-z0-9-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)  # a part of a host name
+
+# Letters that are drawn as Latin ones: Cyrillic, Greek, Armenian. A word of nothing else could be read as a Latin one.
+_LATIN_SHAPES: Final = frozenset(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u04bb\u04cf\u0501\u051b"
+    "\u051d\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u04c0\u050c\u051a"
+    "\u051c\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c"
+    "\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u0570\u0578\u057d\u0581\u0585\u0566\u0578\u0555\u054d"
+)
+# Signs that are drawn as `/ . : - ~ * !` and that no normal form turns into them.
+_SIGNS: Final = frozenset(
+    "\u2044\u2215\u29f8\u2571\u30ce\u00b7\u2027\u3002\u2236\ua789\u02d0\u2010\u2011\u2012\u2212\u223c\u2217\u01c3"
+)
+_LATIN_EXTRAS: Final = frozenset("\u0131\u0237")  # i and j without dots
+_LAST_WRITTEN_LATIN: Final = 0x24F  # of the letters of languages; beyond are those of phonetic writing
+_ONE_WRITING: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
+
+
+def marked(text: str) -> str:
+    """Return a text with what is not as it looks said in front, where no cut takes it away; most texts as they are."""
+    said = not_as_it_looks(text)
+    return f"[NOT AS IT LOOKS: {said}] {text}" if said else text
+
+
+def not_as_it_looks(text: str) -> str:
+    """Return which characters of a text pass for others, in words; empty for most texts."""
+    looked_at = text[:_MAX_CHARACTERS]
+    decoded = [name for name in map(_decoded, _ENCODED.finditer(looked_at)) if name]
+    if looked_at.isascii() and not decoded:
+        return ""
+    said = [f"`{name}` in a host name is `{other}`" for name, other in decoded[:_MAX_MARKED]]
+    strange = list(dict.fromkeys(_strange(" ".join([looked_at, *(other for _, other in decoded)]))))
+    said += map(_named, strange[:_MAX_MARKED])
+    if len(strange) > _MAX_MARKED:
+        said.append(f"and {len(strange) - _MAX_MARKED} more")
+    return ", ".join(said)
+
+
+def _strange(text: str) -> Iterator[str]:
+    yield from (char for char in text if not char.isascii() and _is_form_of_ascii(char))
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if not word.isascii():
+            yield from _strange_in_word(word)
+
+
+def _strange_in_word(word: str) -> Iterator[str]:
+    scripts = {char: _script(char) for char in word if not _is_digit(char) and not _is_combining(char)}
+    kinds = set(scripts.values())
+    if "LATIN" in kinds and len(kinds) > 1:
+        yield from (char for char, script in scripts.items() if script != "LATIN")
+    elif len(kinds) > 1 and not kinds <= _ONE_WRITING:
+        yield from scripts
+    elif scripts and "LATIN" not in kinds and all(char in _LATIN_SHAPES for char in scripts):
+        yield from scripts
+    yield from (char for char in scripts if _is_odd_latin(char, scripts[char]))
+    if unicodedata.normalize("NFC", word) != word or any(map(_is_combining, unicodedata.normalize("NFC", word))):
+        yield from (char for char in word if _is_combining(char))
+
+
+def _named(char: str) -> str:
+    return f"`{char}` is U+{ord(char):04X} {unicodedata.name(char, 'without a name')}"
+
+
+def _is_form_of_ascii(char: str) -> bool:
+    if char == "\u2026":  # which we write ourselves where a text was cut
+        return False
+    return char in _SIGNS or unicodedata.normalize("NFKC", char).isascii()
+
+
+def _script(char: str) -> str:
+    if char.isascii():
+        return "LATIN"
+    return unicodedata.name(char, "?").split()[0]
+
+
+def _is_odd_latin(char: str, script: str) -> bool:
+    if char in _LATIN_EXTRAS:
+        return True
+    return script == "LATIN" and ord(char) > _LAST_WRITTEN_LATIN and not unicodedata.normalize("NFD", char)[0].isascii()
+
+
+def _is_digit(char: str) -> bool:
+    return char.isascii() and char.isdigit()
+
+
+def _is_combining(char: str) -> bool:
+    return "\u0300" <= char <= "\u036f"
+
+
+def _decoded(match: re.Match[str]) -> tuple[str, str] | None:
+    try:
+        decoded = match[1].encode("ascii").decode("punycode")
+    except (UnicodeError, OverflowError):
+        return None
+    return None if decoded.isascii() else (match[0], decoded)
