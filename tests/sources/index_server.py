@@ -16,6 +16,7 @@ import threading
 import zipfile
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -91,6 +92,15 @@ class IndexServer:
     def add_sdist(self, name: str, version: str, files: Mapping[str, str]) -> str:
         """Publish a source archive and return its hash."""
         return self.add(name, f"{name}-{version}.tar.gz", sdist(name, version, files))
+
+    def add_sdist_that_runs(self, name: str, version: str, trap: Path) -> str:
+        """Publish a source archive that makes the file `trap` as soon as anything of it runs, without setuptools."""
+        files = {
+            "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+            "backend.py": f"open({str(trap)!r}, 'w').write('ran')\n",
+            "setup.py": f"open({str(trap)!r}, 'w').write('ran')\n",
+        }
+        return self.add_sdist(name, version, files)
 
     def add(self, name: str, filename: str, content: bytes) -> str:
         """Publish any bytes under a file name and return their hash."""

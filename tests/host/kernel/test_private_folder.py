@@ -18,7 +18,7 @@ import paddock
 from paddock.kernel.machinery import Machinery
 from paddock.kernel.private_folder import PrivateFolder, sweep
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _HOST = f"""
 import sys
 sys.path[:0] = {[str(Path(paddock.__file__).parents[1])]}

@@ -22,7 +22,7 @@ from paddock_sandbox.profile import IsolationLevel
 Launch = Callable[..., Awaitable[ModuleProcess]]
 Needs = Callable[[IsolationLevel], Awaitable[None]]
 
-_GONE_SECONDS = 20.0  # a tree that was told to end, and its control group, are gone long before
+_GONE_SECONDS = 60.0  # a tree that was told to end, and its control group, are gone long before
 
 
 def children_of_this_process() -> set[int]:

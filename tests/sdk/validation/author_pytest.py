@@ -50,7 +50,7 @@ def run_pytest(folder: Path, *arguments: str, path: str | None = None, autoload:
     command += ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider"]
     command += ["-W", "error", "-W", "ignore:The configuration option"]
     ended = subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=25
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=100
     )
     output = ended.stdout + ended.stderr
     assert report.exists(), output

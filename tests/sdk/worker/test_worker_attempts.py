@@ -36,7 +36,7 @@ def reach(attempts: Attempts, act: Callable[[], object]) -> list[list[str]]:
     try:
         act()
     except Exception as error:
-        assert isinstance(error, (OSError, ValueError, TypeError)), error
+        assert isinstance(error, (OSError, ValueError, TypeError, SyntaxError)), error
     return attempts.since(mark)
 
 
@@ -78,6 +78,11 @@ def test_what_is_reached_for_is_told_with_its_kind(
     attempts: Attempts, act: Callable[[], object], told: list[list[str]]
 ) -> None:
     assert reach(attempts, act) == told
+
+
+@pytest.mark.parametrize("source", ["<string>", "<unknown>"])
+def test_code_without_a_file_that_does_not_compile_is_no_attempt(attempts: Attempts, source: str) -> None:
+    assert reach(attempts, lambda: compile("no code", source, "exec")) == []
 
 
 def test_a_host_that_is_looked_up_is_told(attempts: Attempts) -> None:

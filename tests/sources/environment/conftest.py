@@ -14,8 +14,6 @@ from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from sources.index_server import IndexServer
 
-SETUP = "open({trap!r}, 'w').write('ran')\nfrom setuptools import setup\nsetup(name='only-source', version='1.0')\n"
-
 
 @pytest.fixture(scope="package")
 def trap(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -35,7 +33,7 @@ def server(trap: Path) -> Iterator[IndexServer]:
             requires=["leaf>=1", "amplifier-core>=1.5"],
             entry_points="[console_scripts]\nb = branch:f\n",
         )
-        server.add_sdist("only-source", "1.0", {"setup.py": SETUP.format(trap=str(trap))})
+        server.add_sdist_that_runs("only-source", "1.0", trap)
         server.add_wheel("needs-source", "1.0", requires=["only-source"])
         server.add_wheel("elsewhere", "1.0", tag="cp27-cp27m-win32")
         yield server

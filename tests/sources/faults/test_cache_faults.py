@@ -134,11 +134,8 @@ def test_a_second_module_of_a_repository_fetches_nothing(
 
 def test_nothing_of_a_source_archive_is_run(tmp_path: Path, cache: SourceCache, origin: OriginRepository) -> None:
     marker = tmp_path / "executed"
-    setup = (
-        f"open({str(marker)!r}, 'w').write('ran')\nfrom setuptools import setup\nsetup(name='built', version='1.0')\n"
-    )
     with IndexServer() as index:
-        index.add_sdist("built", "1.0", {"setup.py": setup})
+        index.add_sdist_that_runs("built", "1.0", marker)
         origin.commit(dict(module_files(ID, requires=["built"])))
         uri = uri_of(f"{origin.address}@main")
         with pytest.raises(SourceError) as caught:
