@@ -16,13 +16,17 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench bench-quick clean
+.PHONY: run test test-all lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
+
+# Every supported Python that is on the path, and a usual container as root and as an ordinary user.
+test-all: $(VENV)/ready-dev
+	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python tests/everywhere.py
 
 lint: $(VENV)/ready-dev
 	@$(BIN)/ruff check .
@@ -38,7 +42,7 @@ bench-quick: $(VENV)/ready-dev
 	@$(BIN)/python tests/benchmarks/run.py --quick
 
 clean:
-	rm -rf $(VENV) .bench .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) .bench .environments .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

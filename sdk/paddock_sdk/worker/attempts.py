@@ -140,7 +140,7 @@ class Attempts:
             if mode is None and not name.startswith("/"):
                 return  # `os.open`, which does not say below which folder
             if name.startswith("<") and name.endswith(">"):
-                return  # the compiler, which looks for the line that is wrong: `<string>`, or `<unknown>` of `ast.parse`
+                return  # the compiler, which looks for the line that is wrong: `<unknown>` is the name in `ast.parse`
             note("write" if flags & _FOR_WRITING else "read", name)
 
         def on_two(source: object, target: object, *rest: object) -> None:

@@ -1,0 +1,253 @@
+"""Run the tests wherever they have to pass: `python tests/everywhere.py [--row NAME]... [PYTEST ARGUMENT...]`.
+
+One row for each supported version of Python, in an environment of its own below `.environments`, and two for a usual
+container (`tests/container.py`): as root, and as a user without any privilege. The last lines sum each row up, with the
+reasons of skipped tests; a row that cannot be run here says why. The exit code is 1 when a test failed in any row, or
+when no row could be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_ENVIRONMENTS = _ROOT / ".environments"
+_CONTAINER = _ROOT / "tests" / "container.py"
+_VERSIONS = ("3.11", "3.12", "3.13")
+_NOBODY = 65534
+_CANNOT = 77  # the container's exit code when it cannot be set up
+_NEW_ENOUGH = "import sys, venv, ensurepip; print(sys.executable)"
+_NEEDED = "import anyio, click, hypothesis, msgpack, psutil, pydantic, pytest, rich, yaml"
+# What depends on the means of the kernel, or on how a person starts Paddock there. Everything else is the same inside.
+_IN_CONTAINER = (
+    "tests/sandbox",
+    "tests/host/process",
+    "tests/integration/test_doctor.py",
+    "tests/integration/test_init.py",
+)
+
+
+class _NotRun(Exception):
+    """Raised for a row that cannot be run here; the message says why."""
+
+
+@dataclass
+class Outcome:
+    """What became of the tests of a row; `problem` says why there are none, or what else went wrong."""
+
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    problem: str = ""
+    is_run: bool = True
+
+    @property
+    def is_good(self) -> bool:
+        return not self.failed and not (self.is_run and self.problem)
+
+    def __str__(self) -> str:
+        if not self.is_run:
+            return f"not run: {self.problem}"
+        counts = (
+            f"{self.passed} passed, {len(self.failed)} failed, {self.skipped.total()} skipped, {self.seconds:.0f} s"
+        )
+        return f"{counts}; {self.problem}" if self.problem else counts
+
+
+def main() -> int:
+    """Run the rows, say what became of each, and return the exit code."""
+    rows: dict[str, Callable[[list[str]], Outcome]] = {
+        **{version: partial(_on_version, version) for version in _VERSIONS},
+        "container, root": partial(_in_container, False),
+        "container, user": partial(_in_container, True),
+    }
+    parser = argparse.ArgumentParser(description="Run the tests wherever they have to pass.")
+    parser.add_argument("--row", action="append", choices=rows, help="only this one; may be repeated")
+    options, arguments = parser.parse_known_args()
+    outcomes: dict[str, Outcome] = {}
+    for name in options.row or rows:
+        print(f"== {name}", flush=True)
+        began = time.monotonic()
+        try:
+            outcomes[name] = rows[name](arguments)
+        except _NotRun as reason:
+            outcomes[name] = Outcome(problem=str(reason), is_run=False)
+        outcomes[name].seconds = time.monotonic() - began
+    print("\n".join(_summary(outcomes)))
+    return int(not all(one.is_good for one in outcomes.values()) or not any(one.is_run for one in outcomes.values()))
+
+
+def _summary(outcomes: Mapping[str, Outcome]) -> list[str]:
+    lines = ["", "== summary"]
+    for name, outcome in outcomes.items():
+        lines.append(f"{name:16} {outcome}")
+        lines += [f"  failed: {test}" for test in outcome.failed]
+        lines += [f"  skipped, {count} times: {reason}" for reason, count in outcome.skipped.most_common()]
+    return lines
+
+
+# -- the rows
+
+
+def _on_version(version: str, arguments: list[str]) -> Outcome:
+    processes = os.environ.get("TEST_PROCESSES") or "2"
+    return _run_pytest([str(_environment(version))], [f"--numprocesses={processes}", "--dist=worksteal", *arguments])
+
+
+def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
+    environment = _environment(f"{sys.version_info.major}.{sys.version_info.minor}")
+    with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+        home = Path(folder)
+        owner = _NOBODY if is_user else os.geteuid()
+        os.chmod(home, 0o755)
+        (home / "home").mkdir()
+        (home / "told").mkdir()
+        for made in (home / "home", home / "told"):
+            _give(made, owner)
+        container = [sys.executable, str(_CONTAINER), *(["--user"] if is_user else []), "--"]
+        environ = {
+            **os.environ,
+            "HOME": str(home / "home"),
+            "TMPDIR": str(home / "home"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if is_user:
+            environ["PYTHONPATH"] = os.pathsep.join(_packages(environment))
+        python = _reachable(container, environment, environ)
+        chosen = [*(arguments or _IN_CONTAINER), f"--basetemp={home}/home/t"]
+        return _run_pytest([*container, python], chosen, environ, home / "told")
+
+
+def _run_pytest(
+    python: Sequence[str],
+    arguments: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Outcome:
+    with tempfile.TemporaryDirectory() as made:
+        report = (folder or Path(made)) / "report.xml"
+        command = [*python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={report}", *arguments]
+        code = subprocess.run(command, cwd=_ROOT, env=environ).returncode
+        if not report.exists():
+            return Outcome(problem=f"pytest ended with {code}, without a report")
+        outcome = _read(report)
+    if code not in (0, 1):
+        outcome.problem = f"pytest ended with {code}"
+    return outcome
+
+
+def _read(report: Path) -> Outcome:
+    outcome = Outcome()
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome.failed.append(name)
+        elif skipped is not None:
+            outcome.skipped[" ".join(skipped.get("message", "").split())] += 1
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+# -- interpreters
+
+
+def _environment(version: str) -> Path:
+    """Return the interpreter of an environment with everything that tests need, made if it is not up to date.
+
+    Raises:
+        _NotRun: there is no such interpreter, or the packages cannot be installed.
+    """
+    folder = _ENVIRONMENTS / version
+    python, stamp = folder / "bin" / "python", folder / "ready"
+    wanted = (_ROOT / "pyproject.toml").read_bytes()
+    if not stamp.exists() or stamp.read_bytes() != wanted:
+        found = _interpreter(version)
+        print(f"setting up {folder}", file=sys.stderr, flush=True)
+        _do([found, "-m", "venv", "--clear", str(folder)])
+        _do(
+            [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--editable",
+                f"{_ROOT}[dev]",
+            ]
+        )
+        stamp.write_bytes(wanted)
+    return python
+
+
+def _interpreter(version: str) -> str:
+    """Return an interpreter that the path leads to, also through pyenv, which has to be told which one is meant."""
+    command, tried = f"python{version}", []
+    for environ in ({}, {"PYENV_VERSION": version}):
+        try:
+            done = subprocess.run(
+                [command, "-c", _NEW_ENOUGH], env={**os.environ, **environ}, capture_output=True, text=True
+            )
+        except OSError as error:
+            raise _NotRun(f"no {command} on the path: {error.strerror}") from None
+        if done.returncode == 0:
+            return done.stdout.strip()
+        tried.append(" ".join(done.stderr.split()))
+    raise _NotRun(f"{command} does not run: {tried[0]}")
+
+
+def _do(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise _NotRun(f"{' '.join(command)} failed: {' '.join(done.stderr.split())[-500:]}")
+
+
+def _reachable(container: Sequence[str], environment: Path, environ: Mapping[str, str]) -> str:
+    """Return the environment's interpreter, or the system's of that version, whichever runs there with the packages.
+
+    Raises:
+        _NotRun: the container cannot be set up, or an ordinary user can reach no interpreter or not the packages.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    tried = []
+    for python in (str(environment), shutil.which(version, path=os.defpath)):
+        if python is None:
+            continue
+        done = subprocess.run([*container, python, "-c", _NEEDED], env=environ, capture_output=True, text=True, cwd="/")
+        if done.returncode == 0:
+            return python
+        last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        if done.returncode == _CANNOT:
+            raise _NotRun(last)
+        tried.append(f"{python}: {last}")
+    raise _NotRun("; ".join(tried))
+
+
+def _packages(environment: Path) -> list[str]:
+    ask = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    done = subprocess.run([str(environment), "-c", ask], capture_output=True, text=True, check=True)
+    return [*(str(_ROOT / name) for name in ("host", "sdk", "sources")), done.stdout.strip()]
+
+
+def _give(path: Path, owner: int) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, owner, owner)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
