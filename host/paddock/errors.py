@@ -38,6 +38,11 @@ class PaddockError(Exception):
     def __str__(self) -> str:
         return "\n".join([_shown(self.summary), *(f"  {_shown(line)}" for line in self.detail)])
 
+    def with_hint(self, hint: str) -> Self:
+        """Add something to do about it."""
+        self.hints = (*self.hints, hint)
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:

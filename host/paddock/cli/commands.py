@@ -54,6 +54,7 @@ _FAMILIES = {
     "call": ("WHAT", "What it may call without having been handed it: tools, tools:<name>, `*`."),
     "emit": ("EVENT", "Events it may emit beyond those of its kind."),
     "hooks": ("EVENT", "Events it may handle."),
+    "mount": ("POINT", "Where it may mount what is of another kind: providers, orchestrator, context."),
 }
 
 

@@ -60,6 +60,7 @@ def _other_grants(entry: ModuleEntry) -> Iterator[str]:
     yield from (f"call {target}" for target in granted.call)
     yield from (f"emit {event}" for event in granted.emit)
     yield from (f"hooks {event}" for event in granted.hooks)
+    yield from (f"mount {point}" for point in granted.mount)
 
 
 def _secret(secret: SecretGrant, granted: Permissions) -> str:

@@ -41,6 +41,7 @@ _VERBS: Final[dict[Family, str]] = {
     "call": "call",
     "emit": "emit",
     "hooks": "handle",
+    "mount": "mount at",
 }
 
 

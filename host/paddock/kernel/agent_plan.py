@@ -5,7 +5,8 @@ and are data for the orchestrator and the provider; no wish brings code, a sourc
 
 No wish takes away what may guard a gate. What it does in one session says nothing of what it would do in another, so
 that the plan's word alone counts: a hook may be left out if its entry says `on_failure: continue`, which is that a gate
-may do without it, and a tool if it is granted no handler of a gate. So whatever guards a session guards all below it.
+may do without it, and a tool if it says so or is granted no handler of a gate. So whatever guards a session guards all
+below it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
         providers = placed(providers, agent.providers)
         tools, hooks = placed(tools, agent.tools), placed(hooks, agent.hooks)
         own = frozenset(entry.path for entry in agent.entries())
-    tools = tuple(entry for entry in tools if entry.path in own or _may_guard(entry) or request.tools.admits(entry))
-    hooks = tuple(entry for entry in hooks if entry.path in own or _may_guard(entry) or request.hooks.admits(entry))
+    tools = tuple(entry for entry in tools if entry.path in own or may_guard(entry) or request.tools.admits(entry))
+    hooks = tuple(entry for entry in hooks if entry.path in own or may_guard(entry) or request.hooks.admits(entry))
     told = {path: dict(config) for path, config in parent.told.items()}
     passed_on = request.passed_on
     if passed_on.orchestrator_config:
@@ -56,11 +57,13 @@ def plan_of(parent: SessionPlan, agent: Agent | None, request: SpawnRequest) -> 
     return SessionPlan(raw, orchestrator, context, providers, tools, hooks, told, lasting)
 
 
-def _may_guard(entry: ModuleEntry) -> bool:
+def may_guard(entry: ModuleEntry) -> bool:
     """Whether a gate may be shut by an entry's module, or for want of it."""
-    if entry.kind == "hook":
-        return entry.on_failure != "continue"
-    return any(fnmatchcase(gate, pattern) for gate in _GATES for pattern in entry.permissions.hooks)
+    if entry.on_failure == "continue":
+        return False
+    return entry.kind == "hook" or any(
+        fnmatchcase(gate, pattern) for gate in _GATES for pattern in entry.permissions.hooks
+    )
 
 
 def _configuration(parent: Mapping[str, Any], agent: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,46 +1,102 @@
 """What each kind of module may do through the host, beyond its own objects.
 
-One table: the contract's events a kind may emit, the mount points it may call into, what it may do
-with what it is lent, and whether it may have hook results acted on. An entry's `emit`, `call` and
-`hooks` grants widen it. Event names outside the contract's list are free for everyone.
+`RIGHTS` is the one table of it: where a kind may mount, which of the contract's events it may emit and handle, what it
+may call, which reserved names it may offer under, whose things it may replace, and whether it decides for the session.
+An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and everything
+that a module asks of the host is decided by it. Event names outside the contract's list are free for every module.
+SECURITY.md shows the table (adr/0003).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final, Literal
 
 from pydantic import ValidationError
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.plan.models import ModuleEntry
+from paddock.plan.models import Kind, ModuleEntry
+from paddock.plan.permissions import MOUNTED_BY_GRANT
 from paddock.policy.explanation import told_line, with_grant
 from paddock_sdk.contract import events
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
-_EMITS: Final[dict[str, tuple[str, ...]]] = {
-    "tool": ("artifact:*",),
-    "hook": ("approval:*", "artifact:*", "policy:*"),
-    "provider": ("llm:*", "provider:*", "content_block:*", "thinking:*"),
-    "context": ("context:*",),
-    "orchestrator": ("*",),
-}
-_LENT: Final = {("context", "providers"): ("get_info", "get_model_info")}
-"""Of what one kind is lent of another, the members it may call, where that is less than all."""
-_CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 HOST_NAMES: Final = ("session.", "host.")
 # Listeners of the session itself: it hands them its coordinator.
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
+_CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
+_ACTING_POINTS: Final = (*MOUNTED_BY_GRANT, RESOLVER_POINT)
+"""The mount points of what acts for the session: it is told everything there, or decides which code is trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindRights:
+    """What the contract lets modules of one kind do.
+
+    `mounts` are mount points, where new names are free. `emits` and `handles` are patterns of the contract's events.
+    `calls` is what is mounted and may be called without being handed it; `lent` are, by mount point, the members that
+    may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
+    capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
+    `decides`, it acts for the session: on hook results, on cancellation, and on what the application wrote.
+    """
+
+    mounts: tuple[str, ...]
+    emits: tuple[str, ...]
+    handles: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    lent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reserves: tuple[str, ...] = ()
+    replaces: tuple[Kind, ...] = ()
+    decides: bool = False
+
+
+RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
+    {
+        "tool": KindRights(mounts=("tools",), emits=("artifact:*",)),
+        "hook": KindRights(
+            mounts=("tools",),
+            emits=("approval:*", "artifact:*", "policy:*"),
+            handles=("*",),
+            replaces=("tool", "provider", "context"),
+            decides=True,
+        ),
+        "provider": KindRights(
+            mounts=("tools", "providers"), emits=("llm:*", "provider:*", "content_block:*", "thinking:*")
+        ),
+        "context": KindRights(
+            mounts=("tools", "context"),
+            emits=("context:*",),
+            lent={"providers": ("get_info", "get_model_info")},
+        ),
+        "orchestrator": KindRights(
+            mounts=("tools", "orchestrator"),
+            emits=("*",),
+            calls=("*",),
+            reserves=HOST_NAMES,
+            replaces=("tool", "provider", "context"),
+            decides=True,
+        ),
+    }
+)
 
 
 class Authority:
     """What one module may do."""
 
     def __init__(self, entry: ModuleEntry) -> None:
+        rights = RIGHTS[entry.kind]
         self._entry = entry
+        self._rights = rights
         self._kind = entry.kind
         self._name = entry.instance_id or entry.module
-        self._emits = (*_EMITS[entry.kind], *entry.permissions.emit)
+        self._mounts = frozenset((*rights.mounts, *entry.permissions.mount))
+        self._emits = (*rights.emits, *entry.permissions.emit)
+        self._handles = (*rights.handles, *entry.permissions.hooks)
+        self._calls = (*rights.calls, *entry.permissions.call)
         self._may_emit: dict[str, bool] = {}
 
     @property
@@ -48,9 +104,19 @@ class Authority:
         return self._name
 
     @property
+    def entry(self) -> ModuleEntry:
+        """The entry of the plan that the module is of."""
+        return self._entry
+
+    @property
     def acts_for_the_session(self) -> bool:
         """Whether it is of a kind that decides for all modules: a hook or the orchestrator."""
-        return self._kind in ("hook", "orchestrator")
+        return self._rights.decides
+
+    def is_of_the_same_code(self, other: Authority) -> bool:
+        """Whether another entry is of the same module from the same source."""
+        mine, theirs = self._entry, other._entry
+        return (mine.module, mine.source) == (theirs.module, theirs.source)
 
     def replaces(self, name: object) -> bool:
         """Whether the plan lets the module take the place of what is another's under a name."""
@@ -66,12 +132,31 @@ class Authority:
         Another entry of the same code is no other module here. A tool, a provider or a context holds no name against
         one that acts for the session: it could keep a guard from being mounted.
         """
-        mine, theirs = self._entry, owner._entry
         return (
             owner is self
-            or (mine.module, mine.source) == (theirs.module, theirs.source)
-            or (self.acts_for_the_session and not owner.acts_for_the_session)
-            or owner.name in mine.replaces
+            or self.is_of_the_same_code(owner)
+            or owner._kind in self._rights.replaces
+            or owner.name in self._entry.replaces
+        )
+
+    def may_mount(self, point: str) -> bool:
+        """Whether the module may mount objects of its own at `point`, under names that are nobody else's."""
+        return point in self._mounts
+
+    def check_mount(self, point: str) -> None:
+        """Refuse a mount where what is mounted acts for the session, and the module is of another kind.
+
+        Raises:
+            CallRefusedError: with the grant that allows it; none does at the resolver's point.
+        """
+        if self.may_mount(point) or point not in _ACTING_POINTS:
+            return
+        if point == RESOLVER_POINT:
+            reason = "a resolver decides which code is trusted, so the application mounts it, not a module"
+            raise CallRefusedError(Denial("mount at", point, self._name, reason=reason))
+        reason = f"what is mounted there acts for the session, and the module is of kind {self._kind}"
+        raise CallRefusedError(
+            Denial("mount at", point, self._name, grant=self.grant_for("mount", point), reason=reason)
         )
 
     def may_emit(self, event: str) -> bool:
@@ -85,12 +170,9 @@ class Authority:
 
     def may_call(self, point: str, name: str | None) -> bool:
         """Whether the module may call what is mounted at `point` under `name` without being handed it."""
-        granted = self._entry.permissions.call
-        return self._kind == "orchestrator" or any(
-            grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in granted
-        )
+        return any(grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in self._calls)
 
-    def grant_for(self, family: Literal["call", "emit", "hooks"], name: str) -> str:
+    def grant_for(self, family: Literal["call", "emit", "hooks", "mount"], name: str) -> str:
         """Return the line of a plan that adds this to all that the module is granted; none if a plan cannot say it."""
         try:
             return told_line(with_grant(self._entry.permissions, family, name))
@@ -103,7 +185,8 @@ class Authority:
 
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
-        return (self._kind, point) not in _LENT or member in _LENT[(self._kind, point)]
+        members = self._rights.lent.get(point)
+        return members is None or member in members
 
     def check_handler(self, event: str) -> None:
         """Refuse a handler that the module may not register.
@@ -111,7 +194,7 @@ class Authority:
         Raises:
             CallRefusedError: with the grant that allows it.
         """
-        if self._kind != "hook" and not _matches(event, self._entry.permissions.hooks):
+        if not _matches(event, self._handles):
             raise CallRefusedError(
                 Denial("register a handler for", event, self._name, grant=self.grant_for("hooks", event))
             )
@@ -122,7 +205,7 @@ class Authority:
         Raises:
             CallRefusedError: no grant allows it.
         """
-        is_the_hosts = name.startswith(HOST_NAMES) and self._kind != "orchestrator"
+        is_the_hosts = name.startswith(HOST_NAMES) and not name.startswith(self._rights.reserves)
         if is_the_hosts or name in _APPLICATION_NAMES:
             raise CallRefusedError(Denial("register the capability", name, self._name))
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError
+from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError, PlanError, PlanProblem
+from paddock.kernel.agent_plan import may_guard
 from paddock.kernel.clearance import Cleared
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.module import HostedModule
 from paddock.kernel.module_status import ModuleStatus
+from paddock.kernel.mount_place import NameTakenError, check_instance
 from paddock.kernel.session_plan import SessionPlan
 from paddock.plan.models import ModuleEntry
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -41,6 +43,7 @@ class HostedSession(AmplifierSession):
         self._cleared: Mapping[str, Cleared] = {}
         self._mounted: dict[str, HostedModule] = {}
         self._problems: dict[str, PaddockError] = {}
+        self._conflict: PlanProblem | None = None
         super().__init__(
             plan.raw,
             session_id=session_id,
@@ -91,24 +94,55 @@ class HostedSession(AmplifierSession):
             raise ModuleLoadError(name, "start", said, hints=["put it into the plan that the session is made of"])
         try:
             module = await self._hosting.start(self._cleared[planned.path])
+            self._check_instance(module)
         except PaddockError as exc:
             self._problems[planned.path] = exc
             raise
         self._mounted[planned.path] = module
         if module.wants_session_ready:
-            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: module.session_ready())
+            self._ready.enqueue_on_session_ready(module.name, lambda coordinator: self._make_ready(planned, module))
 
-    def check_guards(self) -> None:
-        """Refuse to go on without a hook that the plan wants failures of to count as deny.
+    async def _make_ready(self, entry: ModuleEntry, module: HostedModule) -> None:
+        try:
+            await module.session_ready()
+        except Exception as exc:  # the module's; what may guard a gate may have wanted to register its handlers here
+            if may_guard(self._cleared[entry.path].entry):
+                self._problems[entry.path] = ModuleLoadError(module.name, "mount", f"when all was mounted: {exc}")
+            raise
+
+    def _check_instance(self, module: HostedModule) -> None:
+        """Refuse to have a provider called by a name that is another's, as the session does next."""
+        try:
+            check_instance(module.authority, self._hosted, self._hosting.values)
+        except NameTakenError as exc:
+            self._conflict = self._conflict or exc.conflict(module.authority)
+            raise ModuleLoadError(module.name, "mount", str(exc)) from exc
+
+    def check_start(self) -> None:
+        """Refuse to go on where two entries of the plan want one name, and without what may guard a gate.
 
         Raises:
-            PaddockError: what kept it from starting.
+            PlanError: two entries want one name.
+            PaddockError: what kept a module from starting that may guard a gate.
         """
-        for entry in self.plan.hooks:
-            if entry.on_failure == "deny" and entry.path in self._problems:
-                raise self._problems[entry.path]
+        self._check_conflicts()
+        for entry in self.plan.entries():
+            is_missing = entry.path in self._problems or entry.path not in self._mounted
+            if is_missing and may_guard(self._cleared[entry.path].entry):
+                problem = self._problems.get(entry.path) or ModuleLoadError(entry.module, "start", "it is not there")
+                raise problem.with_hint(
+                    f"it may be a guard, so nothing starts without it; to go on without it, write in the entry of "
+                    f"`{entry.module}`: on_failure: continue"
+                )
+
+    def _check_conflicts(self) -> None:
+        found = [module.conflict for module in self._hosting.modules.all if module.conflict is not None]
+        found += [self._conflict] if self._conflict is not None else []
+        if found:
+            raise PlanError(found)
 
     def _fail_initialization(self, error: Exception) -> NoReturn:
+        self._check_conflicts()
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, PaddockError):

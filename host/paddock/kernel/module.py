@@ -20,7 +20,7 @@ from typing import Any, Final
 import anyio
 
 from paddock.audit import AuditLog
-from paddock.errors import Denial, ModuleDiedError, ModuleLoadError
+from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
 from paddock.kernel.allowance import Allowance
 from paddock.kernel.asker import Asker, note_question
 from paddock.kernel.attempts import Attempts
@@ -31,7 +31,7 @@ from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.ending import Ending
 from paddock.kernel.handler import Handler
 from paddock.kernel.mirrors import Mirrors
-from paddock.kernel.mount_place import check_place
+from paddock.kernel.mount_place import NameTakenError, check_place
 from paddock.kernel.output_budget import OutputBudget
 from paddock.kernel.ownership import Left
 from paddock.kernel.rates import Rates
@@ -66,7 +66,6 @@ from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
 
-_UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call reads something of what there is to read
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
@@ -106,6 +105,7 @@ class HostedModule:
         self.attempts = Attempts(self._note, router.spawn, self.rates.attempts)
         self.limits = limits
         self.wants_session_ready = False
+        self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
@@ -140,6 +140,11 @@ class HostedModule:
     @property
     def is_running(self) -> bool:
         return self._life is not None and self._life.peer.is_open
+
+    @property
+    def was_mounted(self) -> bool:
+        """Whether it has ever been mounted, in this life or an earlier one."""
+        return self._was_mounted
 
     @property
     def reports(self) -> list[ExitReport]:
@@ -220,8 +225,7 @@ class HostedModule:
                 self.rates.work,
                 self.rates.answers,
             )
-            connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
-            peer.channel = Channel(connection, peer, _UNREAD_SECONDS)
+            peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
             peer.open_bytes_max = self.limits.open_bytes_max
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)
@@ -449,6 +453,7 @@ class HostedModule:
         """Mount an object of this module, or renew the mount of an earlier life.
 
         Raises:
+            CallRefusedError: the point is for another kind of module.
             ValueError: the name is another module's, or the point takes no objects.
             TypeError: the object is plain data.
         """
@@ -533,15 +538,17 @@ class HostedModule:
         """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle.
 
         Raises:
-            ValueError: an object of another's is offered under that name.
+            NameTakenError: an object of another's is offered under that name.
         """
         handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
         if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
             return
-        if (refusal := coordinator.ownership.refusal(Left("capability", name), self.authority)) is not None:
+        thing = Left("capability", name)
+        if (refusal := coordinator.ownership.refusal(thing, self.authority)) is not None:
             self.allowance.give_back(("capability", name))
             self.deny(refusal)
-            raise ValueError(f"{refusal.describe()}; {refusal.hint}")
+            owner = coordinator.ownership.owner_of(thing)
+            raise NameTakenError(f"{refusal.describe()}; {refusal.hint}", name, owner)
         coordinator.offer_from(self.peer, self.authority, name, value)
         if handle is not None:
             self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
@@ -556,6 +563,11 @@ class HostedModule:
     def denials_since(self, when: float) -> tuple[Denial, ...]:
         """Return what it was refused at or after `when`, in the loop's time."""
         return self._denials.since(when)
+
+    def note_conflict(self, error: NameTakenError) -> None:
+        """Note that a name is taken, which is the plan's to settle if another entry took it before this one started."""
+        if not self._was_mounted and self.conflict is None:
+            self.conflict = error.conflict(self.authority)
 
     def deny(self, denial: Denial) -> None:
         """Note an act that was refused."""

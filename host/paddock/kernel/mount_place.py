@@ -1,6 +1,7 @@
 """Where a module may mount its objects: at points of its kind, under names that are nobody else's.
 
-A name is one for people and models, who must not take it for another.
+A name is one for people and models, who must not take it for another. What an entry of the plan cannot mount because
+another one has the name is a conflict of the plan, which stops the start of the session.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from paddock.errors import PlanProblem
+from paddock.kernel.authority import Authority
 from paddock.rpc.handle import Handle
-from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT
+from paddock_sdk.kernel.mounts import MULTI_POINTS
 
 if TYPE_CHECKING:
     from paddock.kernel.coordinator import HostedCoordinator
@@ -21,31 +24,68 @@ _MOUNT_NAME_TOLD: Final = "1 to 128 letters, digits and signs of ASCII, with no 
 _SHOWN_NAME: Final = 40  # characters of a name that is none
 
 
+class NameTakenError(ValueError):
+    """Raised where a module wants a name that is another's; `owner` is that module, None for the application."""
+
+    def __init__(self, message: str, name: str, owner: Authority | None) -> None:
+        self.name = name
+        self.owner = owner
+        super().__init__(message)
+
+    def conflict(self, module: Authority) -> PlanProblem | None:
+        """Return what is wrong with the plan, if the name is taken by another of its entries."""
+        if self.owner is None or self.owner is module:
+            return None
+        mine, theirs = module.entry, self.owner.entry
+        return PlanProblem(
+            mine.path,
+            f"`{mine.module}` takes the name `{self.name}`, which `{theirs.module}` has taken, at {theirs.path}",
+            f"take one of the two out, or write in the entry of `{mine.module}`: {module.replaces_line(self.name)}",
+        )
+
+
 def check_place(
     module: HostedModule, coordinator: HostedCoordinator, values: Values, point: str, name: str | None
 ) -> None:
     """Do nothing if a module may mount something at `point` under `name`.
 
     Raises:
-        ValueError: the place is another's, of another kind of module, or none.
+        CallRefusedError: the point is for another kind of module, and no grant says otherwise.
+        NameTakenError: the name is another's.
+        ValueError: the name is none.
     """
-    if point == RESOLVER_POINT:
-        raise ValueError("a resolver decides which code is trusted, so the application mounts it, not a module")
-    if point in ("orchestrator", "context") and point != module.kind:
-        raise ValueError(f"the {point} of a session is mounted by its {point} module, not by a {module.kind}")
+    module.authority.check_mount(point)
     if point in MULTI_POINTS:
         _check_name(module, coordinator, values, point, name)
     present = coordinator.get(point, name)
     if present is None or _is_own(module, values, present):
         return
-    owner = values.handle_of(present)
+    owner = _owner_of(values, present)
     place = name or point
-    whose = owner.owner.name if isinstance(owner, Handle) else ""
-    if not _may_replace(module, point, place, whose):
-        raise ValueError(
-            f"`{place}` is mounted by {f'module `{whose}`' if whose else 'the application'}; to take its place, the "
-            f"entry of `{module.name}` has to say `replaces: {place}`"
+    if not _may_replace(module, point, place, owner):
+        whose = f"module `{owner.name}`" if owner is not None else "the application"
+        raise NameTakenError(
+            f"`{place}` is mounted by {whose}; to take its place, the entry of `{module.name}` has to say "
+            f"`replaces: {place}`",
+            place,
+            owner,
         )
+
+
+def check_instance(module: Authority, coordinator: HostedCoordinator, values: Values) -> None:
+    """Do nothing if the session may give a provider that was just mounted the name of its `instance_id`.
+
+    Raises:
+        NameTakenError: that name is another's.
+    """
+    entry = module.entry
+    name = entry.instance_id if entry.kind == "provider" else None
+    present = coordinator.get("providers", name) if name is not None else None
+    owner = _owner_of(values, present) if present is not None else None
+    if name is None or present is None or owner is module or _replaces(module, name, owner):
+        return
+    whose = f"module `{owner.entry.module}`" if owner is not None else "the application"
+    raise NameTakenError(f"provider `{name}` is mounted by {whose}", name, owner)
 
 
 def _check_name(
@@ -57,15 +97,32 @@ def _check_name(
         raise ValueError(f"{name[:_SHOWN_NAME]!a} is no name to mount at {point}: it takes {_MOUNT_NAME_TOLD}")
     for other in coordinator.get(point) or ():
         is_near = other != name and str(other).casefold() == name.casefold()
-        if is_near and not _is_own(module, values, coordinator.get(point, other)):
-            raise ValueError(f"`{name}` differs from `{other}`, which is mounted, by case alone")
+        present = coordinator.get(point, other) if is_near else None
+        if present is not None and not _is_own(module, values, present):
+            raise NameTakenError(
+                f"`{name}` differs from `{other}`, which is mounted, by case alone", name, _owner_of(values, present)
+            )
+
+
+def _owner_of(values: Values, present: Any) -> Authority | None:
+    handle = values.handle_of(present)
+    owner = handle.owner.authority if isinstance(handle, Handle) else None
+    return owner if isinstance(owner, Authority) else None
 
 
 def _is_own(module: HostedModule, values: Values, present: Any) -> bool:
     return module.owns(values.handle_of(present))
 
 
-def _may_replace(module: HostedModule, point: str, name: str, owner: str) -> bool:
-    # Each instance of a provider mounts under the module's own name first, and is renamed by the session then.
-    is_instance = module.entry.instance_id is not None and point == "providers"
-    return is_instance or not {name, owner}.isdisjoint(module.entry.replaces)
+def _may_replace(module: HostedModule, point: str, name: str, owner: Authority | None) -> bool:
+    if _replaces(module.authority, name, owner):
+        return True
+    # Each instance of a provider mounts under the module's own name first; the session renames it right after that,
+    # and gives the name back to the instance that had it.
+    is_own_name = point == "providers" and name == module.entry.module.removeprefix("provider-")
+    is_being_named = module.entry.instance_id is not None and not module.was_mounted
+    return is_own_name and is_being_named and owner is not None and module.authority.is_of_the_same_code(owner)
+
+
+def _replaces(module: Authority, name: str, owner: Authority | None) -> bool:
+    return module.replaces(name) or (owner is not None and module.replaces(owner.name))

@@ -49,6 +49,10 @@ class Ownership:
         """Take note that something is there no more."""
         self._live.pop(thing, None)
 
+    def owner_of(self, thing: Left) -> Authority | None:
+        """Return the module that left a live object, None for the application or nothing."""
+        return self._live.get(thing)
+
     def is_written_by_the_application(self, thing: Left) -> bool:
         """Whether the application ever wrote it."""
         return thing in self._written

@@ -26,6 +26,7 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.messages import MessageService
 from paddock.kernel.mirrors import Mirrors
+from paddock.kernel.mount_place import NameTakenError
 from paddock.kernel.ownership import Left
 from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
@@ -218,6 +219,8 @@ class HostService:
         except (CallRefusedError, ValueError, TypeError, KeyError, RuntimeError) as exc:
             if isinstance(exc, CallRefusedError):
                 self._module_of(call.peer).deny(exc.denial)
+            elif isinstance(exc, NameTakenError):
+                self._module_of(call.peer).note_conflict(exc)
             self._router.fail(call, exc)
             return
         if answer is None:

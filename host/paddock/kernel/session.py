@@ -163,7 +163,7 @@ class Session:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._machinery.changes() if self._kernel.is_admitted else ()
+        return self._machinery.confinements.changes() if self._kernel.is_admitted else ()
 
     @property
     def _opened(self) -> HostedSession:
@@ -226,8 +226,7 @@ class Session:
                 sub_sessions = SubSessions(self._kernel, self._hosting, family, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
-            await self._kernel.initialize()
-            self._kernel.check_guards()
+            await self._start_kernel()
             self._stack = stack.pop_all()
 
     async def _resolve(self, clerk: Clerk, cache: SourceCache) -> dict[str, Resolution]:
@@ -278,10 +277,21 @@ class Session:
         try:
             await self._machinery.shelter(clearance)
         except (PlanError, PolicyRefusedError) as error:
-            positions = self.plan.positions
-            if positions.has_lines:
-                error.locate(positions.file, positions.line_of)
+            self._locate(error)
             raise
+
+    async def _start_kernel(self) -> None:
+        try:
+            await self._kernel.initialize()
+            self._kernel.check_start()
+        except PlanError as error:
+            self._locate(error)
+            raise
+
+    def _locate(self, error: PlanError | PolicyRefusedError) -> None:
+        positions = self.plan.positions
+        if positions.has_lines:
+            error.locate(positions.file, positions.line_of)
 
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the orchestrator's answer.

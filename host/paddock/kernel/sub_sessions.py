@@ -231,7 +231,7 @@ class SubSessions:
             self._living[conversation.id] = hosting, below
             stack.push_async_callback(_end, session, hosting.ending, below)
             await session.initialize()
-            session.check_guards()
+            session.check_start()
             await _remind(session, hosting, conversation)
             try:
                 output = await session.execute(instruction)

@@ -154,8 +154,8 @@ class EntryReading:
         if entry.source is not None:
             written["source"] = entry.source
         self.problems.extend(malformed_references(entry.config, place.config_path))
-        if entry.on_failure is not None and place.kind != "hook":
-            problem = f"is for hooks; this is a {place.kind}"
+        if entry.on_failure is not None and place.kind != "hook" and not entry.permissions.hooks:
+            problem = f"is for hooks and what is granted `hooks`; this is a {place.kind}"
             self.problems.append(PlanProblem(f"{place.path}.on_failure", problem, "leave it out"))
         if entry.instance_id is not None and place.kind != "provider":
             self.notes.append(f"`{place.path}.instance_id` has no effect: it names an instance of a provider")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
@@ -20,6 +20,8 @@ Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
+MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
+"""The mount points that carry authority, and which a module of another kind takes a grant for."""
 _ONLY_HOST = "host"  # in `inject`, in place of the name of the only one that `net` has
 
 
@@ -67,6 +69,17 @@ def _check_run(value: str) -> None:
 def _check_call(value: str) -> None:
     if not _CALL.fullmatch(value):
         accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
+        raise NotAcceptedError(f"`{value}` is not understood", accepted)
+
+
+def check_mount(value: str) -> None:
+    """Do nothing for a mount point that can be granted.
+
+    Raises:
+        NotAcceptedError: it is another, which every module may mount at or none.
+    """
+    if value not in MOUNTED_BY_GRANT:
+        accepted = "mount takes `providers`, `orchestrator` or `context`; new names at `tools` need no grant"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 
@@ -129,6 +142,7 @@ class Permissions(BaseModel):
     call: Annotated[_Texts, _each(_check_call)] = ()
     emit: Annotated[_Texts, _each(_check_glob)] = ()
     hooks: Annotated[_Texts, _each(_check_glob)] = ()
+    mount: Annotated[_Texts, _each(check_mount)] = ()
 
     @staticmethod
     def written(value: object) -> object:

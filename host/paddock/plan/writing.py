@@ -40,6 +40,7 @@ _FAMILIES: Final[Mapping[str, str]] = {
     "call": "what it may call without having been handed it",
     "emit": "events that it may emit beyond those of its kind",
     "hooks": "events that it may handle",
+    "mount": "where it may mount what is of another kind, and so act as that",
 }
 
 

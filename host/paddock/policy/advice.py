@@ -73,7 +73,7 @@ def advised_needs(advice: Permissions, known: Circumstances) -> Needs:
 
 
 _SELF: Final = ", as its own manifest asks for"
-_NOT_PROPOSED: Final = ("env", "call", "emit", "hooks")
+_NOT_PROPOSED: Final = ("env", "call", "emit", "hooks", "mount")
 
 
 def _is_inside(path: str, known: Circumstances) -> bool:

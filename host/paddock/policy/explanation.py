@@ -18,9 +18,10 @@ from paddock.errors import CallRefusedError
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import MOUNTED_BY_GRANT, Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
 from .fixed_paths import FixedPaths
 from .guarded_places import runner_of
@@ -29,12 +30,13 @@ from .presets import grants_of
 from .programs import SEARCH_PATH, Program
 from .reachable_path import ReachablePath
 
-Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks"]
+Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks", "mount"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
 _CALLED: Final = ("tools", "providers", "context", "spawn")
+_MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"
 
 
@@ -51,6 +53,10 @@ class Rights(Protocol):
 
     def check_handler(self, event: str) -> None:
         """Raise `CallRefusedError` for an event that it may not handle."""
+        ...
+
+    def may_mount(self, point: str) -> bool:
+        """Whether it may mount objects of its own at a point."""
         ...
 
 
@@ -309,6 +315,18 @@ def _handle(subject: Subject, family: Family, target: str) -> Explanation:
     return _allowed("it was granted" if by else _of_kind(subject), "router", by)
 
 
+def _mount(subject: Subject, family: Family, target: str) -> Explanation:
+    if target not in _MOUNT_POINTS:
+        raise NotAcceptedError(f"`{target}` is not understood", f"a mount point is {', '.join(_MOUNT_POINTS)}")
+    if subject.rights.may_mount(target):
+        by = f"mount: {json.dumps(subject.permissions.mount)}" if target in subject.permissions.mount else ""
+        return _allowed("it was granted" if by else _of_kind(subject), "router", by)
+    if target == RESOLVER_POINT:
+        return _refused(subject, family, "a resolver decides which code is trusted: the application's alone", "router")
+    reason = f"what is mounted there acts for the session, and the module is of kind {subject.entry.kind}"
+    return _refused(subject, family, reason, "router", target)
+
+
 def _of_kind(subject: Subject) -> str:
     return f"a module of its kind ({subject.entry.kind}) may"
 
@@ -323,4 +341,5 @@ _EXPLAINED: Final[Mapping[Family, Callable[[Subject, Family, str], Explanation]]
     "call": _call,
     "emit": _emit,
     "hooks": _handle,
+    "mount": _mount,
 }

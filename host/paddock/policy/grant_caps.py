@@ -13,12 +13,12 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, check_mount
 from paddock.plan.problems import NotAcceptedError, type_text
 
 from .presets import grants_of
 
-FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks")
+FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks", "mount")
 AS_GRANTED: Final = "host"
 """In place of a host to inject at: whichever one is granted."""
 
@@ -70,6 +70,11 @@ def _check_call(value: str) -> None:
         raise NotAcceptedError(
             f"`{value}` is not understood", "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
         )
+
+
+def _check_mount(value: str) -> None:
+    if value != "*":
+        check_mount(value)
 
 
 def _check_event(value: str) -> None:
@@ -124,6 +129,7 @@ class GrantCaps(BaseModel):
     call: Annotated[_Texts, _each(_check_call)] = ()
     emit: Annotated[_Texts, _each(_check_event)] = ()
     hooks: Annotated[_Texts, _each(_check_event)] = ()
+    mount: Annotated[_Texts, _each(_check_mount)] = ()
 
     @staticmethod
     def written(value: object) -> object:

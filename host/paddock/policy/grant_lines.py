@@ -23,6 +23,7 @@ _VERBS: Final = {
     "call": "calls without being handed it",
     "emit": "emits events",
     "hooks": "handles events",
+    "mount": "mounts, and so acts for the whole session",
 }
 
 

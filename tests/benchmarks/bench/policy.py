@@ -38,6 +38,7 @@ _PERMISSIONS: Final = {
     "run": ["git", "python3"],
     "call": ["tools:read_file"],
     "emit": ["tool:post"],
+    "mount": ["context"],
 }
 
 

@@ -84,6 +84,7 @@ def test_every_grant_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
             "call": ["tools"],
             "emit": ["artifact:*"],
             "hooks": ["tool:*"],
+            "mount": ["providers"],
         }
     )
     shown = told(confined(one, working_dir=tmp_path), confined(entry("hooks-long-name")), verbose=True)
@@ -99,6 +100,7 @@ def test_every_grant_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
         ["tool-x", "call tools"],
         ["tool-x", "emit artifact:*"],
         ["tool-x", "hooks tool:*"],
+        ["tool-x", "mount providers"],
         ["hooks-long-name", "nothing is granted"],
     ]
 

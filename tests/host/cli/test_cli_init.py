@@ -221,6 +221,7 @@ ALL = Permissions.model_validate(
         "call": ["tools:x"],
         "emit": ["tool:*"],
         "hooks": ["*"],
+        "mount": ["providers"],
     }
 )
 

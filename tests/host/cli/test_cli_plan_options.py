@@ -51,6 +51,7 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
         "call": ["tools:x"],
         "emit": ["artifact:*"],
         "hooks": ["tool:*"],
+        "mount": ["providers"],
     }
     assert set(written) == set(FAMILIES)
     assert read_grants(written)["env"] == ["LANG", "A=b"]

@@ -123,6 +123,7 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
               call: ["tools:x"]
               emit: ["x:*"]
               hooks: ["tool:pre"]
+              mount: [providers]
         """
     )
     found = module(review, "tool-x")
@@ -148,6 +149,7 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
         "calls without being handed it: tools:x",
         "emits events: x:*",
         "handles events: tool:pre",
+        "mounts, and so acts for the whole session: providers",
     }
     assert "v3ry-s3cret" not in str(review)
     assert review.needs_trust and found.proposed is None and found.lacks == ()

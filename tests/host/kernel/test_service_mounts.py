@@ -40,7 +40,6 @@ async def test_an_object_mounted_without_a_name_goes_by_its_own(hosted: Hosted) 
         ("tools", None, ValueError, "needs a name"),
         ("hooks", None, ValueError, "hooks"),
         ("nowhere", "x", ValueError, "nowhere"),
-        ("module-source-resolver", None, ValueError, "resolver"),
     ],
 )
 async def test_a_mount_at_no_place_for_it_is_refused(
@@ -78,17 +77,6 @@ async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: H
             await worker.ask(0, HostMethod.MOUNT, ["tools", "mine", value])
     assert list(hosted.coordinator.get("tools")) == ["theirs"]
     await owner.round_trip()
-
-
-@pytest.mark.parametrize(("point", "kind"), [("orchestrator", "tool"), ("context", "hook"), ("context", "provider")])
-async def test_only_a_module_of_the_kind_becomes_the_orchestrator_or_the_context(
-    point: str, kind: str, hosted: Hosted
-) -> None:
-    """Whoever is either sees every message, and decides what is asked of whom."""
-    _, worker = await hosted.start(kind, f"{kind}-one")
-    with pytest.raises(ValueError, match=f"is mounted by its {point} module"):
-        await worker.ask(0, HostMethod.MOUNT, [point, None, worker.own(5, {"execute": ASYNC})])
-    assert hosted.coordinator.get(point) is None
 
 
 @pytest.mark.parametrize(

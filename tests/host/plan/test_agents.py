@@ -166,7 +166,7 @@ def test_every_mistake_in_an_agent_is_told_with_its_place() -> None:
         "agents.b": "must be a table, is text",
         "agents": "an agent has no name",
         "agents.c.providers[1]": "`provider-a` is already listed without an instance_id, at agents.c.providers[0]",
-        "agents.d.tools[0].on_failure": "is for hooks; this is a tool",
+        "agents.d.tools[0].on_failure": "is for hooks and what is granted `hooks`; this is a tool",
         "agents.d.tools[1].config.k": "`${A:-b}` has a default, which is not supported",
     }
 

@@ -37,6 +37,7 @@ def problem_of(**keys: object) -> tuple[str, str]:
         ("call", ["tools", "tools:read_file", "providers", "context", "spawn", "*"]),
         ("emit", ["session:*", "*"]),
         ("hooks", ["tool:pre", "*"]),
+        ("mount", ["providers", "orchestrator", "context"]),
     ],
 )
 def test_every_accepted_grant_is_kept_as_written(family: str, grants: list[str]) -> None:
@@ -83,6 +84,11 @@ def test_every_accepted_grant_is_kept_as_written(family: str, grants: list[str])
         ("call", "providers:x"),
         ("emit", "a b"),
         ("hooks", " "),
+        ("mount", "tools"),
+        ("mount", "*"),
+        ("mount", "hooks"),
+        ("mount", "module-source-resolver"),
+        ("mount", "Providers"),
     ],
 )
 def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant: str) -> None:

@@ -161,6 +161,10 @@ CAPS: list[tuple[str, dict[str, Any], bool]] = [
     ("emit = ['tool:*']", {"emit": ["*"]}, False),
     ("hooks = ['tool:post']", {"hooks": ["tool:post"]}, True),
     ("hooks = ['tool:post']", {"hooks": ["tool:*"]}, False),
+    ("mount = ['context']", {"mount": ["context"]}, True),
+    ("mount = ['context']", {"mount": ["providers"]}, False),
+    ("mount = []", {"mount": ["context"]}, False),
+    ("mount = ['*']", {"mount": ["providers", "orchestrator", "context"]}, True),
     ("secrets = ['KEY']", {"secrets": ["KEY"]}, True),
     ("secrets = ['KEY']", {"secrets": ["OTHER"]}, False),
     ("secrets = [{name = 'KEY', inject = 'host'}]", {"secrets": ["KEY"]}, False),
@@ -238,7 +242,7 @@ def test_a_preset_as_a_cap_caps_every_family(work: Path) -> None:
     rule = '[[module]]\nmatch = "*"\ngrants = "workspace-read"\n'
     assert decide(work, rule, permissions={"read": ["src"]}).entry.permissions.read == ("src",)
     everything = {"write": ["src"], "net": ["a.example"], "env": ["X=1"], "run": ["git"], "call": ["context"]}
-    everything |= {"emit": ["tool:pre"], "hooks": ["tool:pre"], "secrets": ["KEY"]}
+    everything |= {"emit": ["tool:pre"], "hooks": ["tool:pre"], "mount": ["context"], "secrets": ["KEY"]}
     assert len(refused(lambda: decide(work, rule, secrets={"KEY": "x"}, permissions=everything))) == len(everything)
 
 

@@ -54,6 +54,7 @@ SECRETS: list[Any] = [
     {"name": "KEY", "inject": "x.example"},
 ]
 
+MOUNTS = ["providers", "orchestrator", "context"]
 SECRET_CAPS = [*SECRETS, "K*", "*", {"name": "*", "inject": "host"}, {"name": "KEY", "inject": "a.example"}]
 
 
@@ -67,12 +68,14 @@ GRANTED: dict[str, list[Any]] = {
     "call": CALLS,
     "emit": GLOBS,
     "hooks": GLOBS,
+    "mount": MOUNTS,
 }
 CAPPED: dict[str, list[Any]] = {
     **GRANTED,
     "env": [*ENV[:5], "LC_*", "*"],
     "secrets": SECRET_CAPS,
     "run": [*RUN, "git*"],
+    "mount": [*MOUNTS, "*"],
 }
 # What has a say in a family besides its own cap.
 NEIGHBOURS = {"read": "write", "write": "read", "env": "secrets", "secrets": "net"}
@@ -230,6 +233,8 @@ def check_caps(effective: Permissions, written: Any, work: Path, home: Path) -> 
             for event in EVENTS:
                 if any(fnmatchcase(event, pattern) for pattern in getattr(effective, family)):
                     assert any(fnmatchcase(event, pattern) for pattern in caps[family])
+    if "mount" in caps and "*" not in caps["mount"]:
+        assert set(effective.mount) <= set(caps["mount"])
     if "call" in caps:
         for point, name in ACTS:
             if may_call(effective.call, point, name):

@@ -255,6 +255,11 @@ OTHERS: list[tuple[dict[str, Any], Family, str, bool, str, str, str]] = [
     ({"emit": ["tool:*"]}, "emit", "tool:pre", True, "router", "its kind or a grant", ""),
     ({}, "hooks", "tool:pre", False, "router", "only the events that it is granted", "tool:pre"),
     ({"hooks": ["tool:*"]}, "hooks", "tool:pre", True, "router", "it was granted", ""),
+    ({}, "mount", "tools", True, "router", "of its kind (tool) may", ""),
+    ({}, "mount", "providers", False, "router", "acts for the session", "providers"),
+    ({"mount": ["context"]}, "mount", "providers", False, "router", "acts for the session", "providers"),
+    ({"mount": ["providers"]}, "mount", "providers", True, "router", "it was granted", ""),
+    ({}, "mount", "module-source-resolver", False, "router", "the application's alone", ""),
 ]
 
 

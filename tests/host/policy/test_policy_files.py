@@ -65,7 +65,7 @@ def test_a_file_may_say_all_this() -> None:
     first, second = file.modules
     assert (first.match.text, first.level, first.limits.memory_max) == ("git+https://github.com/org/*", "ns", 512 << 20)
     assert first.caps is not None and first.caps.write == ("./out",) and "hooks" in first.caps.capped
-    assert second.caps is not None and second.caps.read == (".",) and len(second.caps.capped) == 9
+    assert second.caps is not None and second.caps.read == (".",) and len(second.caps.capped) == 10
 
 
 def test_an_empty_file_says_nothing() -> None:

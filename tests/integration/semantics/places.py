@@ -25,7 +25,7 @@ PLACES: Final = (PLAIN, ACROSS)
 
 SESSION_ID: Final = "semantics"
 FOLDER: Final = Path(__file__).parents[2] / "fixtures/semantics/amplifier-module-scenarios"
-STAGE: Final = {"module": "loop-scenarios", "permissions": {"hooks": ["*"]}}
+STAGE: Final = {"module": "loop-scenarios", "permissions": {"hooks": ["*"], "mount": ["providers"]}}
 MEMORY: Final = {"module": "context-memory"}
 COMPANION: Final = {"module": "hooks-companion", "permissions": {"emit": ["*"], "call": ["tools"]}}
 

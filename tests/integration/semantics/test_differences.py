@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from integration.semantics.places import PLAIN, SESSION_ID, OpenPlace, Place, plan_of
+from integration.semantics.places import COMPANION, PLAIN, SESSION_ID, OpenPlace, Place, plan_of
+from paddock.errors import ModuleLoadError, PlanError
 
 
 class Difference(NamedTuple):
@@ -47,7 +48,7 @@ DIFFERENCES = {
         "names are owned, and what is there is shown as being there",
     ),
     "another's context is replaced": Difference(
-        "ownership.replaced", {}, "replaced", ["ValueError", True], "a conversation is its context module's"
+        "ownership.replaced", {}, "replaced", ["RefusedError", True], "a conversation is its context module's"
     ),
     "an event that is none of the contract's": Difference(
         "ownership.stamped",
@@ -92,7 +93,8 @@ A_TOOLS_PLACE = {
     "act on a hook's result": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
     "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if nobody minded"),
     "take another's tool name": ("done", "ValueError", "names are owned; `replaces` allows it"),
-    "mount a resolver": ("done", "ValueError", "a resolver decides which code is trusted"),
+    "mount a resolver": ("done", "RefusedError", "a resolver decides which code is trusted"),
+    "become the model": ("done", "RefusedError", "it is told every message; a `mount` grant allows it"),
     "mount plain data": ("done", "TypeError", "only a module's own objects can be called where they are"),
     "offer a capability of the session": ("done", "RefusedError", "names that begin with `session.` are the host's"),
     "take another's capability": ("done", "ValueError", "what is said to it is its owner's; `replaces` allows it"),
@@ -109,6 +111,35 @@ async def test_the_boundary_makes_this_difference(place: Place, case: str) -> No
     difference = DIFFERENCES[case]
     outcome = await place.run(difference.scenario, **difference.given)
     assert outcome == (difference.plain if place.name == PLAIN else difference.across), difference.reason
+
+
+async def test_a_hook_that_does_not_load_is_left_out_in_a_plain_process_alone(
+    place: Place, open_place: OpenPlace
+) -> None:
+    """It may be what guards the session; `on_failure: continue` says that it is not."""
+    deaf = {"module": "hooks-scripted", "config": {"label": "hooks", "fails": "deaf"}}
+    if place.name == PLAIN:
+        async with open_place(plan_of(hooks=[COMPANION, deaf])):
+            return
+    with pytest.raises(ModuleLoadError, match="deaf") as failed:
+        async with open_place(plan_of(hooks=[COMPANION, deaf])):
+            pass
+    assert any("on_failure: continue" in hint for hint in failed.value.hints)
+
+
+async def test_two_modules_that_mount_one_name_start_in_a_plain_process_alone(
+    place: Place, open_place: OpenPlace
+) -> None:
+    """Which of the two others then mean nobody wrote; `replaces` says that it is the second."""
+    tools = [
+        {"module": f"tool-{name}", "config": {"label": name, "mounts": ["same"]}} for name in ("scripted", "second")
+    ]
+    if place.name == PLAIN:
+        async with open_place(plan_of(tools=tools)):
+            return
+    with pytest.raises(PlanError, match=r"tool-second.*tool-scripted"):
+        async with open_place(plan_of(tools=tools)):
+            pass
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ _STAMPS = ("timestamp", "session_id", "parent_id")
 
 def scripted(kind: str, label: str = "", **config: Any) -> dict[str, Any]:
     """Return an entry of a scripted module."""
-    entry = {key: config.pop(key) for key in ("instance_id",) if key in config}
+    entry = {key: config.pop(key) for key in ("instance_id", "on_failure") if key in config}
     return {"module": f"{kind}-scripted", **entry, "config": {"label": label or kind, **config}}
 
 
@@ -80,7 +80,7 @@ async def test_a_module_that_fails_is_announced_and_left_out(open_place: OpenPla
             scripted("tool", "fails to mount", fails="no such folder"),
             {"module": "tool-second", "config": {"label": "second", "mounts": ["second"], "ready": "fails"}},
         ],
-        hooks=[scripted("hooks", "fails to listen", fails="deaf")],
+        hooks=[scripted("hooks", "fails to listen", fails="deaf", on_failure="continue")],
     )
     async with open_place(plan, prepare=witness) as place:
         assert await place.run("initialization.mounted") == {"providers": {}, "tools": ["second"]}

@@ -30,6 +30,12 @@ IDENTITY: Final = (
         refusals=_REFUSED,
     ),
     Attack(
+        "become_the_model",
+        "identity",
+        "mounts a provider of its own that is asked before every other, without a grant",
+        refusals=_REFUSED,
+    ),
+    Attack(
         "mount_under_a_name_that_looks_alike",
         "identity",
         "mounts tools under names that people and models take for another's",
