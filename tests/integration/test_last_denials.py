@@ -98,6 +98,12 @@ def level(request: pytest.FixtureRequest) -> IsolationLevel:
     return level
 
 
+def diagnosed_level() -> IsolationLevel:
+    """The strongest level that can be had here."""
+    level: IsolationLevel = next(one["level"] for one in diagnosis()["levels"] if one["reachable"])
+    return level
+
+
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home folder with a key in it; not below /tmp, of which modules have one of their own."""
@@ -153,6 +159,8 @@ async def test_what_a_call_that_succeeds_was_refused_is_shown_and_audited(
     lines = [line for line in audited(home) if line["event"] == "denial"]
     assert {(line["operation"], line["target"]) for line in lines} == stolen(home, port)
     assert {line["seen_by"] for line in lines} == {"module"}
+    (ended,) = [line["report"] for line in audited(home) if line["event"] == "module.ended"]
+    assert ended["call_in_flight"] is None
 
 
 async def test_the_same_acts_are_no_denials_where_they_are_granted(
@@ -182,6 +190,26 @@ async def test_what_a_module_was_refused_before_it_ended_is_shown_and_audited(
     (ended,) = [line["report"] for line in lines if line["event"] == "module.ended"]
     assert (ended["reason"], ended["call_in_flight"]) == (reason, "execute")
     assert [line["event"] for line in lines][-1] == "session.ended"
+
+
+_UNREADY = """
+    import os
+
+    async def mount(coordinator, config):
+        {mount}
+
+    async def on_session_ready(coordinator):
+        os._exit(3)
+"""
+
+
+@pytest.mark.parametrize(("mount", "call"), [("pass", "session_ready"), ("os._exit(3)", "mount")])
+async def test_a_module_that_ends_before_any_call_ends_in_the_step_it_was_at(
+    write_module: WriteModule, home: Path, port: int, mount: str, call: str
+) -> None:
+    await steal(write_module("tool-unready", _UNREADY.format(mount=mount)), home, port, diagnosed_level())
+    (ended,) = [line["report"] for line in audited(home) if line["event"] == "module.ended"]
+    assert (ended["code"], ended["call_in_flight"]) == (3, call)
 
 
 _ASKER = """

@@ -38,6 +38,7 @@ from paddock_sdk.protocol import (
 from paddock_sdk.protocol.body import weight_of
 from paddock_sdk.protocol.description import Flavour
 from paddock_sdk.protocol.frames import Buffer
+from paddock_sdk.protocol.methods import WorkerMethod
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
@@ -606,7 +607,7 @@ class Router:
     def method_name(self, routed: RoutedCall) -> str:
         """Return the name of the member that `routed` calls, for people and journals."""
         if routed.handle.object_id == 0:
-            return "mount"
+            return WorkerMethod(routed.method).name.lower()
         members = routed.handle.description(self.values.codec).members
         return members[routed.method].name if routed.method < len(members) else f"member {routed.method}"
 
