@@ -192,6 +192,55 @@ async def test_what_a_module_was_refused_before_it_ended_is_shown_and_audited(
     assert [line["event"] for line in lines][-1] == "session.ended"
 
 
+_HONEST = """
+    import json
+    import os
+    import sqlite3
+    import tempfile
+    from pathlib import Path
+
+    from amplifier_core import ToolResult
+
+    class Honest:
+        name = "steal"
+        description = "does what every module may, and crashes"
+
+        async def execute(self, input):
+            home = Path.home()
+            (home / ".ssh").mkdir()
+            (home / ".ssh/id_x").write_text("its own")
+            (home / ".ssh/id_x").read_text()
+            (home / "x").rename(home / "y") if (home / "x").exists() else None
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "file").write_text("x")
+                os.listdir(folder)
+            sqlite3.connect(home / "db").execute("create table t (x)")
+            Path(__file__).read_text()
+            Path(json.__file__).read_text()
+            open("/dev/null", "w").write("x")
+            open("/dev/urandom", "rb").read(1)
+            Path(input["granted"], "notes").read_text()
+            Path(input["granted"], "missing").exists()
+            (Path(input["granted"]) / "new").write_text("x")
+            os._exit(1)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Honest())
+"""
+
+
+async def test_a_crash_makes_no_denials_of_what_a_module_may_do(
+    write_module: WriteModule, home: Path, port: int, level: IsolationLevel
+) -> None:
+    granted = home / "granted"
+    granted.mkdir()
+    (granted / "notes").write_text("x")
+    source, permissions = write_module("tool-honest", _HONEST), {"write": [str(granted)]}
+    outcome = await steal(source, home, port, level, permissions, granted=str(granted))
+    assert outcome.exit_reports[0].code == 1 and (granted / "new").exists()
+    assert outcome.denials == ()
+
+
 _UNREADY = """
     import os
 
