@@ -108,6 +108,27 @@ def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerM
                     raise
 
 
+def cover(mount: Mount) -> None:
+    """Attach what is at a mount's target there once more, with what the mount allows; in a root that was entered.
+
+    What is there is part of what lies around it, under the same owner, so that nothing is seen that was not before.
+
+    Raises:
+        MountError: nothing is there, a link is on the way, or the caller may not mount.
+    """
+    with _naming(f"guard {mount.target}"):
+        place = _open(_AT_FDCWD, mount.target, os.O_PATH, _RESOLVE_NO_SYMLINKS)
+        try:
+            tree = call("open_tree", place, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
+            try:
+                _set_attributes(tree, _attributes_of(mount), allowed=_NOEXEC if mount.mappable else 0)
+                call("move_mount", tree, b"", place, b"", _MOVE_EMPTY_PATHS)
+            finally:
+                os.close(tree)
+        finally:
+            os.close(place)
+
+
 class OwnerMaps:
     """User namespaces that show one owner's files as the worker's; `own` is the worker's, which shows root's so."""
 
@@ -289,8 +310,10 @@ def _attach(tree: int, place: int) -> None:
         os.close(place)
 
 
-def _set_attributes(tree: int, attributes: int, *, user_namespace: int = 0, below: bool = True) -> None:
-    wanted = _MountAttributes(attributes, 0, 0, user_namespace)
+def _set_attributes(
+    tree: int, attributes: int, *, allowed: int = 0, user_namespace: int = 0, below: bool = True
+) -> None:
+    wanted = _MountAttributes(attributes, allowed, 0, user_namespace)
     reach = _AT_EMPTY_PATH | (_AT_RECURSIVE if below else 0)
     call("mount_setattr", tree, b"", reach, wanted, ctypes.sizeof(wanted))
 

@@ -29,6 +29,31 @@ _BYSTANDER = """
         await coordinator.mount("tools", Bystander(coordinator))
 """
 
+_BLOCKER = """
+    import asyncio, os, time
+    from amplifier_core.models import ToolResult
+
+    class Blocker:
+        name = "blocker"
+        description = "stops reading for a while"
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            if "path" in input:
+                open(input["path"] + ".begun", "w").close()
+                while not os.path.exists(input["path"]):
+                    time.sleep(0.01)
+            state = self._coordinator.session_state
+            while "path" in input and state.get("notes", {}).get("number") != input["last"]:
+                await asyncio.sleep(0.01)
+            return ToolResult(output=state.get("notes", {}).get("number"))
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Blocker(coordinator))
+"""
+
 _SLOW_HOOK = """
     import time
     from amplifier_core.models import HookResult
@@ -51,6 +76,25 @@ async def _asked(session: Session, tool: str, **input: Any) -> Any:
 
 def _ended(session: Session) -> dict[str, list[str]]:
     return {m.module: [r.describe() for r in m.exit_reports] for m in session.modules if m.exit_reports}
+
+
+async def test_who_blocks_its_loop_gets_the_last_state_and_costs_no_writer_anything(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Any
+) -> None:
+    tools = [
+        {"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)},
+        {"module": "tool-blocker", "source": write_module("tool-blocker", _BLOCKER)},
+    ]
+    gate = tmp_path / "gate"
+    async with open_session(tools=tools) as session:
+        blocked = asyncio.ensure_future(_asked(session, "blocker", path=str(gate), last=19))
+        while not (tmp_path / "gate.begun").exists():
+            await asyncio.sleep(0.01)
+        for _ in range(8):
+            assert await _asked(session, "bystander", writes=20, size=1 << 20) == 20
+        gate.touch()
+        assert await blocked == 19
+        assert _ended(session) == {}
 
 
 async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(

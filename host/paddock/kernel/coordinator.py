@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import check_caps, weight_of
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
@@ -76,7 +76,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.hooks.observer = _Heard(self)
         self.cancellation.observer = lambda state: self._tell_cancellation()
         self._shared_state.live = self.session_state
-        mirrors.state = self._whole_state
+        mirrors.state = _State(self)
         self._tell_session()
         self._tell_cancellation()
 
@@ -168,8 +168,9 @@ class HostedCoordinator(ModuleCoordinator):
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
         self.ownership.gone(Left("attribute", name))
-        if self._module_attributes.pop(name, None) is not None and self._mirrors.drop(("attribute", name)):
-            self._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._values.encode([name]), origin=origin)
+        if self._module_attributes.pop(name, None) is not None:
+            gone = self._values.encode([name])
+            self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
 
     def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
         """Take a module's changes of `session_state`; return the refusals of those that it may not make.
@@ -186,16 +187,8 @@ class HostedCoordinator(ModuleCoordinator):
             self._tell_state(allowed, origin)
         for key, refusal in refusals.items():
             if refusal is not None or key in untold:
-                self._tell_state_again(origin, key)
+                self._mirrors.tell_state_again(origin, key)
         return [refusal for refusal in refusals.values() if refusal is not None]
-
-    def _tell_state_again(self, origin: Peer, key: Hashable) -> None:
-        known = self._shared_state.is_known(key)
-        try:
-            told = self._written_down(key) if known else self._values.encode([[[key], []]])
-        except RemoteProtocolError:
-            return  # nobody else knows all of it either
-        self._mirrors.tell_again(origin, ("state", key), MirrorSection.STATE, told)
 
     def refuses_state(self, key: Hashable, module: Authority) -> bool:
         """Whether a module may not change what is under a key of `session_state`."""
@@ -231,8 +224,8 @@ class HostedCoordinator(ModuleCoordinator):
     def _withdraw(self, channel: str, number: int, contributor: object) -> None:
         contributors = self.channels.get(channel, [])
         contributors[:] = [known for known in contributors if known is not contributor]
-        if self._mirrors.drop(("contributor", number)):
-            self._mirrors.tell(MirrorSection.CONTRIBUTOR_WITHDRAWN, self._values.encode([channel, number]))
+        gone = self._values.encode([channel, number])
+        self._mirrors.drop(("contributor", number), MirrorSection.CONTRIBUTOR_WITHDRAWN, gone)
 
     def retract(self, name: str, value: Encoded) -> None:
         """Forget a capability, unless another has taken its place."""
@@ -287,7 +280,8 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
         message = self._values.encode(changes)
-        self._mirrors.tell(MirrorSection.STATE, message, origin=origin)
+        new = {path[0] for path, _ in changes if path[0] not in self._state_weights}
+        self._mirrors.change_state(changes, message, new, origin)
         for key in {path[0]: None for path, _ in changes}:
             before = self._state_weights.pop(key, 0)
             after = 0
@@ -308,21 +302,6 @@ class HostedCoordinator(ModuleCoordinator):
     def state_weight(self, key: object) -> int:
         """Return what memory is taken by all that is under a key of `session_state`, as far as others know it."""
         return self._state_weights.get(key, 0)
-
-    def _whole_state(self) -> Iterator[Encoded]:
-        """Write down `session_state` for a module that starts."""
-        for key in self._state_weights:
-            try:
-                yield self._written_down(key)
-            except RemoteProtocolError as exc:
-                _log.warning("session_state[%r] cannot be told to a module that starts now: %s", key, exc)
-
-    def _written_down(self, key: object) -> Encoded:
-        whole = self._shared_state.whole(key)
-        if whole is None:
-            raise RemoteProtocolError("it is too large for a message")
-        check_caps(whole)
-        return Encoded(whole)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""
@@ -363,6 +342,37 @@ def _copied(value: Any) -> Any:
         return value
 
 
+class _State:
+    """What is in `session_state`, for the mirrors."""
+
+    def __init__(self, coordinator: HostedCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def keys(self) -> list[Hashable]:
+        return list(self._coordinator._state_weights)
+
+    def now(self, key: Hashable) -> Encoded | None:
+        shared = self._coordinator._shared_state
+        if not shared.is_known(key):
+            return self.written([[[key], []]])
+        whole = shared.whole(key)
+        try:
+            if whole is None:
+                raise RemoteProtocolError("it is too large for a message")
+            check_caps(whole)
+        except RemoteProtocolError as exc:
+            _log.warning("session_state[%r] cannot be told as a whole: %s", key, exc)
+            return None
+        return Encoded(whole)
+
+    def written(self, changes: list[Change]) -> Encoded | None:
+        try:
+            return self._coordinator._values.encode(changes)
+        except LocalProtocolError as exc:
+            _log.warning("changes of session_state cannot be told at once: %s", exc)
+            return None
+
+
 class _Broadcast:
     """Turns changes of the coordinator into changes of the mirrors."""
 
@@ -391,10 +401,8 @@ class _Broadcast:
     def unmounted(self, point: str, name: str | None) -> None:
         self._vacate((point, name))
         coordinator = self._coordinator
-        if coordinator._mirrors.drop(("mounted", point, name)):
-            coordinator._mirrors.tell(
-                MirrorSection.UNMOUNTED, coordinator._values.encode([point, name]), origin=coordinator._origin
-            )
+        gone = coordinator._values.encode([point, name])
+        coordinator._mirrors.drop(("mounted", point, name), MirrorSection.UNMOUNTED, gone, origin=coordinator._origin)
 
     def capability(self, name: str, value: Any) -> None:
         values = self._coordinator._values
@@ -418,8 +426,8 @@ class _Broadcast:
 
     def attribute_deleted(self, name: str) -> None:
         self._coordinator.ownership.gone(Left("attribute", name))
-        if self._coordinator._mirrors.drop(("attribute", name)):
-            self._coordinator._mirrors.tell(MirrorSection.ATTRIBUTE_DELETED, self._coordinator._values.encode([name]))
+        gone = self._coordinator._values.encode([name])
+        self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
         self._coordinator._contributions += 1
@@ -444,8 +452,8 @@ class _Heard:
 
     def unsubscribed(self, event: str) -> None:
         coordinator = self._coordinator
-        coordinator._mirrors.drop(("heard", event))  # who comes later takes it for granted
-        coordinator._mirrors.tell(MirrorSection.HEARD, coordinator._values.encode([event, False]))
+        # A module that comes later takes it for granted.
+        coordinator._mirrors.drop(("heard", event), MirrorSection.HEARD, coordinator._values.encode([event, False]))
 
 
 def nobody(peer: Peer) -> bool:

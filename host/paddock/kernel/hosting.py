@@ -18,6 +18,7 @@ from paddock.audit import AuditLog
 from paddock.kernel.clearance import Cleared
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.ending import Ending
+from paddock.kernel.guarded_launcher import GuardedLauncher
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.machinery import Machinery, bounded
 from paddock.kernel.mirrors import Mirrors
@@ -28,6 +29,7 @@ from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
 from paddock.plan.merging import merged
 from paddock.policy import grants_of
+from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.process.exit_report import ExitReason
 from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import LaunchSpec
@@ -168,6 +170,8 @@ class Hosting:
             on_line=self._pump(name),
         )
         launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
+        if shelter.level in LEVELS_WITH_NAMESPACES:
+            launcher = GuardedLauncher(launcher, machinery.mount_guard)
         gate = self._shelters.networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)

@@ -27,6 +27,7 @@ from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
 from paddock.process.launcher import Launcher
+from paddock.process.mount_guard import MountGuard, Replacement
 from paddock.process.output import OutputLine
 from paddock.process.ration import Rationing
 from paddock.process.template import TemplateLauncher
@@ -72,6 +73,9 @@ class Machinery:
         self.confinements: Confinements
         self.networks: Networks
         self.rationing: Rationing
+        self.mount_guard: MountGuard
+        self._replaced: dict[tuple[str, str], Replacement] = {}
+        self._unguarded: list[str] = []
         self._environ = environ
         self._kept = tuple(kept)
         self._isolation = isolation
@@ -108,6 +112,7 @@ class Machinery:
         except BaseException:
             self._folder.remove()
             raise
+        self.mount_guard = MountGuard(self.confinements.runtime, self._on_replaced, self._on_unguarded)
         await self._tasks.__aenter__()
         watchdog = Watchdog()
         self._watching = self._tasks.create_task(watchdog.run())
@@ -120,6 +125,7 @@ class Machinery:
         try:
             await bounded(self.networks.aclose)
         finally:
+            await bounded(self.mount_guard.aclose)
             for launcher in self._launchers.values():
                 await bounded(launcher.aclose)
             self._watching.cancel()
@@ -137,6 +143,29 @@ class Machinery:
         """
         await self.confinements.decide(clearance)
         self.secrets = clearance.secrets
+
+    def changes(self) -> tuple[str, ...]:
+        """Return, for people, what became of what is guarded in granted folders."""
+        # Of several modules that see it, whichever has it open counts.
+        replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
+        return tuple(dict.fromkeys([*self._unguarded, *replaced.values(), *self.confinements.changes()]))
+
+    def _on_replaced(self, replacement: Replacement) -> None:
+        """Note that others replaced something; no module is to pay for what a person's editor does as well."""
+        key = (replacement.module, replacement.path)
+        self._replaced.pop(key, None)  # what is noted last stands last
+        self._replaced[key] = replacement
+        self.audit.record(
+            "guarded.replaced",
+            module=replacement.module,
+            path=replacement.path,
+            what=replacement.what,
+            problem=replacement.problem,
+        )
+
+    def _on_unguarded(self, problem: str) -> None:
+        self._unguarded.append(problem)
+        self.audit.record("guarded.problem", problem=problem)
 
     def launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
         """Return what starts processes at a level."""

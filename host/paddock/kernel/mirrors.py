@@ -3,24 +3,27 @@
 The host's state is written down as the messages that bring a worker up to date, `session_state`
 only when there is such a worker: a new one gets them all before anything else, the others get each
 change when it is made, before any frame the host sends them later. Nobody is told of a change that
-was its own.
+was its own. Of a worker that does not read as fast as others write, it is noted what has changed, and the last value of
+that is told when there is room: no writer waits for it or fails over it, and it takes no more room than the state.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description
-from paddock_sdk.protocol.frames import Buffer
+from paddock_sdk.protocol.frames import Buffer, Parts
 from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.shared_state import Change, is_gone
 
 _log = logging.getLogger(__name__)
 
@@ -36,9 +39,27 @@ _COMPUTED_FROM: Final = frozenset(
         MirrorSection.UNMOUNTED,
     }
 )
-_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes one worker has yet to read when another changes shared state
+_MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; more are told as all that is under the key
+
+Key = tuple[Hashable, ...]
 
 MayCall = Callable[[Peer], bool]
+
+
+class State(Protocol):
+    """`session_state`, as far as workers know it."""
+
+    def keys(self) -> Iterable[Hashable]:
+        """Return the keys under which there is something."""
+        ...
+
+    def now(self, key: Hashable) -> Encoded | None:
+        """Return the message that tells what is under a key, or that nothing is; None if it is too large."""
+        ...
+
+    def written(self, changes: list[Change]) -> Encoded | None:
+        """Return the message of some changes, None if it is too large."""
+        ...
 
 
 def everyone(peer: Peer) -> bool:
@@ -58,10 +79,10 @@ class Mirrors:
 
     def __init__(self) -> None:
         self._peers: dict[Peer, None] = {}
-        self._entries: dict[Hashable, _Entry] = {}
+        self._entries: dict[Key, _Entry] = {}
         self._stale: dict[Peer, None] = {}  # those whose objects may say something else by now
         self._codec = Codec(ContractVocabulary())
-        self.state: Callable[[], Iterable[Encoded]] = tuple  # writes down `session_state`, for each new worker anew
+        self.state: State  # what is in `session_state`
 
     @property
     def peers(self) -> list[Peer]:
@@ -70,10 +91,10 @@ class Mirrors:
     def attach(self, peer: Peer) -> None:
         """Bring a new worker up to date, and keep it so."""
         self._peers[peer] = None
-        for entry in self._entries.values():
-            self._tell_one(peer, entry)
-        for change in self.state():
-            self._tell_one(peer, _Entry(MirrorSection.STATE, change, everyone))
+        for key, entry in self._entries.items():
+            self._tell_one(peer, key, entry, is_new=True)
+        for name in self.state.keys():
+            self._tell_whole(peer, name, is_new=True)
 
     def detach(self, peer: Peer) -> None:
         """Forget a worker that is gone."""
@@ -92,7 +113,7 @@ class Mirrors:
 
     def put(
         self,
-        key: Hashable,
+        key: Key,
         section: MirrorSection,
         change: Encoded,
         *,
@@ -100,59 +121,85 @@ class Mirrors:
         may_call: MayCall = everyone,
     ) -> None:
         """Write down the state under `key`, and tell everyone but its origin."""
-        self._entries[key] = _Entry(section, change, may_call)
-        self.tell(section, change, origin=origin, may_call=may_call)
-
-    def drop(self, key: Hashable) -> bool:
-        """Forget the state under `key`; return whether there was any."""
-        return self._entries.pop(key, None) is not None
-
-    def tell(
-        self, section: MirrorSection, change: Encoded, *, origin: Peer | None = None, may_call: MayCall = everyone
-    ) -> None:
-        """Tell everyone but its origin of a change that a new worker need not hear of by itself."""
         entry = _Entry(section, change, may_call)
+        is_new = key not in self._entries
+        self._entries[key] = entry
+        for peer in self._those_to_tell(section, origin):
+            self._tell_one(peer, key, entry, is_new=is_new)
+
+    def drop(self, key: Key, section: MirrorSection, change: Encoded, *, origin: Peer | None = None) -> None:
+        """Forget the state under `key`, if there is any, and tell everyone but its origin that it is gone."""
+        if self._entries.pop(key, None) is not None:
+            for peer in self._those_to_tell(section, origin):
+                if not peer.channel.drop_new(key):
+                    self._tell_one(peer, key, _Entry(section, change, everyone))
+
+    def change_state(
+        self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
+    ) -> None:
+        """Tell everyone but its origin of changes of `session_state`, which `message` says; some keys may be `new`."""
+        for peer in self._those_to_tell(MirrorSection.STATE, origin):
+            if not peer.channel.is_behind:
+                self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, everyone))
+                continue
+            for change in changes:
+                name = change[0][0]
+                if is_gone(change) and peer.channel.drop_new(("state", name)):
+                    continue
+                latest = peer.channel.kept(("state", name))
+                if not isinstance(latest, _LateState):
+                    latest = _LateState(self.state, peer, name)
+                latest.add(change)
+                peer.channel.keep(("state", name), latest, is_new=name in new)
+
+    def tell_state_again(self, peer: Peer, name: Hashable) -> None:
+        """Tell a worker what is under a key of `session_state`."""
+        self._tell_whole(peer, name)
+
+    def _tell_whole(self, peer: Peer, name: Hashable, *, is_new: bool = False) -> None:
+        change = self.state.now(name)
+        if change is None:
+            return
+        if peer.channel.is_behind:
+            latest = _LateState(self.state, peer, name)
+            latest.is_whole = True
+            peer.channel.keep(("state", name), latest, is_new=is_new)
+        else:
+            self._tell_one(peer, (), _Entry(MirrorSection.STATE, change, everyone))
+
+    def tell_again(self, peer: Peer, key: Key, section: MirrorSection, otherwise: Encoded) -> None:
+        """Tell a worker what it may not change, as it is: the state under `key`, or `otherwise` if there is none."""
+        self._tell_one(peer, key, self._entries.get(key) or _Entry(section, otherwise, everyone))
+
+    def _those_to_tell(self, section: MirrorSection, origin: Peer | None) -> Iterator[Peer]:
         for peer in self._peers:
             if peer.computes and section in _COMPUTED_FROM:
                 self._stale[peer] = None
-            if peer is origin:
-                continue
-            if origin is not None:
-                _check_reads(peer)
-            self._tell_one(peer, entry)
+            if peer is not origin:
+                yield peer
 
-    def _tell_one(self, peer: Peer, entry: _Entry) -> None:
+    def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False) -> None:
+        if peer.channel.is_behind:
+            peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
+            return
         try:
             peer.mirror(entry.section, entry.change, may_call=entry.may_call(peer))
         except LocalProtocolError as exc:
             # A module can make such a thing of parts that are small enough; no other has to fail over it.
             _log.warning("module `%s` is not told of a change of shared state: %s", peer.name, exc)
 
-    def tell_again(self, peer: Peer, key: Hashable, section: MirrorSection, otherwise: Encoded) -> None:
-        """Tell a worker what it may not change, as it is: the state under `key`, or `otherwise` if there is none.
-
-        Raises:
-            RemoteProtocolError: it asks for that faster than it reads.
-        """
-        _check_reads(peer)
-        self._tell_one(peer, self._entries.get(key) or _Entry(section, otherwise, everyone))
-
     def redescribed(self, handle: Handle, before: Description | None = None) -> None:
-        """Tell everyone who knows the object behind `handle` how it is described now: of what they know, what changed.
-
-        Raises:
-            RemoteProtocolError: its owner says more of it than others can read.
-        """
+        """Tell everyone who knows the object behind `handle` how it is described now: what has changed of it."""
         news = None if before is None else handle.description(self._codec).data_since(before)
         if news is None:
             for peer, known in self._those_who_know(handle):
-                _tell_of(peer, known, MirrorSection.DESCRIPTION, peer.shown(handle))
+                _tell_of(peer, known, handle, MirrorSection.DESCRIPTION, peer.shown(handle))
         elif any(news):
             changed, gone = news
             body, _ = self._codec.encode([changed, gone], live_objects=False)
             for peer, known in self._those_who_know(handle):
                 if peer.sees_data(handle):
-                    _tell_of(peer, known, MirrorSection.DATA, body, *changed, *gone)
+                    _tell_of(peer, known, handle, MirrorSection.DATA, body, *changed, *gone)
 
     def _those_who_know(self, handle: Handle) -> Iterator[tuple[Peer, int]]:
         for peer in self._peers:
@@ -161,12 +208,46 @@ class Mirrors:
                 yield peer, known
 
 
-def _tell_of(peer: Peer, known: int, section: MirrorSection, body: Buffer, *names: str) -> None:
-    _check_reads(peer)
-    peer.channel.mirror_along((known, section, names), section, body, target=known)
+class _LateState:
+    """What one worker that is behind has yet to be told of one key of `session_state`: the last change at each path.
+
+    When these are many, it is told all that is under the key instead.
+    """
+
+    def __init__(self, state: State, peer: Peer, name: Hashable) -> None:
+        self._state = state
+        self._peer = peer
+        self._name = name
+        self._changes: dict[tuple[Hashable, ...], Change] = {}
+        self.is_whole = False
+
+    def add(self, change: Change) -> None:
+        """Take a change in place of those at its path and below it."""
+        path = tuple(change[0])
+        for old in [old for old in self._changes if old[: len(path)] == path]:
+            del self._changes[old]
+        self._changes[path] = change
+        if self.is_whole or len(self._changes) > _MAX_LATE_CHANGES:
+            self._changes.clear()
+            self.is_whole = True
+
+    def __call__(self) -> bytes | Parts | None:
+        change = self._state.now(self._name) if self.is_whole else self._state.written([*self._changes.values()])
+        return None if change is None else self._peer.mirrored(MirrorSection.STATE, change, may_call=True)
 
 
-def _check_reads(peer: Peer) -> None:
-    if peer.is_open and peer.channel.unsent_bytes > _MAX_UNREAD:
-        # Its reader may be busy for good reasons; who goes on writing meanwhile is the one to stop.
-        raise RemoteProtocolError("it changes shared state faster than others can read it")
+def _late(peer: Peer, entry: _Entry) -> bytes | Parts | None:
+    return peer.mirrored(entry.section, entry.change, may_call=entry.may_call(peer))
+
+
+def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | Parts | None:
+    if peer.granted(handle) != known:
+        return None
+    return peer.channel.connection.send_mirror(MirrorSection.DESCRIPTION, peer.shown(handle), target=known)
+
+
+def _tell_of(peer: Peer, known: int, handle: Handle, section: MirrorSection, body: Buffer, *names: str) -> None:
+    if peer.channel.is_behind:
+        peer.channel.keep(("description", known), partial(_late_description, peer, known, handle), is_new=False)
+    else:
+        peer.channel.mirror_along((known, section, names), section, body, target=known)

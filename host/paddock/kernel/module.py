@@ -66,6 +66,7 @@ from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
 
+_UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call reads something of what there is to read
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 _log = logging.getLogger(__name__)
@@ -225,7 +226,8 @@ class HostedModule:
                 self.rates.work,
                 self.rates.answers,
             )
-            peer.channel = Channel(Connection(Role.HOST, receive_limit=self.limits.frame_max), peer)
+            connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
+            peer.channel = Channel(connection, peer, _UNREAD_SECONDS)
             peer.open_bytes_max = self.limits.open_bytes_max
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)

@@ -163,7 +163,7 @@ class Session:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the session was opened, of files that other programs run by themselves, for people."""
-        return self._machinery.confinements.changes() if self._kernel.is_admitted else ()
+        return self._machinery.changes() if self._kernel.is_admitted else ()
 
     @property
     def _opened(self) -> HostedSession:

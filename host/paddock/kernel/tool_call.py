@@ -153,7 +153,7 @@ class ToolCall:
     @property
     def changes(self) -> tuple[str, ...]:
         """What became, since the module was shut in, of files that other programs run by themselves, for people."""
-        return self._machinery.confinements.changes() if self._machinery is not None else ()
+        return self._machinery.changes() if self._machinery is not None else ()
 
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""

@@ -15,14 +15,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from paddock.rpc.backlog import Backlog, Make
+from paddock.rpc.reading import ReadingWatch
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer, Parts, discarded
 
 _TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at what is due
 _STRETCH: Final = 0.005  # seconds for which one worker is heard until everything else has its turn
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
+_FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; what comes then waits where it can be replaced
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
 FOREVER: Final = float("inf")
 
@@ -101,13 +104,17 @@ class Receiver(Protocol):
 class Channel(asyncio.BufferedProtocol):
     """The host's end of one worker's socket."""
 
-    def __init__(self, connection: Connection, receiver: Receiver) -> None:
+    def __init__(self, connection: Connection, receiver: Receiver, unread_seconds: float = 60.0) -> None:
         self.connection = connection
         self.is_open = False  # whether what is said here can still reach the worker
         self.is_held = False  # whether what the worker says waits, for having been too much
         self.calls: dict[int, OpenCall] = {}
         self.wants_room = False  # whether the receiver waits for calls to end
         self._given_up: dict[int, OpenCall] = {}  # those that have a deadline, until they are seen to have ended
+        self._is_full = False  # whether what is sent now has to wait until the worker has read more
+        self._backlog = Backlog()
+        self._unread_seconds = unread_seconds
+        self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
@@ -141,8 +148,14 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the worker has yet to read."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        """How much the worker has yet to read, but for what only the last value counts of."""
+        buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return buffered + self._backlog.frame_bytes
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the worker reads more slowly than it is written to."""
+        return self._is_full
 
     # -- saying ----------------------------------------------------------------------------
 
@@ -206,6 +219,19 @@ class Channel(asyncio.BufferedProtocol):
             if self._timer is None:
                 self._tick_later()
 
+    def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
+        """Tell a worker that is behind what `make` returns when there is room, in place of what the key stood for."""
+        if self.is_open:
+            self._backlog.keep(key, make, is_new=is_new)
+
+    def kept(self, key: tuple[Hashable, ...]) -> Any:
+        """Return what makes the frame that is kept under a key, None if none is."""
+        return self._backlog.kept(key)
+
+    def drop_new(self, key: tuple[Hashable, ...]) -> bool:
+        """Forget what is kept under a key that the worker has not been told of; return whether it was that."""
+        return self._backlog.drop_new(key)
+
     def release(self, id: int, times: int) -> None:
         """Tell the worker that its object `id` is held no more; 0 times confirms what it let go of."""
         if self.is_open:
@@ -221,15 +247,33 @@ class Channel(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             raise LocalProtocolError("the connection is gone")
-        if transport.get_write_buffer_size() > _MAX_UNSENT:
-            self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
-            self.close()
-            return
         pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._due:
             pieces = (b"".join((*self._take_due(), pieces[0])), *pieces[1:])
+        if self._is_full:
+            self._backlog.add(pieces)
+            if self._backlog.frame_bytes > _MAX_UNSENT:
+                self._on_unread()
+            return
         for piece in pieces:
+            self._reading.note(len(piece))  # type: ignore[union-attr]
             transport.write(piece)
+
+    def _on_unread(self) -> None:
+        self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
+        self.close()
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        while self._backlog and not self._is_full and self._transport is not None:
+            for piece in self._backlog.take():
+                self._reading.note(len(piece))  # type: ignore[union-attr]
+                self._transport.write(piece)
+        if self.wants_room:
+            self._receiver.on_room()
 
     def _take_due(self) -> Iterable[bytes]:
         due, self._due = self._due, {}
@@ -245,6 +289,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # what a stream socket always gets
+        transport.set_write_buffer_limits(_FULL)
+        self._reading = ReadingWatch(transport, self._unread_seconds, lambda: bool(self.calls), self._on_unread)
         self._transport = transport
         self.is_open = True
 
@@ -338,6 +384,9 @@ class Channel(asyncio.BufferedProtocol):
         self._unheard = iter(())
         if self._timer is not None:
             self._timer.cancel()
+        if self._reading is not None:
+            self._reading.stop()
+        self._backlog.clear()
         try:
             self.connection.receive_eof()
         except RemoteProtocolError as error:

@@ -8,6 +8,7 @@ calls that it came with, or only be shown and passed back. Who gives cannot give
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -27,7 +28,7 @@ from paddock_sdk.protocol import (
 )
 from paddock_sdk.protocol.body import count_values
 from paddock_sdk.protocol.description import check_description, without_data
-from paddock_sdk.protocol.frames import Buffer
+from paddock_sdk.protocol.frames import Buffer, Parts
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall
@@ -44,6 +45,8 @@ _VALUE_BYTES: Final = 64  # of memory that count for a value
 _MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory that all they say of themselves takes, wherever it is read
 
 RightTo = Callable[[AnyHandle], Right]
+
+_log = logging.getLogger(__name__)
 
 
 class Authority(Protocol):
@@ -337,6 +340,14 @@ class Peer:
             if entry.side == HandleSide.SENDER:
                 self._let_go(entry.id, 1)
 
+    def _send_ahead(self, handles: Sequence[AnyHandle], right_to: RightTo) -> list[HandleEntry]:
+        """Do what `send` does for a frame that overtakes others, which may be the first to describe the objects."""
+        rows = zip(handles, self.send(handles, right_to), strict=True)
+        return [
+            HandleEntry(row.side, row.id, self.shown(handle)) if row.side == HandleSide.SENDER else row
+            for handle, row in rows
+        ]
+
     def _send_one(self, handle: AnyHandle, right: Right) -> HandleEntry:
         if isinstance(handle, Handle) and handle.owner is self:
             return HandleEntry(HandleSide.RECEIVER, handle.object_id)
@@ -398,6 +409,19 @@ class Peer:
             except LocalProtocolError:
                 self.take_back(entries)
                 raise
+
+    def mirrored(self, section: int, change: Encoded, *, may_call: bool) -> bytes | Parts | None:
+        """Return the frame that tells the worker of a change, late and ahead of what was said meanwhile.
+
+        None if it is too large to be told.
+        """
+        entries = self._send_ahead(change.handles, anything if may_call else nothing)
+        try:
+            return self.channel.connection.send_mirror(section, change.body, entries)
+        except LocalProtocolError as exc:
+            self.take_back(entries)
+            _log.warning("module `%s` is not told of a change of shared state: %s", self.name, exc)
+            return None
 
     # -- what the channel reports ----------------------------------------------------------
 

@@ -133,6 +133,12 @@ def is_change(change: object) -> bool:
     return False
 
 
+def is_gone(change: Change) -> bool:
+    """Whether a change takes away all that is under a key."""
+    path, value = change
+    return len(path) == 1 and not value
+
+
 def _is_key(key: object) -> bool:
     try:
         hash(key)

@@ -1,8 +1,8 @@
 """The first code of every interpreter started for modules: make the runtime importable, then become a part of it.
 
 Started as `python -I -S -c <bootstrap> <directory of this package> <settings as JSON>`. The bootstrap directory is
-taken off the import path again before anything else is imported from it. Never returns: the process is a template, or
-the init of one worker.
+taken off the import path again before anything else is imported from it. Never returns: the process is a template, the
+init of one worker, or what guards mounts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def main() -> NoReturn:
     spare = {name: packages.pop(name) for name in _SPARE if name in packages}
     sys.meta_path[:] = [RuntimePath(packages), *sys.meta_path, RuntimePath(spare)]
 
-    if "control" in settings:
+    if "guard" in settings:
+        from paddock_sdk.worker.mount_guard import serve as guard
+
+        guard(settings["guard"], settings["host"])
+    elif "control" in settings:
         from paddock_sdk.worker.template import serve
 
         serve(settings["control"], settings["preload"], settings["host"], settings["shared"], settings["cgroups"])

@@ -22,6 +22,7 @@ from .interpreter import Interpreter
 from .locked import SITE, LockedDistribution, environment_digest, installed
 from .requirements import PROVIDED, Requirements
 from .site import check_distributions, clean_site
+from .wheels import fetched
 
 if TYPE_CHECKING:
     from ..cache import SourceCache
@@ -90,6 +91,7 @@ def install(
 
     Raises:
         InstallerError: one of them cannot be had, or is not what was locked.
+        UnsafeWheelError: one is not to be unpacked.
         UnsafeSiteError: what they hold is not safe to use.
         CacheError: the folder cannot be kept.
     """
@@ -102,7 +104,7 @@ def install(
         named = subject or (locked[0].name if locked else "the module")
         try:
             with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
-                by.install(locked, site, task)
+                by.install(locked, fetched(locked, task, attempt=by.name), site, task)
         except ModesRefusedError:
             # Where Landlock alone shuts commands in. pip can be kept from trying; uv cannot.
             from .pip import Pip
@@ -113,7 +115,7 @@ def install(
             shutil.rmtree(site)
             site.mkdir()
             with _at_work(pip, cache, runner, index, python, progress, named, "installing", site) as task:
-                pip.install(locked, site, task)
+                pip.install(locked, fetched(locked, task, attempt=pip.name), site, task)
         clean_site(site)
         check_distributions(site, locked)
 

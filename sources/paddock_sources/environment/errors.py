@@ -154,6 +154,18 @@ class IndexAccessError(InstallerError):
     """Raised when an index could not be reached, or did not let us in."""
 
 
+class UnsafeWheelError(SourceError):
+    """Raised for a wheel that no installer is to unpack; nothing of it was."""
+
+    def __init__(self, wheel: str, problem: str) -> None:
+        self.wheel = wheel
+        self.problem = problem
+        super().__init__(
+            f"the wheel `{wheel}` {problem}",
+            hints=["take another version of it, and tell whoever publishes the package"],
+        )
+
+
 class UnsafeSiteError(SourceError):
     """Raised when installed packages hold what no package may."""
 

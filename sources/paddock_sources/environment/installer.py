@@ -23,6 +23,8 @@ from .locked import LockedDistribution
 
 RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
+# What we run ourselves where installers run.
+_PROGRAMS = tuple(Path(__file__).resolve().with_name(name) for name in ("file_hashes.py", "fetch_wheels.py"))
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
@@ -169,11 +171,11 @@ class Installer(Protocol):
         """
         ...
 
-    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
-        """Install exactly these into the empty folder `site`.
+    def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
+        """Install exactly these into the empty folder `site`, from wheels that are in the folders `wheels`.
 
         Raises:
-            InstallerError: a file is gone or changed, or the index does not answer.
+            InstallerError: a file is gone or changed.
         """
         ...
 
@@ -213,7 +215,7 @@ def opened(
     """Open a session for an installer; when it is left, nothing writes to any of these folders any more."""
     reach = CommandReach(
         name=installer.name,
-        reads=(*installer.programs, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
+        reads=(*installer.programs, *_PROGRAMS, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
         writes=(scratch, downloads, *((site,) if site is not None else ())),
         hosts=index.hosts,
         is_users_word=True,

@@ -11,14 +11,15 @@ import json
 import re
 import shlex
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import InstallerError, NoWheelError, UnsolvableError
 from .index import Index
 from .installer import INSTALL_SECONDS, RESOLVE_SECONDS, Task, Wanted, pins
+from .listing import IndexFile, files_of
 from .locked import LockedDistribution
 from .requirements import parsed_requirement
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 _PIP = Path(__file__).resolve().with_name("pip_program.py")
-_FILE_HASHES = _PIP.with_name("file_hashes.py")
 _MISSING = re.compile(r"no matching distribution found for (.+?)(?: \(from .*)?$", re.IGNORECASE | re.MULTILINE)
 _IMPOSSIBLE = re.compile(r"resolutionimpossible|conflicting dependencies", re.IGNORECASE)
 _NOT_REACHED = re.compile(r"retrying \(|could not fetch url|\b40[137] (?:client )?error", re.IGNORECASE)
@@ -63,7 +63,7 @@ class Pip:
     @property
     def programs(self) -> tuple[Path, ...]:
         # All that lies beside it: a package can only be imported from a folder that can be listed.
-        return (self.path.parent, _PIP, _FILE_HASHES)
+        return (self.path.parent, _PIP)
 
     def environ(self, index: Index) -> Mapping[str, str]:
         # The machine's configuration is read even in isolation, unless there is none.
@@ -94,15 +94,16 @@ class Pip:
                 raise NoWheelError(self.name, task.attempted, name, report=report)
             raise UnsolvableError(self.name, task.attempted, "no set of versions satisfies it", report=report)
         chosen = [one for one in self._chosen(finished.stdout, task) if one[0] not in stubs]
-        files = self._files([name for name, _, _ in chosen], task)
+        files = files_of([name for name, _, _ in chosen], task, installer=self.name)
         return tuple(sorted(self._pinned(*one, files) for one in chosen))
 
-    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
-        lines = [f"--index-url {task.index.url}", *(one.requirement for one in locked)]
+    def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
+        found = (f"--find-links {shlex.quote(str(folder))}" for folder in wheels)
         argv = [
             *(*self._command(task), "install", "--no-deps", "--ignore-installed", "--no-compile", "--require-hashes"),
-            *("--only-binary", ":all:", "--no-warn-script-location", "--progress-bar", "off", "--target", str(site)),
-            *("--requirement", str(task.write("locked.txt", lines))),
+            *("--no-index", "--only-binary", ":all:", "--no-warn-script-location", "--progress-bar", "off"),
+            *("--target", str(site)),
+            *("--requirement", str(task.write("locked.txt", (*found, *(one.requirement for one in locked))))),
         ]
         finished = task.run(argv, timeout=INSTALL_SECONDS, total=len(locked))
         if finished.code != 0:
@@ -129,12 +130,14 @@ class Pip:
             raise InstallerError(self.name, task.attempted, "its report is not understood") from error
 
     def _pinned(
-        self, name: str, version: str, digest: str, files: Mapping[str, Sequence[tuple[str, str]]]
+        self, name: str, version: str, digest: str, files: Mapping[str, Sequence[IndexFile]]
     ) -> LockedDistribution:
         from packaging.version import Version
 
         wanted = Version(version)
-        others = {f"sha256:{hash}" for file, hash in files.get(name, ()) if hash and _version_of(file) == wanted}
+        others = {
+            f"sha256:{file.digest}" for file in files.get(name, ()) if file.digest and _version_of(file.name) == wanted
+        }
         return LockedDistribution(name, version, tuple(sorted({digest, *others})))
 
     def _only_source(self, text: str, task: Task) -> str | None:
@@ -143,43 +146,15 @@ class Pip:
             requirement = parsed_requirement(text)
         except ValueError:
             return None
-        files = self._files([requirement.name], task).get(requirement.name, ())
-        versions = [version for file, _ in files if (version := _version_of(file)) is not None]
+        files = files_of([requirement.name], task, installer=self.name).get(requirement.name, ())
+        versions = [version for file in files if (version := _version_of(file.name)) is not None]
         fits = any(requirement.specifier.contains(one, prereleases=True) for one in versions)
         return requirement.name if fits else None
-
-    def _files(self, names: Iterable[str], task: Task) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """Return file name and hash of all that the index has of some projects."""
-        ca_file = str(task.index.ca_file or "")
-        order = {"url": task.index.url, "ca_file": ca_file, "names": list(names)}
-        finished = task.run(_python(task, _FILE_HASHES), timeout=RESOLVE_SECONDS, stdin=json.dumps(order).encode())
-        if finished.code != 0:
-            raise task.failure(self.name, finished)
-        try:
-            return _checked_files(json.loads(finished.stdout))
-        except (ValueError, RecursionError) as error:
-            raise InstallerError(self.name, task.attempted, "the index's list of files is not understood") from error
 
 
 def _python(task: Task, program: Path) -> tuple[str, ...]:
     """Return what runs one of our programs; not with the interpreter's own packages, of which pip may be one."""
     return (str(task.python.path), "-I", "-S", "-B", str(program))
-
-
-def _checked_files(told: Any) -> Mapping[str, Sequence[tuple[str, str]]]:
-    if not isinstance(told, dict):
-        raise ValueError("not an object")
-    for files in told.values():
-        if not isinstance(files, list):
-            raise ValueError("not a list")
-        for one in files:
-            if not (isinstance(one, list) and len(one) == 2 and all(isinstance(part, str) for part in one)):
-                raise ValueError("not a pair of texts")
-    return {name: [(file, digest) for file, digest in files if _is_hash(digest)] for name, files in told.items()}
-
-
-def _is_hash(digest: str) -> bool:
-    return not digest or re.fullmatch("[0-9a-f]{64}", digest) is not None
 
 
 def _version_of(file: str) -> Version | None:

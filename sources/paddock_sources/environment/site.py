@@ -31,7 +31,10 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
     Raises:
         UnsafeSiteError: it has what no package may hold, or too much.
     """
-    files, size = 0, 0
+    from ..cache.errors import UnsafeTreeError
+    from ..cache.tree_names import TreeNames
+
+    files, size, names = 0, 0, TreeNames()
     for path, status in _entries(site):
         told = path.relative_to(site).as_posix()
         if not told.isprintable() or "\\" in told:
@@ -44,6 +47,10 @@ def clean_site(site: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_B
             raise UnsafeSiteError(told, "is one file with another name elsewhere")
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
             raise UnsafeSiteError(told, "would be run with another user's rights")
+        try:
+            names.admit(told)
+        except UnsafeTreeError as error:
+            raise UnsafeSiteError(told, f"cannot be kept: {error.problem}") from None
         files, size = files + 1, size + status.st_size
         if files > max_files:
             raise UnsafeSiteError(told, f"is one file too many: a module may need {max_files}")

@@ -80,11 +80,13 @@ class Uv:
             raise task.failure(self.name, finished)
         return tuple(sorted(self._pinned(finished.stdout.decode("utf-8", "replace"), task)))
 
-    def install(self, locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+    def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
+        found = (f"--find-links {folder}" for folder in wheels)
         argv = [
             *(str(self.path), "pip", "install", *_common(task), "--no-deps", "--require-hashes"),
+            *("--no-index", "--offline"),
             *("--link-mode", "copy", "--target", str(site)),  # a hard link would be shared with what uv may write
-            *("--requirements", str(task.write("locked.txt", (one.requirement for one in locked)))),
+            *("--requirements", str(task.write("locked.txt", (*found, *(one.requirement for one in locked))))),
         ]
         finished = task.run(
             argv,

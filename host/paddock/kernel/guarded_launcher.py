@@ -1,0 +1,54 @@
+"""Start a module's processes with what is guarded in its folders as it is by then, and have that guarded again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+import anyio.to_thread
+
+from paddock.process.launcher import Launcher, LaunchSpec
+from paddock.process.module_process import ModuleProcess
+from paddock.process.mount_guard import MountGuard
+from paddock_sandbox.profile import Mount
+from paddock_sandbox.remounting import kept_inside
+
+
+class GuardedLauncher:
+    """A launcher for modules that may write to folders with something guarded in them."""
+
+    def __init__(self, launcher: Launcher, guard: MountGuard) -> None:
+        self._launcher = launcher
+        self._guard = guard
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that can change nothing guarded; see `Launcher.launch`.
+
+        What the user removed since the session began is nothing that a later life fails over; should it come back, it
+        is guarded again.
+        """
+        inside = kept_inside(spec.profile.mounts)
+        if inside:
+            self._guard.prepare()
+        gone = await anyio.to_thread.run_sync(_gone, inside) if inside else frozenset()
+        if gone:
+            mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
+            spec = replace(spec, profile=replace(spec.profile, mounts=mounts))
+        process = await self._launcher.launch(spec)
+        if inside:
+            try:
+                await self._guard.follow(spec.name, process, inside)
+            except BaseException:
+                await process.abandon()
+                raise
+        return process
+
+    async def aclose(self) -> None:
+        """Leave everything to who made the launcher and the guard; both outlive this."""
+
+
+def _gone(mounts: Iterable[Mount]) -> frozenset[Mount]:
+    return frozenset(
+        mount for mount in mounts if not os.path.lexists(mount.source) or os.path.realpath(mount.source) != mount.source
+    )

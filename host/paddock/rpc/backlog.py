@@ -1,0 +1,78 @@
+"""What one worker has yet to be sent while it does not read as fast as it is written to.
+
+Frames keep their order. Of what only its last value counts of there is one entry a key, at the place of the first that
+was not sent, written down when it is sent: shared state that changes again and again takes no more room than the state.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from paddock_sdk.protocol.frames import Buffer, Parts
+
+Make = Callable[[], bytes | Parts | None]
+"""Writes an entry down as a frame, None if there is nothing to say any more."""
+
+
+class _Kept(NamedTuple):
+    make: Make
+    is_new: bool
+
+
+class Backlog:
+    """Frames and entries in the order in which they are to be sent."""
+
+    __slots__ = ("_items", "_number", "frame_bytes")
+
+    def __init__(self) -> None:
+        self.frame_bytes = 0  # in frames; entries take none until they are sent
+        self._items: OrderedDict[Hashable, _Kept | Sequence[Buffer]] = OrderedDict()
+        self._number = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, frame: Sequence[Buffer]) -> None:
+        """Send a frame after all that is here."""
+        self._number += 1
+        self._items[self._number] = frame
+        self.frame_bytes += sum(map(len, frame))
+
+    def keep(self, key: tuple[Hashable, ...], make: Make, *, is_new: bool) -> None:
+        """Send what `make` returns then in place of what was kept; `is_new` if nothing was sent under the key."""
+        before = self._items.get(key)
+        self._items[key] = _Kept(make, before.is_new if isinstance(before, _Kept) else is_new)
+
+    def kept(self, key: tuple[Hashable, ...]) -> Any:
+        """Return what makes the frame that is kept under a key, None if none is."""
+        item = self._items.get(key)
+        return item.make if isinstance(item, _Kept) else None
+
+    def drop_new(self, key: tuple[Hashable, ...]) -> bool:
+        """Forget what is kept under a key of which the worker knows nothing; return whether that was all there was."""
+        item = self._items.get(key)
+        if not isinstance(item, _Kept) or not item.is_new:
+            return False
+        del self._items[key]
+        return True
+
+    def take(self) -> Sequence[Buffer]:
+        """Return what comes first, as pieces of one frame, none if there is nothing to say of it any more."""
+        _, item = self._items.popitem(last=False)
+        if not isinstance(item, _Kept):
+            self.frame_bytes -= sum(map(len, item))
+            return item
+        frame = item.make()
+        return () if frame is None else pieces_of(frame)
+
+    def clear(self) -> None:
+        """Send nothing of it: the worker is gone."""
+        self._items.clear()
+        self.frame_bytes = 0
+
+
+def pieces_of(frame: bytes | Parts) -> Sequence[Buffer]:
+    """Return a frame as what is to be written, one after the other."""
+    return (frame,) if isinstance(frame, bytes) else frame

@@ -1,0 +1,102 @@
+"""Find out which mounts of a worker the kernel detached, and put them back.
+
+A mount goes when somebody in another mount namespace renames something over the place it is on, or removes that: by
+`git config`, an editor, a checkout. What has the name then is open to the worker. The kernel tells of it at once, by
+the worker's list of mounts; one that only moved, along with what it is on, is missed in that list under its own name.
+Nothing here is a defence against a worker that is quicker. Used by a process with one thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from paddock_sandbox import mounts, namespaces
+from paddock_sandbox.profile import Mount
+from paddock_sandbox.syscalls import call
+
+_NS_GET_USERNS: Final = 0xB701  # from <linux/nsfs.h>
+_READ_BYTES: Final = 1 << 16
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+_TARGET: Final = 4  # of the fields of a line
+
+
+def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Return the mounts in a place which may be written to, outermost first: others can detach each of them."""
+    made: list[Mount] = []
+    inside = []
+    for mount in every:
+        around = [outer for outer in made if mount.target.startswith(outer.target.rstrip("/") + "/")]
+        outer = max(around, key=lambda one: len(one.target), default=None)
+        if outer is not None and outer.writable and mount.source == _seen_at(outer, mount.target):
+            inside.append(mount)
+        made.append(mount)
+    return tuple(inside)
+
+
+def attached(mountinfo: int) -> frozenset[str]:
+    """Return where something is mounted, by an open `/proc/PID/mountinfo`, in the words of its process.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    os.lseek(mountinfo, 0, os.SEEK_SET)
+    parts = []
+    while part := os.read(mountinfo, _READ_BYTES):
+        parts.append(part)
+    lines = b"".join(parts).splitlines()
+    return frozenset(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[_TARGET])) for line in lines)
+
+
+def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
+    """Attach mounts in a mount namespace, given by its descriptor; return what went wrong with each, or nothing.
+
+    By a child, since who enters the namespaces of a worker does not come back.
+    """
+    outcome, told = os.pipe2(os.O_CLOEXEC)
+    child = namespaces.fork_plainly()
+    if child == 0:
+        try:
+            problems = _attach_inside(namespace, missing)
+            os.write(told, json.dumps(problems).encode())
+        finally:
+            os._exit(0)
+    os.close(told)
+    try:
+        with open(outcome, "rb") as answer:
+            said = answer.read()
+    finally:
+        os.waitpid(child, 0)
+    return tuple(json.loads(said)) if said else ("its process ended",) * len(missing)
+
+
+def _attach_inside(namespace: int, missing: Sequence[Mount]) -> list[str]:
+    try:
+        if os.geteuid() != 0:
+            # Who made the namespaces has every power over them; root has that of itself, and its own id there.
+            owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+            call("setns", owner, 0)
+        call("setns", namespace, 0)
+    except OSError as error:
+        return [str(error.strerror)] * len(missing)
+    return [_problem_with(mount) for mount in missing]
+
+
+def _problem_with(mount: Mount) -> str:
+    try:
+        mounts.cover(mount)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def _seen_at(outer: Mount, target: str) -> str:
+    return outer.source.rstrip("/") + target[len(outer.target.rstrip("/")) :]
+
+
+def _unescaped(escaped: re.Match[bytes]) -> bytes:
+    return bytes([int(escaped[1], 8)])

@@ -1,0 +1,264 @@
+"""Guard again, at once, what others replaced inside the folders that workers may write to; one process for a host.
+
+It holds what it takes to enter each worker's file system, opened before the first line of the module, and waits for
+the kernel to say that a mount was detached or that what it is on was moved. What has the name then gets the mount, as
+soon as there is something; the host is told what it is now. Too late for a worker that was waiting for that moment:
+nothing is promised but that it does not stay open, and that it is told. Ends with its control socket.
+
+The host says, with three descriptors, `{"watch": {"id", "mounts"}}`, which is answered `{"watching": id}`; it is told
+`{"id", "path", "what", "problem"}` of each guarded place that was replaced, again when the host is done and it changed
+since, and `{"blind"}` once the kernel has no more notices of moves to give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import signal
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import msgpack
+
+from paddock_sandbox import prctl
+from paddock_sandbox.profile import Mount
+from paddock_sandbox.remounting import attached, put_back
+from paddock_sandbox.syscalls import call
+from paddock_sdk.worker import birth, init
+from paddock_sdk.worker.lifeline import report
+
+_FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
+_MOST_READ: Final = 1 << 20  # of one file, to say what it has become
+_MOST_ENTRIES: Final = 256  # of one folder
+_MOST_NAMED: Final = 5
+_BLIND_MS: Final = 200  # between two looks, where the kernel does not tell of moves
+_REST_MS: Final = 5  # after a notice that meant nothing: others may make files beside a missing one all day
+_ROUNDS: Final = 10  # the kernel detaches a mount a moment before the name is another file's
+_ROUND_MS: Final = 1
+
+# From <linux/inotify.h>.
+_MOVED: Final = 0x0800 | 0x0400 | 0x0200_0000 | 0x2000_0000  # itself, or removed; no link followed, added to what is
+_MADE_IN: Final = 0x0100 | 0x0080 | 0x0100_0000 | 0x2000_0000
+
+
+def serve(control: int, host: int) -> NoReturn:
+    """Guard until the host closes the control socket."""
+    prctl.set_parent_death_signal(signal.SIGKILL)
+    if os.getppid() != host:
+        os._exit(0)
+    init.prepare_process()
+    _Guard(socket.socket(fileno=control)).run()
+    os._exit(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a guarded place was: `parts` are the file's content, or that of each entry of the folder."""
+
+    kind: int = 0
+    size: int = 0
+    parts: dict[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: str) -> _State:
+        try:
+            info = os.lstat(path)
+            return cls(stat.S_IFMT(info.st_mode), info.st_size, dict(_parts(path, info)))
+        except OSError:
+            return cls()
+
+    def difference(self, other: _State) -> str:
+        """Return in a few words what another state has of this one no more."""
+        if self.kind != other.kind:
+            return "which is gone" if not other.kind else "by another kind of file" if self.kind else "which was gone"
+        changed = [
+            name for name in sorted({*self.parts, *other.parts}) if self.parts.get(name) != other.parts.get(name)
+        ]
+        if not changed:
+            return "with the same content"
+        if stat.S_ISDIR(self.kind):
+            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+            return f"different in {', '.join(changed[:_MOST_NAMED])}{more}"
+        return f"with other content, {self.size} bytes before and {other.size} now"
+
+
+def _parts(path: str, info: os.stat_result) -> Iterator[tuple[str, bytes]]:
+    if not stat.S_ISDIR(info.st_mode):
+        yield "", _content(path, info)
+        return
+    with os.scandir(path) as entries:
+        for entry in sorted(entries, key=lambda one: one.name)[:_MOST_ENTRIES]:
+            yield entry.name, _content(entry.path, entry.stat(follow_symlinks=False))
+
+
+def _content(path: str, info: os.stat_result) -> bytes:
+    """Return what tells one content from another: of what is no small file, its size and kind alone."""
+    facts = b"%d %d" % (stat.S_IFMT(info.st_mode), 0 if stat.S_ISDIR(info.st_mode) else info.st_size)
+    if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_READ:
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(fd, "rb") as file:
+                return facts + hashlib.sha256(file.read(_MOST_READ)).digest()
+    return facts
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+class _Worker:
+    """One worker whose mounts are watched."""
+
+    def __init__(self, number: int, mounts: list[Mount], fds: list[int]) -> None:
+        self.number = number
+        self.mounts = mounts
+        self.namespace, self.mountinfo, self.pidfd = fds
+        self.before = {mount.source: _State.of(mount.source) for mount in mounts if not mount.writable}
+        self.seen = {source: _identity(source) for source in self.before}
+        self.told: dict[str, tuple[_State, str]] = {}
+
+    def missing(self) -> list[Mount]:
+        """Return the mounts that are gone and have something to be on again."""
+        there = attached(self.mountinfo)
+        return [mount for mount in self.mounts if mount.target not in there and os.path.lexists(mount.source)]
+
+    def replaced(self) -> list[str]:
+        """Return what is another file or folder than when this was asked last."""
+        now = {source: _identity(source) for source in self.before}
+        changed = [source for source in now if now[source] is not None and now[source] != self.seen[source]]
+        self.seen |= {source: identity for source, identity in now.items() if identity is not None}
+        return changed
+
+    def put_back(self) -> tuple[set[str], dict[str, str]]:
+        """Attach what is missing; return the paths that this was tried for, and why those of them stay open that do."""
+        tried: set[str] = set()
+        problems: dict[str, str] = {}
+        for _ in range(_ROUNDS):
+            missing = self.missing()
+            real = [mount for mount in missing if os.path.realpath(mount.source) == mount.source]
+            problems = {mount.source: "a link leads there now" for mount in missing if mount not in real}
+            if not real:
+                break
+            tried.update(mount.source for mount in real)
+            said = zip(real, put_back(self.namespace, real), strict=True)
+            problems |= {mount.source: problem for mount, problem in said if problem}
+            select.poll().poll(_ROUND_MS)
+        return tried, problems
+
+    def close(self) -> None:
+        for fd in (self.namespace, self.mountinfo, self.pidfd):
+            os.close(fd)
+
+
+class _Guard:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._workers: list[_Worker] = []
+        self._past: list[_Worker] = []
+        self._notices = -1
+        self._is_blind = False
+
+    def run(self) -> None:
+        while True:
+            poller = select.poll()
+            poller.register(self._control, select.POLLIN)
+            if self._notices >= 0:
+                poller.register(self._notices, select.POLLIN)
+            for worker in self._workers:
+                poller.register(worker.mountinfo, select.POLLPRI)
+                poller.register(worker.pidfd, select.POLLIN)
+            ready = {fd for fd, _ in poller.poll(_BLIND_MS if self._is_blind else None)}
+            if self._control.fileno() in ready and not self._take():
+                break
+            is_of_moves = ready == {self._notices}
+            self._listen()  # before looking, so that what happens meanwhile is told
+            if not self._mend() and is_of_moves:
+                select.poll().poll(_REST_MS)
+            self._part_with(ready)
+        self._mend()
+        self._tell_what_changed_since()
+
+    def _take(self) -> bool:
+        """Take one worker more; return False once the host is done."""
+        data, fds = birth.receive(self._control, _FDS)
+        if not data:
+            return False
+        asked = msgpack.unpackb(data)["watch"]
+        self._workers.append(_Worker(asked["id"], [Mount(*one) for one in asked["mounts"]], fds))
+        self._tell({"watching": asked["id"]})
+        return True
+
+    def _listen(self) -> None:
+        """Ask for a notice of each move of what is guarded, and of what appears where it is missing."""
+        if self._notices >= 0:
+            os.close(self._notices)
+            self._notices = -1
+        wanted: dict[str, int] = {}
+        for source in {mount.source for worker in self._workers for mount in worker.mounts}:
+            if os.path.lexists(source):
+                wanted[source] = wanted.get(source, 0) | _MOVED
+                continue
+            above = os.path.dirname(source)
+            while not os.path.isdir(above):
+                above = os.path.dirname(above)
+            wanted[above] = wanted.get(above, 0) | _MADE_IN
+        if not wanted:
+            return
+        try:
+            self._notices = call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+            for path, mask in wanted.items():
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    call("inotify_add_watch", self._notices, os.fsencode(path), mask)
+        except OSError as error:
+            if not self._is_blind:
+                self._tell({"blind": error.strerror})
+            self._is_blind = True
+
+    def _mend(self) -> bool:
+        """Put back the mounts that are gone and have something to be on; return whether there were any."""
+        found = False
+        for worker in self._workers:
+            with suppress(OSError):  # gone with its worker
+                tried, problems = worker.put_back()
+                found = found or bool(tried)
+                for path in sorted({*tried, *problems, *worker.replaced()}):
+                    self._tell_replaced(worker, path, problems.get(path, ""))
+        return found
+
+    def _tell_replaced(self, worker: _Worker, path: str, problem: str) -> None:
+        if path not in worker.before:
+            return  # a folder around one, which says nothing by itself
+        now = _State.of(path)
+        if worker.told.get(path) == (now, problem):
+            return
+        worker.told[path] = (now, problem)
+        what = worker.before[path].difference(now)
+        self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
+
+    def _tell_what_changed_since(self) -> None:
+        """Tell again of what was written to after it had been guarded again: whoever had opened it before still may."""
+        for worker in (*self._past, *self._workers):
+            for path, (then, problem) in worker.told.items():
+                now = _State.of(path)
+                if now != then:
+                    what = worker.before[path].difference(now)
+                    self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
+
+    def _part_with(self, ready: set[int]) -> None:
+        for worker in [worker for worker in self._workers if worker.pidfd in ready]:
+            self._workers.remove(worker)
+            worker.close()
+            if worker.told:
+                self._past.append(worker)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        report(self._control.fileno(), message)

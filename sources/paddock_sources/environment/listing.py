@@ -1,0 +1,87 @@
+"""What an index has of some projects: its files, each with its hash and where it is.
+
+What the index sends is taken apart by a program that is shut in (`file_hashes.py`); its word is checked for its form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..command_runner import Finished
+from .errors import InstallerError
+from .installer import RESOLVE_SECONDS, Task
+
+FILE_HASHES: Final = Path(__file__).resolve().with_name("file_hashes.py")
+
+_HASH: Final = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """A file of an index; `digest` is hexadecimal, empty where the index tells none."""
+
+    name: str
+    digest: str
+    url: str
+
+
+def files_of(names: Iterable[str], task: Task, *, installer: str) -> Mapping[str, tuple[IndexFile, ...]]:
+    """Return all files that the index has of some projects.
+
+    Raises:
+        InstallerError: the index does not answer, or what it answers is not understood.
+    """
+    finished = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
+    if finished.code != 0:
+        raise task.failure(installer, finished)
+    try:
+        return _checked(json.loads(finished.stdout))
+    except (ValueError, RecursionError) as error:
+        raise InstallerError(installer, task.attempted, "the index's list of files is not understood") from error
+
+
+def run_program(
+    program: Path,
+    order: Mapping[str, object],
+    task: Task,
+    *,
+    timeout: float,
+    total: int = 0,
+    counts: Callable[[str], bool] = lambda line: False,
+) -> Finished:
+    """Run one of our programs where installers run, with the index in its order.
+
+    Not with the interpreter's own packages, of which an installer may be one.
+    """
+    argv = (str(task.python.path), "-I", "-S", "-B", str(program))
+    index = {"url": task.index.url, "ca_file": str(task.index.ca_file or "")}
+    return task.run(argv, timeout=timeout, stdin=json.dumps({**index, **order}).encode(), total=total, counts=counts)
+
+
+def _checked(told: Any) -> Mapping[str, tuple[IndexFile, ...]]:
+    if not isinstance(told, dict):
+        raise ValueError("not an object")
+    for files in told.values():
+        if not isinstance(files, list):
+            raise ValueError("not a list")
+        for one in files:
+            if not (isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one)):
+                raise ValueError("not three texts")
+    return {name: tuple(IndexFile(*one) for one in files if _is_usable(*one)) for name, files in told.items()}
+
+
+def _is_usable(name: str, digest: str, url: str) -> bool:
+    return bool(name) and (not digest or _HASH.fullmatch(digest) is not None) and _is_address(url)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False

@@ -1,0 +1,262 @@
+"""What a user replaces while a session runs is guarded again, told of, and costs nobody anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
+from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+from paddock_sandbox.syscalls import call
+
+_EXCHANGE = 2  # from <linux/fs.h>
+_SECONDS = 60  # for what is awaited; hit only by a hang
+
+_WRITER = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class Write:
+        name = "write"
+        description = "appends to a file, makes one, or ends its process"
+
+        async def execute(self, input):
+            path = input.get("append") or input.get("make") or os._exit(3)
+            try:
+                if "make" in input:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "a") as file:
+                    file.write("# by the module")
+            except OSError as error:
+                return ToolResult(output=error.strerror)
+            return ToolResult(output="written")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Write())
+"""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    options = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *options, *arguments]
+    return subprocess.run(command, check=True, timeout=20, capture_output=True, text=True).stdout
+
+
+def _repository(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _git(folder, "init", "-q", "-b", "main")
+    (folder / "file").write_text("one\n")
+    _git(folder, "add", ".")
+    _git(folder, "commit", "-q", "-m", "one")
+
+
+def _tool(write_module: WriteModule) -> dict[str, object]:
+    return {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": ["."]},
+    }
+
+
+async def _append(session: Session, path: Path) -> str:
+    result = await session.coordinator.get("tools", "write").execute({"append": str(path)})
+    return str(result.output)
+
+
+async def _told_of(session: Session, path: Path, what: str = "") -> str:
+    """Return what people are told of a path, once they are, and that it is this."""
+    with anyio.fail_after(_SECONDS):
+        while not (lines := [one for one in session.changes if one.startswith(f"{path} ") and what in one]):
+            await anyio.sleep(0.01)
+    (line,) = lines
+    return line
+
+
+async def test_a_user_works_on_in_a_repository_and_nothing_of_it_opens(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    _repository(work)
+    _git(tmp_path, "init", "-q", "--bare", "remote.git")
+    kept = [work / ".git/config", work / ".git/hooks/post-commit", work / ".git/index"]
+    async with open_session(tools=[_tool(write_module)]) as session:
+        _git(work, "config", "core.editor", "true")
+        (work / "file").write_text("two\n")
+        _git(work, "commit", "-q", "-am", "two")
+        _git(work, "remote", "add", "origin", str(tmp_path / "remote.git"))
+        _git(work, "push", "-q", "-u", "origin", "main")
+        _git(work, "checkout", "-q", "-b", "other")
+        for path in kept:
+            assert await _append(session, path) == "Read-only file system"
+        assert await _append(session, work / "file") == "written"
+    assert session.changes == ()
+    assert "by the module" not in _git(work, "config", "--list")
+
+
+def _by_renaming(path: Path, text: str) -> None:
+    new = path.with_name("saved by an editor")
+    new.write_text(text)
+    os.replace(new, path)
+
+
+def _by_a_backup(path: Path, text: str) -> None:
+    path.rename(path.with_name(f"{path.name}~"))
+    path.write_text(text)
+
+
+def _by_removing(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text)
+
+
+def _by_exchanging(path: Path, text: str) -> None:
+    other = path.with_name("other")
+    other.write_text(text)
+    call("renameat2", -100, os.fsencode(other), -100, os.fsencode(path), _EXCHANGE)
+
+
+@pytest.mark.parametrize("save", [_by_renaming, _by_a_backup, _by_removing, _by_exchanging])
+async def test_a_file_that_an_editor_saves_is_guarded_again(
+    save: Callable[[Path, str], None], tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".envrc").write_text("one\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        assert await _append(session, work / ".envrc") == "Read-only file system"
+        for text in ("two lines\n", "three lines\n"):
+            save(work / ".envrc", text)
+            line = await _told_of(session, work / ".envrc", f"4 bytes before and {len(text)} now")
+            assert await _append(session, work / ".envrc") == "Read-only file system"
+        assert await _append(session, work / "beside") == "written"
+        (status,) = [one for one in session.modules if one.module == "tool-write"]
+        assert status.restarts == 0
+    assert line == (
+        f"{work}/.envrc was replaced during the run, with other content, 4 bytes before and 12 now; "
+        "it was guarded again at once"
+    )
+    assert (work / ".envrc").read_text() == "three lines\n"
+
+
+async def test_a_file_that_is_saved_as_it_was_is_told_to_be_so(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".envrc").write_text("a new line\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        _by_renaming(work / ".envrc", "a new line\n")
+        assert "with the same content" in await _told_of(session, work / ".envrc")
+
+
+async def test_a_guarded_folder_that_is_replaced_is_guarded_again(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    _repository(work / "app")
+    (work / ".vscode").mkdir()
+    (work / ".vscode/tasks.json").write_text("{}")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        (work / "app/.git").rename(work / "app/.git-old")
+        _git(work / "app", "init", "-q")
+        shutil.rmtree(work / ".vscode")
+        (work / ".vscode").mkdir()
+        (work / ".vscode/settings.json").write_text("{}")
+        await _told_of(session, work / ".vscode", "different in settings.json")
+        await _told_of(session, work / "app/.git")
+        for path in (work / ".vscode/settings.json", work / "app/.git/config", work / "app/.git-old/config"):
+            assert await _append(session, path) == "Read-only file system"
+
+
+async def test_so_is_one_whose_surroundings_are_replaced(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    _repository(work / "a/b/app")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        shutil.copytree(work / "a", tmp_path / "copy", symlinks=True)
+        shutil.rmtree(work / "a")
+        (tmp_path / "copy").rename(work / "a")
+        await _told_of(session, work / "a/b/app/.git")
+        assert await _append(session, work / "a/b/app/.git/config") == "Read-only file system"
+        assert await _append(session, work / "a/b/app/file") == "written"
+
+
+async def test_what_comes_back_later_is_guarded_even_if_the_module_makes_it(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    (work / ".husky").mkdir(parents=True)
+    async with open_session(tools=[_tool(write_module)]) as session:
+        (work / ".husky").rmdir()
+        result = await session.coordinator.get("tools", "write").execute({"make": str(work / ".husky/pre-commit")})
+        line = await _told_of(session, work / ".husky")
+        assert await _append(session, work / ".husky/pre-commit") == "Read-only file system"
+    assert result.output in ("written", "Read-only file system")
+    assert result.output != "written" or "pre-commit" in line or "pre-commit" in session.changes[0]
+
+
+async def test_a_module_starts_again_although_something_guarded_is_gone(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    (work / ".vscode").mkdir(parents=True)
+    (work / ".envrc").write_text("one\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        (work / ".vscode").rmdir()
+        (work / ".envrc").unlink()
+        await session.coordinator.get("tools", "write").execute({})
+        assert await _append(session, work / "file") == "written"
+        (work / ".envrc").write_text("two\n")
+        await _told_of(session, work / ".envrc")
+        assert await _append(session, work / ".envrc") == "Read-only file system"
+
+
+async def test_what_was_replaced_is_in_the_audit_log(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".envrc").write_text("one\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        _by_renaming(work / ".envrc", "two\n")
+        await _told_of(session, work / ".envrc")
+    lines = (tmp_path / "state/paddock/audit.jsonl").read_text().splitlines()
+    (line,) = [one for one in map(json.loads, lines) if one["event"] == "guarded.replaced"]
+    assert (line["module"], line["path"], line["problem"]) == ("tool-write", str(work / ".envrc"), "")
+
+
+async def test_the_plan_and_the_lock_are_guarded_again(tmp_path: Path, write_module: WriteModule) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    tool = {**_tool(write_module), "source": write_module("tool-write", _WRITER)}
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]}
+    (work / "plan.json").write_text(json.dumps(plan))
+    async with Session(work / "plan.json", working_dir=work, trust_plan=True) as session:
+        for name in ("plan.json", "paddock.lock"):
+            _by_renaming(work / name, (work / name).read_text())
+            await _told_of(session, work / name)
+            assert await _append(session, work / name) == "Read-only file system"
+
+
+def test_it_is_so_for_an_ordinary_user() -> None:
+    require_root()
+    tests = Path(__file__).resolve().parents[1]
+    with home_of_its_own() as home:
+        code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding import main\nmain(sys.argv[1])"
+        done = as_ordinary_user(code, str(home), home=home, seconds=_SECONDS * 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout) == {
+        "before": ["Read-only file system"] * 2,
+        "after": ["Read-only file system"] * 2,
+        "told": ["it was guarded again at once"] * 2,
+    }
