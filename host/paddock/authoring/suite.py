@@ -29,13 +29,13 @@ _PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start progra
 _AS: Final[Kind] = "tool"  # whatever it is: there is no session in which that would make a difference
 _NOTHING_COLLECTED: Final = 5
 
-# The contract's base class of the tests of each kind.
-_BASES: Final[Mapping[Kind, str]] = {
-    "tool": "ToolBehaviorTests",
-    "hook": "HookBehaviorTests",
-    "provider": "ProviderBehaviorTests",
-    "orchestrator": "OrchestratorBehaviorTests",
-    "context": "ContextBehaviorTests",
+# The base classes of the tests of each kind: the contract's, and the stricter one.
+_BASES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "tool": ("ToolBehaviorTests", "StrictToolTests"),
+    "hook": ("HookBehaviorTests", "StrictHookTests"),
+    "provider": ("ProviderBehaviorTests", "StrictProviderTests"),
+    "orchestrator": ("OrchestratorBehaviorTests", "StrictOrchestratorTests"),
+    "context": ("ContextBehaviorTests", "StrictContextTests"),
 }
 
 
@@ -73,7 +73,7 @@ async def run_own_tests(booth: Booth, folder: ModuleFolder, args: Sequence[str])
         needs = dev_requirements(folder.root)
     except SourceError as error:
         raise ModulePathError(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
-    return await _run(booth, folder, needs, args, "")
+    return await _run(booth, folder, needs, args, ())
 
 
 async def run_behavior_tests(booth: Booth, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
@@ -81,9 +81,11 @@ async def run_behavior_tests(booth: Booth, folder: ModuleFolder, kind: Kind) -> 
     return await _run(booth, folder, Needs(more=RUNNERS), (), _BASES[kind])
 
 
-async def _run(booth: Booth, folder: ModuleFolder, needs: Needs, args: Sequence[str], base: str) -> SuiteOutcome:
+async def _run(
+    booth: Booth, folder: ModuleFolder, needs: Needs, args: Sequence[str], bases: Sequence[str]
+) -> SuiteOutcome:
     async with provided(folder, booth.clerk.policy, booth.means, needs) as resolution:
-        told = {**_place(folder, resolution), "args": list(args), "base": base, "columns": _columns()}
+        told = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
         job = Job(_ENTRY, told, "its tests", _PERMISSIONS, {**_LIMITS, **booth.limits})
         ended = await run_trial(booth.clerk, _AS, resolution, job, _Ended.model_validate, booth.conditions)
     return SuiteOutcome(ended.code)

@@ -5,6 +5,7 @@ Processes are made ready side by side when initialising begins; what is mounted,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -150,7 +151,9 @@ class HostedSession(AmplifierSession):
             cause = cause.__cause__
         raise error
 
-    def _fail_execution(self, error: Exception) -> NoReturn:
+    def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
+        if isinstance(error, asyncio.CancelledError):  # a module's word, which must not pass for the application's
+            super()._fail_execution(error)
         raise error
 
     async def execute(self, prompt: str) -> Any:

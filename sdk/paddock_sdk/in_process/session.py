@@ -7,15 +7,17 @@ import path end with the session's cleanup.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.in_process.module_loader import ModuleLoader
+from paddock_sdk.kernel import initialization
 from paddock_sdk.kernel import session as kernel
 
 if TYPE_CHECKING:
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
     from paddock_sdk.kernel.loading import ModuleLoading
 
-__all__ = ["AmplifierSession", "PlainAmplifierSession"]
+__all__ = ["AmplifierSession", "PlainAmplifierSession", "initialize_session"]
 
 
 class AmplifierSession(kernel.AmplifierSession):
@@ -39,5 +41,29 @@ class AmplifierSession(kernel.AmplifierSession):
 class PlainAmplifierSession(AmplifierSession, kernel.PlainAmplifierSession):
     """The session of the contract package's `session` module; it has its loader from the beginning."""
 
+    async def cleanup(self) -> None:
+        """End the session, and have its loader take back what it added, also where it was given one."""
+        try:
+            await super().cleanup()
+        finally:
+            clean_up = getattr(self.loader, "cleanup", None)
+            if clean_up is not None:
+                clean_up()
+
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
-        self._coordinator.loader = self._make_loader() if loader is None else loader
+        self.loader = self._make_loader() if loader is None else loader
+
+
+async def initialize_session(
+    config: dict[str, Any], coordinator: ModuleCoordinator, session_id: str, parent_id: str | None
+) -> None:
+    """Load and mount everything a mount plan lists, with a new loader where the coordinator has none.
+
+    Raises:
+        RuntimeError: the orchestrator or the context manager could not be loaded.
+        ValueError: several provider entries of one module lack an `instance_id`.
+        TypeError: a section of the plan is not a list, or an entry not a mapping.
+    """
+    if coordinator.loader is None:
+        coordinator.loader = ModuleLoader(coordinator)
+    await initialization.initialize_session(config, coordinator, session_id, parent_id)

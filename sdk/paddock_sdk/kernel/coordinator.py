@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.contributions import collect_contributions
 from paddock_sdk.kernel.done import DONE
@@ -65,11 +64,12 @@ class ModuleCoordinator:
     _capabilities: dict[str, Any]
     _channels: dict[str, list[dict[str, Any]]]
     _cleanups: list[Callable[[], Any]]
-    _current_turn_injections: int
-    session_state: dict[str, Any]
-    loader: Any
-    approval_system: ApprovalSystem | None
-    display_system: DisplaySystem | None
+    # With values here, too: mocks that are made after this class have what it has.
+    _current_turn_injections: int = 0
+    session_state: dict[str, Any] = None  # type: ignore[assignment]
+    loader: Any = None
+    approval_system: ApprovalSystem | None = None
+    display_system: DisplaySystem | None = None
 
     def __init__(
         self,
@@ -294,20 +294,16 @@ class ModuleCoordinator:
     async def cleanup(self) -> None:
         """Run the registered functions, the latest first; all of them run, whatever happens.
 
-        Failures are logged. A KeyboardInterrupt, a SystemExit or the cancellation of this task is raised at the end,
-        the first of them.
+        Exceptions are logged. A CancelledError, a KeyboardInterrupt or a SystemExit is raised at the end, the first of
+        them, whether a function raised it or this task was cancelled.
         """
-        watch = CancelWatch()
         unstoppable: BaseException | None = None
         for fn in reversed(list(self._cleanups)):
             try:
                 await settled(fn())
-            except (Exception, asyncio.CancelledError) as error:  # module code; every cleanup has to run
-                if isinstance(error, asyncio.CancelledError) and watch.cancelled:
-                    unstoppable = unstoppable or error
-                else:
-                    _log.warning("A cleanup function failed", exc_info=error)
-            except (KeyboardInterrupt, SystemExit) as error:
+            except Exception as error:  # module code; every cleanup has to run
+                _log.warning("A cleanup function failed", exc_info=error)
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
                 unstoppable = unstoppable or error
         if unstoppable is not None:
             raise unstoppable

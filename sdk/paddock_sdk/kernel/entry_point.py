@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from paddock_sdk.kernel.loading import safe_exception_str
 
-__all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "mount_in", "session_ready_of"]
+__all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "home_of", "mount_in", "session_ready_of"]
 
 #: Where modules say what mounts them; the second is how a few of them spell it.
 ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
@@ -47,8 +47,12 @@ def mount_in(module: ModuleType, place: str) -> Callable[..., Any]:
 
 def session_ready_of(mount: Callable[..., Any]) -> Any:
     """Return the `on_session_ready` of the file that defines `mount`, whatever that is; None where there is none."""
-    home = sys.modules.get(getattr(mount, "__module__", None) or "")
-    return getattr(home, "on_session_ready", None)
+    return getattr(home_of(mount), "on_session_ready", None)
+
+
+def home_of(mount: Callable[..., Any]) -> ModuleType | None:
+    """Return the file that defines `mount`, None where it is not imported."""
+    return sys.modules.get(getattr(mount, "__module__", None) or "")
 
 
 def _imported(name: str, place: str) -> ModuleType:

@@ -33,11 +33,16 @@ async def run_orchestrator(coordinator: ModuleCoordinator, prompt: str) -> Any:
     return await orchestrator.execute(
         prompt=prompt,
         context=context,
-        providers=coordinator.get("providers"),
-        tools=coordinator.get("tools"),
+        providers=_mapping(coordinator.get("providers")),
+        tools=_mapping(coordinator.get("tools")),
         hooks=coordinator.hooks,
         coordinator=coordinator,
     )
+
+
+def _mapping(mounted: Any) -> Any:
+    # The live dict itself, also while it is empty: an orchestrator sees what is mounted meanwhile.
+    return {} if mounted is None else mounted
 
 
 async def emit_raw_field_if_configured(

@@ -48,7 +48,7 @@ async def process_hook_result(
         await _show(coordinator, result, hook_name)
     if result.suppress_output:
         _log.debug("Hook %r asked to suppress output on %r", hook_name, event)
-    if injected:
+    if action == "inject_context":
         for item in injected:
             if not item.ephemeral:
                 await _persist(coordinator, item)
@@ -81,18 +81,11 @@ def _injections(result: HookResult, event: str, hook_name: str) -> list[ContextI
                 role=result.context_injection_role,
                 ephemeral=result.ephemeral,
                 append_to_last_tool_result=result.append_to_last_tool_result,
+                hook_name=hook_name,
+                event=event,
             )
         ]
-    cleaned = [
-        item.model_copy(
-            update={
-                "content": _sanitize_for_llm(item.content),
-                "hook_name": hook_name if item.hook_name == "unknown" else item.hook_name,
-                "event": item.event or event,
-            }
-        )
-        for item in listed
-    ]
+    cleaned = [item.model_copy(update={"content": _sanitize_for_llm(item.content)}) for item in listed]
     return [item for item in cleaned if item.content]
 
 
@@ -142,18 +135,24 @@ async def _persist(coordinator: ModuleCoordinator, item: ContextInjection) -> No
         },
     }
     try:
-        await add_message(message)
+        await settled(add_message(message))
     except OverLimitError as error:  # a hook's words are not worth a turn
         coordinator._leave_out(item, error)
 
 
 def _without_persisted(result: HookResult, ephemeral: list[ContextInjection]) -> HookResult:
     """Return the result with only the injections that the orchestrator has to apply itself."""
-    if not ephemeral:
-        return _revised(result, action="continue", context_injection=None, context_injections=[])
-    if getattr(result, "context_injections", None):
+    if ephemeral:
         return _revised(result, context_injections=ephemeral, **scalar_fields(ephemeral))
-    return _revised(result, context_injection=ephemeral[0].content)
+    return _revised(
+        result,
+        action="continue",
+        context_injection=None,
+        context_injection_role="system",
+        ephemeral=False,
+        append_to_last_tool_result=False,
+        context_injections=[],
+    )
 
 
 def _revised(result: HookResult, **changes: Any) -> HookResult:

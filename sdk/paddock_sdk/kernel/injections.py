@@ -24,24 +24,20 @@ def carries_injection(result: HookResult) -> bool:
 def merged_injections(collected: list[tuple[str, HookResult]], event: str) -> HookResult:
     """Return one `inject_context` result for (handler name, result) pairs in the order they answered.
 
-    A single result keeps its other fields; of several only what concerns injecting survives.
+    A single result keeps its fields, and gets the list; of several only what concerns injecting survives.
     """
     from paddock_sdk.contract.models import HookResult
 
     if len(collected) == 1:
         name, only = collected[0]
-        return _with_origin(only, name, event) if only.context_injections else only
+        return _with_origin(only, name, event)
 
     items = [item for name, result in collected for item in _items(result, name, event)]
-    first = _with_origin(collected[0][1], collected[0][0], event)
     return HookResult(
         action="inject_context",
-        context_injection=INJECTION_SEPARATOR.join(item.content for item in items),
-        context_injection_role=first.context_injection_role,
-        ephemeral=first.ephemeral,
-        suppress_output=first.suppress_output,
-        append_to_last_tool_result=any(item.append_to_last_tool_result for item in items),
+        suppress_output=collected[0][1].suppress_output,
         context_injections=items,
+        **scalar_fields(items),
     )
 
 
@@ -56,10 +52,9 @@ def scalar_fields(items: list[ContextInjection]) -> dict[str, Any]:
 
 
 def _with_origin(result: HookResult, name: str, event: str) -> HookResult:
-    if not result.context_injections:
-        return result
     items = _items(result, name, event)
-    return result.model_copy(update={"context_injections": items, **scalar_fields(items)})
+    derived = scalar_fields(items) if result.context_injections else {}
+    return result.model_copy(update={"context_injections": items, **derived})
 
 
 def _items(result: HookResult, name: str, event: str) -> list[ContextInjection]:

@@ -8,6 +8,7 @@ open files, locks) raises CannotCrossError. Knows neither events nor handlers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from typing import Any, Final
@@ -57,7 +58,7 @@ class Payload:
             TypeError: a key is neither text, number, boolean nor None.
         """
         if type(data) is not dict and hasattr(data, "model_dump"):
-            data = data.model_dump(mode="json")
+            data = _dumped(data)
         try:
             return cls(_converted(data, 0))
         except _LiveValueError as live:
@@ -94,6 +95,15 @@ class Payload:
     def with_field(self, name: str, value: str) -> Payload:
         """Return a mapping payload with one field set."""
         return Payload(_by_key({**self._data, name: value}))
+
+
+def _dumped(model: Any) -> Any:
+    """Return what a model dumps itself as, and the model where it does not: it is then text, as any object is."""
+    with contextlib.suppress(Exception):  # a class we do not know
+        return model.model_dump(mode="json")
+    with contextlib.suppress(Exception):  # one that is not pydantic's may take no mode
+        return model.model_dump()
+    return model
 
 
 def _by_key(mapping: dict[str, Any]) -> dict[str, Any]:

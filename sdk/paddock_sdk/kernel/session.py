@@ -12,7 +12,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
+from operator import attrgetter
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -142,17 +142,18 @@ class AmplifierSession:
         """
         await self._ensure_initialized()
         await self._announce_turn()
-        coordinator = self._coordinator
+        cancellation = self._coordinator.cancellation
+        watch = CancelWatch()
         try:
             response = await self._run_orchestrator(prompt)
         except (Exception, asyncio.CancelledError) as error:
-            if coordinator.cancellation.is_cancelled:
-                await self._announce_cancelled(error)
-            if isinstance(error, Exception):
-                self._fail_execution(error)
-            raise
-        if coordinator.cancellation.is_cancelled:
-            await self._announce_cancelled(None)
+            if cancellation.is_cancelled:
+                await self._announce_failed_turn(error, watch)
+            if watch.cancelled and isinstance(error, asyncio.CancelledError):
+                raise
+            self._fail_execution(error)
+        if cancellation.is_cancelled:
+            await self._announce_cancelled()
         return self._checked_response(response)
 
     async def cleanup(self) -> None:
@@ -161,18 +162,18 @@ class AmplifierSession:
         Nothing a module does wrong here is raised; only this task's own cancellation is, once everything has run.
         """
         watch = CancelWatch()
-        cancelled: BaseException | None = None
+        ending: BaseException | None = None
         for step in (self._announce_end, self._coordinator.cleanup):
             try:
                 await step()
             except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
-                if isinstance(error, asyncio.CancelledError) and watch.cancelled:
-                    cancelled = cancelled or error
+                if self._ends_cleanup(error, watch):
+                    ending = ending or error
                 else:
                     _log.warning("Cleaning up session %s failed", self._session_id, exc_info=error)
         self._after_cleanup()
-        if cancelled is not None:
-            raise cancelled
+        if ending is not None:
+            raise ending
 
     async def __aenter__(self) -> Self:
         try:
@@ -203,7 +204,7 @@ class AmplifierSession:
         if not self._initialized:
             raise RuntimeError("Session not initialized. Call initialize() first.")
 
-    def _fail_execution(self, error: Exception) -> NoReturn:
+    def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
         # The cause is kept for debuggers and for applications that tell one failure from another.
         raise RuntimeError(f"Execution failed: {type(error).__name__}: {safe_exception_str(error)}") from error
 
@@ -229,26 +230,49 @@ class AmplifierSession:
     async def _run_orchestrator(self, prompt: str) -> Any:
         return await run_orchestrator(self._coordinator, prompt)
 
-    async def _announce_cancelled(self, error: BaseException | None) -> None:
+    async def _announce_failed_turn(self, error: BaseException, watch: CancelWatch) -> None:
+        # A turn whose task is cancelled is over at once: what it had to say of it, its orchestrator said.
+        if not (watch.cancelled and isinstance(error, asyncio.CancelledError)):
+            await self._announce_cancelled(f"{type(error).__name__}: {safe_exception_str(error)}")
+
+    async def _announce_cancelled(self, error: str | None = None) -> None:
         data: dict[str, Any] = {"was_immediate": self._coordinator.cancellation.is_immediate}
         if error is not None:
-            data["error"] = safe_exception_str(error)
+            data["error"] = error
         await self._coordinator.hooks.emit(events.CANCEL_COMPLETED, data)
 
     async def _announce_end(self) -> None:
         if self._initialized:
             await self._coordinator.hooks.emit(events.SESSION_END, {"session_id": self._session_id})
 
+    def _ends_cleanup(self, error: BaseException, watch: CancelWatch) -> bool:
+        return isinstance(error, asyncio.CancelledError) and watch.cancelled
+
     def _after_cleanup(self) -> None:
         self._initialized = False
+
+
+def _replaceable(attribute: str) -> Any:
+    """Return a property of an attribute that can also be set."""
+
+    def replace(self: AmplifierSession, value: Any) -> None:
+        setattr(self, attribute, value)
+
+    return property(attrgetter(attribute), replace)
 
 
 class PlainAmplifierSession(AmplifierSession):
     """The session class of the contract package's `session` module.
 
     It initialises itself, takes a loader, keeps a status, lets the orchestrator's exceptions and results through as
-    they are, needs a provider, and announces its end at every cleanup.
+    they are, needs a provider, announces its end at every cleanup once it was initialised, and raises at the end of a
+    cleanup what is no `Exception`. Its ids, configuration, coordinator and loader can be replaced.
     """
+
+    session_id = _replaceable("_session_id")
+    parent_id = _replaceable("_parent_id")
+    config = _replaceable("_config")
+    coordinator = _replaceable("_coordinator")
 
     def __init__(
         self,
@@ -265,10 +289,11 @@ class PlainAmplifierSession(AmplifierSession):
 
         self.status: SessionStatus = SessionStatus(session_id=self._session_id)
 
-    @property
-    def loader(self) -> ModuleLoading | None:
-        loader: ModuleLoading | None = self._coordinator.loader
-        return loader
+    async def initialize(self) -> None:
+        """Load and mount the plan's modules with this session's loader, once."""
+        if not self._initialized and self.loader is not None:
+            self._coordinator.loader = self.loader
+        await super().initialize()
 
     async def execute(self, prompt: str) -> Any:
         """Run one turn, initialising the session first where necessary, and return what the orchestrator returns.
@@ -276,23 +301,22 @@ class PlainAmplifierSession(AmplifierSession):
         Raises:
             RuntimeError: the session cannot be initialised, or no provider is mounted.
         """
+        await self._ensure_initialized()
         self.status.status = "running"
-        self.status.ended_at = None
         try:
             response = await super().execute(prompt)
         except BaseException as error:
-            cancelled = self._coordinator.cancellation.is_cancelled or not isinstance(error, Exception)
-            self.status.status = "cancelled" if cancelled else "failed"
-            self.status.last_error = {"type": type(error).__name__, "message": safe_exception_str(error)}
+            if self._coordinator.cancellation.is_cancelled:
+                self.status.status = "cancelled"
+            else:
+                self.status.status = "failed"
+                self.status.last_error = {"message": safe_exception_str(error)}
             raise
-        finally:
-            self.status.last_activity = datetime.now()
         self.status.status = "cancelled" if self._coordinator.cancellation.is_cancelled else "completed"
         return response
 
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
-        if loader is not None:
-            self._coordinator.loader = loader
+        self.loader = loader
 
     def _fail_initialization(self, error: Exception) -> NoReturn:
         raise error
@@ -300,7 +324,7 @@ class PlainAmplifierSession(AmplifierSession):
     async def _ensure_initialized(self) -> None:
         await self.initialize()
 
-    def _fail_execution(self, error: Exception) -> NoReturn:
+    def _fail_execution(self, error: Exception | asyncio.CancelledError) -> NoReturn:
         raise error
 
     def _checked_response(self, response: object) -> Any:
@@ -314,13 +338,20 @@ class PlainAmplifierSession(AmplifierSession):
             raise RuntimeError("No providers mounted")
         return await super()._run_orchestrator(prompt)
 
+    async def _announce_failed_turn(self, error: BaseException, watch: CancelWatch) -> None:
+        await self._announce_cancelled(safe_exception_str(error))
+
     async def _announce_end(self) -> None:
-        await self._coordinator.hooks.emit(
-            events.SESSION_END, {"session_id": self._session_id, "status": self.status.status}
-        )
+        if self._initialized:
+            await self._coordinator.hooks.emit(
+                events.SESSION_END, {"session_id": self._session_id, "status": self.status.status}
+            )
+
+    def _ends_cleanup(self, error: BaseException, watch: CancelWatch) -> bool:
+        return not isinstance(error, Exception)
 
     def _after_cleanup(self) -> None:
-        self.status.ended_at = datetime.now()
+        """Stay initialised: a cleanup that follows announces the end again."""
 
 
 def _check_config(config: object) -> None:

@@ -10,10 +10,11 @@ supplies them from somewhere else, as from a worker, runs the same assertions:
 * `hook_cleanup`: what the hook's `mount` returned. None, or a function without arguments whose result may have to be
   awaited; the fixture sees to it that a second call, at the end of the test, does nothing.
 * `coordinator`: what the module was mounted on. Of it, only `hooks.list_handlers()` and `hooks.emit()` are used.
-* `mock_deps`: a context, providers, tools and hooks, in this order; passed on to `execute`, never looked into.
+* `mock_deps`: a context, providers, tools and hooks, in this order; passed on to `execute`. Of them, only whether the
+  context's `add_message` was called is looked at, as a mock of `unittest` says it.
 * `validate_structure`: an asynchronous function of a kind, which returns the `ValidationResult` of the module.
 
-A fixture skips the test where the module is of another kind. Fixtures and tests run on one event loop.
+A fixture may skip a test that is for another kind of module. Fixtures and tests run on one event loop.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from paddock_sdk.validation.validator import ModuleValidator
 
 __all__ = [
     "KINDS",
+    "VALIDATORS",
     "ContextValidator",
     "HookValidator",
     "MountPlanValidationResult",
@@ -42,13 +44,14 @@ __all__ = [
     "validator_for",
 ]
 
-_VALIDATORS: dict[str, type[ModuleValidator]] = {
+#: The validator of each kind.
+VALIDATORS: dict[str, type[ModuleValidator]] = {
     validator.kind: validator
     for validator in (ProviderValidator, ToolValidator, HookValidator, OrchestratorValidator, ContextValidator)
 }
 
 #: The kinds of modules that can be validated.
-KINDS = tuple(_VALIDATORS)
+KINDS = tuple(VALIDATORS)
 
 
 def validator_for(kind: str) -> ModuleValidator:
@@ -57,6 +60,6 @@ def validator_for(kind: str) -> ModuleValidator:
     Raises:
         ValueError: there is no such kind.
     """
-    if kind not in _VALIDATORS:
+    if kind not in VALIDATORS:
         raise ValueError(f"there is no kind of module {kind!r}; the kinds are {', '.join(KINDS)}")
-    return _VALIDATORS[kind]()
+    return VALIDATORS[kind]()

@@ -11,9 +11,9 @@ import sys
 
 import click
 
-from paddock_sdk.validation import KINDS, ValidationCheck, validator_for
+from paddock_sdk.validation import KINDS, ValidationCheck, ValidationResult, validator_for
 
-__all__ = ["main"]
+__all__ = ["list_types", "main", "print_result", "validate"]
 
 # Of this command, which has kept it through every version of the contracts.
 _VERSION = "1.0.0"
@@ -41,9 +41,7 @@ def validate(module_type: str, module_path: str, entry_point: str | None, quiet:
     if quiet:
         click.echo(result.summary())
     else:
-        click.echo(f"Validating {module_type} module: {module_path}\n\n{result.summary()}\n")
-        for check in result.checks:
-            click.echo(_line(check))
+        print_result(result)
     sys.exit(0 if result.passed else 1)
 
 
@@ -52,6 +50,13 @@ def list_types() -> None:
     """Print the types of modules there are."""
     for kind in KINDS:
         click.echo(kind)
+
+
+def print_result(result: ValidationResult) -> None:
+    """Print a summary, and each check below it."""
+    click.echo(f"Validating {result.module_type} module: {result.module_path}\n\n{result.summary()}\n")
+    for check in result.checks:
+        click.echo(_line(check))
 
 
 def _line(check: ValidationCheck) -> str:

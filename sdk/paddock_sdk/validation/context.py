@@ -32,6 +32,6 @@ class ContextValidator(MountedObjectValidator):
         mounted = coordinator.mount_points["context"]
         return [] if mounted is None else [mounted]
 
-    def check_members(self, result: ValidationResult, objects: list[Any]) -> None:
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
         for name, (called, at_least) in _METHODS.items():
-            check_async(result, f"context_{name}", objects, name, at_least=at_least, called=called)
+            check_async(result, f"context_{name}", obj, name, at_least=at_least, called=called)

@@ -1,58 +1,26 @@
-"""Look at an object's members without trusting them: they may be missing, raise, or be anything.
-
-Nothing here calls a method of the object; a property is read, and what it raises is told instead of raised.
-"""
+"""What there is to say of a function without calling it, and of an exception without trusting it."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Member", "count_parameters", "described", "is_async", "member"]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member of an object; where it cannot be had, `absence` says why and the value is None."""
-
-    value: Any
-    absence: str | None
-
-    @property
-    def present(self) -> bool:
-        return self.absence is None
-
-
-def member(obj: Any, name: str) -> Member:
-    """Return a member by name."""
-    try:
-        return Member(getattr(obj, name), None)
-    except AttributeError:
-        return Member(None, f"has no `{name}`")
-    except Exception as error:  # a property of a class we do not know
-        return Member(None, f"raises {described(error)} when its `{name}` is read")
+__all__ = ["count_parameters", "described", "is_async"]
 
 
 def is_async(function: Any) -> bool:
-    """Return whether calling this gives a coroutine, as far as can be told without calling it."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    """Return whether this is a function defined with `async def`, or a mock of one."""
+    return asyncio.iscoroutinefunction(function)  # inspect's knows no mocks
 
 
-def count_parameters(function: Any, *, keywords: bool = False) -> float:
-    """Return how many arguments a call may pass: by position, or also by keyword; infinite where anything goes."""
+def count_parameters(function: Any) -> float:
+    """Return how many parameters a call fills; infinite where that cannot be told. `*args` counts as one."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # written in C, without saying what it takes
         return float("inf")
-    kinds: list[inspect._ParameterKind] = [inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    endless: list[inspect._ParameterKind] = [inspect.Parameter.VAR_POSITIONAL]
-    if keywords:
-        kinds.append(inspect.Parameter.KEYWORD_ONLY)
-        endless.append(inspect.Parameter.VAR_KEYWORD)
-    if any(parameter.kind in endless for parameter in parameters):
-        return float("inf")
-    return sum(parameter.kind in kinds for parameter in parameters)
+    return sum(name != "self" for name in parameters)
 
 
 def described(error: BaseException) -> str:

@@ -7,12 +7,13 @@ session, which also takes an orchestrator and a context by their bare ids, and o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from paddock_sdk.validation.result import CheckList, ValidationCheck
 
 __all__ = ["MountPlanValidationResult", "MountPlanValidator"]
 
+# In the order they are looked at.
 _SINGLE_SPECS: Final = ("orchestrator", "context")
 _LISTS: Final = ("providers", "tools", "hooks")
 _SECTIONS: Final = ("session", *_LISTS, "agents")
@@ -25,15 +26,20 @@ class MountPlanValidationResult(CheckList):
     checks: list[ValidationCheck] = field(default_factory=list)
 
     def format_errors(self) -> str:
-        """Return the errors as a numbered list under a heading, nothing where there are none."""
+        """Return the errors as a numbered list, each with the name of its check, between a heading and their number."""
         if not self.errors:
-            return ""
-        numbered = (f"  {number}. {check.message}" for number, check in enumerate(self.errors, 1))
-        return "\n".join(["Mount Plan Validation Failed:", *numbered])
+            return "No errors"
+        numbered = (f"  {number}. [{check.name}] {check.message}" for number, check in enumerate(self.errors, 1))
+        return "\n".join(["Mount Plan Validation Failed:", "", *numbered, "", f"Total: {len(self.errors)} error(s)"])
 
 
 class MountPlanValidator:
     """Checks mount plans."""
+
+    REQUIRED_SECTIONS: ClassVar = {"session"}
+    OPTIONAL_SECTIONS: ClassVar = {*_LISTS, "agents"}
+    REQUIRED_SESSION_FIELDS: ClassVar = set(_SINGLE_SPECS)
+    REQUIRED_MODULE_SPEC_FIELDS: ClassVar = {"module"}
 
     def validate(self, plan: Any) -> MountPlanValidationResult:
         """Return what there is to say of a plan; nothing is raised, whatever the plan is."""
@@ -70,24 +76,21 @@ def _check_session(result: CheckList, session: Any) -> None:
     if not isinstance(session, dict):
         result.fail("session_type", f"`session` has to be a dict, not {_kind(session)}")
         return
-    result.succeed("session_type", "`session` is a dict")
     for name in _SINGLE_SPECS:
-        if session.get(name) is None:
-            result.fail(f"session_{name}_present", f"`session.{name}` is missing; it names the module to use")
-        else:
-            result.succeed(f"session_{name}_present", f"`session.{name}` is there")
+        if name in session:
             _check_spec(result, f"session.{name}", session[name])
+        else:
+            result.fail(f"session_{name}_present", f"`session.{name}` is missing; it names the module to use")
 
 
 def _check_list(result: CheckList, section: str, specs: Any) -> None:
     if not isinstance(specs, list):
         result.fail(f"{section}_type", f"`{section}` has to be a list, not {_kind(specs)}")
-        return
-    result.succeed(f"{section}_type", f"`{section}` is a list")
-    if not specs:
+    elif not specs:
         result.succeed(f"{section}_empty", f"`{section}` is empty: nothing is loaded from it")
-    for index, spec in enumerate(specs):
-        _check_spec(result, f"{section}[{index}]", spec)
+    else:
+        for index, spec in enumerate(specs):
+            _check_spec(result, f"{section}[{index}]", spec)
 
 
 def _check_spec(result: CheckList, path: str, spec: Any) -> None:
@@ -95,13 +98,10 @@ def _check_spec(result: CheckList, path: str, spec: Any) -> None:
         written = f"; write {{module: {spec}}}" if isinstance(spec, str) and spec else ""
         result.fail(f"{path}_type", f"`{path}` has to be a dict, not {_kind(spec)}{written}")
         return
-    result.succeed(f"{path}_type", f"`{path}` is a dict")
     _check_module(result, path, spec)
-    config, source = spec.get("config"), spec.get("source")
-    if config is not None:
-        _check_type(result, f"{path}_config_type", f"{path}.config", config, dict)
-    if source is not None:
-        _check_type(result, f"{path}_source_type", f"{path}.source", source, str, dict)
+    for name, type_ in (("config", dict), ("source", str)):
+        if name in spec:
+            _check_type(result, f"{path}_{name}_type", f"{path}.{name}", spec[name], type_)
 
 
 def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
@@ -109,17 +109,15 @@ def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
         result.fail(f"{path}_module_required", f"`{path}` names no `module`")
     elif not isinstance(spec["module"], str):
         result.fail(f"{path}_module_type", f"`{path}.module` has to be text, not {_kind(spec['module'])}")
-    elif not spec["module"].strip():
+    elif not spec["module"]:
         result.fail(f"{path}_module_empty", f"`{path}.module` is empty; it is the id of a module")
     else:
         result.succeed(f"{path}_module_valid", f"`{path}.module` is {spec['module']}")
 
 
-def _check_type(result: CheckList, name: str, path: str, value: Any, *types: type) -> None:
-    wanted = " or ".join("text" if type_ is str else f"a {type_.__name__}" for type_ in types)
-    if isinstance(value, types):
-        result.succeed(name, f"`{path}` is {wanted}")
-    else:
+def _check_type(result: CheckList, name: str, path: str, value: Any, type_: type) -> None:
+    wanted = "text" if type_ is str else f"a {type_.__name__}"
+    if not isinstance(value, type_):
         result.fail(name, f"`{path}` has to be {wanted}, not {_kind(value)}")
 
 

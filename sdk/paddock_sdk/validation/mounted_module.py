@@ -18,7 +18,7 @@ from paddock_sdk.testing.mock_coordinator import MockCoordinator
 from paddock_sdk.validation import validator_for
 from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.mounted_object import MountedObjectValidator
-from paddock_sdk.validation.package_import import import_package, own_imports
+from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 
 __all__ = ["NothingMountedError", "mounted_module", "mounted_object"]
 
@@ -36,7 +36,7 @@ class NothingMountedError(Exception):
 
 @asynccontextmanager
 async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
-    """Mount the package's module with an empty configuration, and give what `mount` returned.
+    """Mount the package's module with an empty configuration, and give what `mount` returned if it can be called.
 
     A cleanup function that was returned becomes one that calls it once: a test may call it, and the end of the test
     does if no one has.
@@ -45,7 +45,7 @@ async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator)
         returned = await settled(find_mount(module, package, None)(coordinator, {}))
         cleanup = _once(returned) if callable(returned) and not validator_for(kind).is_module(returned) else None
         try:
-            yield returned if cleanup is None else cleanup
+            yield cleanup or (returned if callable(returned) else None)
         finally:
             if cleanup is not None:
                 await settled(cleanup())
@@ -61,8 +61,8 @@ async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator)
     """
     validator = validator_for(kind)
     assert isinstance(validator, MountedObjectValidator)
-    async with mounted_module(kind, package, coordinator) as returned:
-        objects = validator.mounted(coordinator) or [obj for obj in (returned,) if validator.is_module(obj)]
+    async with mounted_module(kind, package, coordinator):
+        objects = validator.mounted(coordinator)
         if not objects:
             raise NothingMountedError(kind)
         yield objects[0]
@@ -70,9 +70,9 @@ async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator)
 
 @contextmanager
 def _imported(package: Path) -> Iterator[ModuleType]:
-    module = sys.modules.get(package.name)
+    module = sys.modules.get(name_of(package))
     file = getattr(module, "__file__", None)
-    if module is not None and file is not None and Path(file).resolve() == package / "__init__.py":
+    if module is not None and file is not None and Path(file).resolve() in (package, package / "__init__.py"):
         yield module
         return
     with own_imports(package):

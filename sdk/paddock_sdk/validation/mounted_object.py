@@ -1,6 +1,7 @@
-"""Validation of the kinds whose modules mount an object: all but hooks.
+"""Validation of the kinds whose modules mount objects: all but hooks.
 
-The object has to have its kind's members; that they are what they should be is checked one by one, by the subclass.
+Each object has to have its kind's members, in a set of checks of its own; that they are what they should be is checked
+by the subclass, and only of an object that has them all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
-from paddock_sdk.validation.members import member
 from paddock_sdk.validation.result import ValidationResult
-from paddock_sdk.validation.validator import ModuleValidator, Mounting
+from paddock_sdk.validation.validator import ModuleValidator
 
 __all__ = ["MountedObjectValidator"]
 
@@ -31,61 +31,57 @@ class MountedObjectValidator(ModuleValidator):
         """Return what was mounted as objects of this kind are."""
 
     @abstractmethod
-    def check_members(self, result: ValidationResult, objects: list[Any]) -> None:
-        """Add what there is to say of the single members of the objects."""
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
+        """Add what there is to say of the single members of an object."""
 
     def is_module(self, returned: Any) -> bool:
         return returned is not None and not self._missing(returned)
 
-    def check(self, result: ValidationResult, mounting: Mounting) -> None:
-        objects = self.mounted(mounting.coordinator)
-        if objects:
-            self._check_protocol(result, objects)
-            self.check_members(result, objects)
-        elif self.is_module(mounting.returned):
+    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
+        objects = self.mounted(coordinator)
+        for obj in objects:
+            self._check_object(result, obj)
+        if not objects:
+            self._check_returned(result, returned)
+
+    def _check_object(self, result: ValidationResult, obj: Any) -> None:
+        name, missing = type(obj).__name__, self._missing(obj)
+        if missing:
+            message = f"mount() mounted {_a(name)}, which is no {self.kind}: it {'; it '.join(missing)}"
+            result.fail("protocol_compliance", message)
+        else:
+            result.succeed("protocol_compliance", f"mount() mounted {_a(name)}, with all that {_a(self.kind)} has")
+            self.check_members(result, obj)
+
+    def _check_returned(self, result: ValidationResult, returned: Any) -> None:
+        if self.is_module(returned):
             message = (
                 f"mount() returned {_a(self.kind)} without mounting it; a session only knows of one that was given to "
                 f"`{self.mounted_by}`"
             )
-            result.warn("protocol_compliance", message, passed=True)
-            self.check_members(result, [mounting.returned])
-        else:
-            self._check_absence(result, mounting)
-
-    def _check_absence(self, result: ValidationResult, mounting: Mounting) -> None:
-        if callable(mounting.returned):
+            result.succeed("protocol_compliance", message)
+            self.check_members(result, returned)
+        elif callable(returned):
             message = (
                 f"mount() returned a cleanup function and mounted no {self.kind} with this configuration, so there was "
                 "nothing to look at"
             )
             result.warn("protocol_compliance", message, passed=True)
-        elif mounting.goes_on:
-            message = f"mount() mounted no {self.kind}; on_session_ready() may, and was not called"
-            result.warn("protocol_compliance", message, passed=True)
         else:
-            given = "" if mounting.returned is None else f" and returned {_a(type(mounting.returned).__name__)}"
+            given = "" if returned is None else f" and returned {_a(type(returned).__name__)}"
             result.fail(
                 "protocol_compliance", f"mount() mounted no {self.kind}{given}; it has to `await {self.mounted_by}`"
             )
 
-    def _check_protocol(self, result: ValidationResult, objects: list[Any]) -> None:
-        faults = [f"{type(obj).__name__} {fault}" for obj in objects for fault in self._missing(obj)]
-        if faults:
-            result.fail("protocol_compliance", f"mount() mounted what is no {self.kind}: {'; '.join(faults)}")
-        else:
-            names = ", ".join(type(obj).__name__ for obj in objects)
-            result.succeed("protocol_compliance", f"mount() mounted {names}, with all that {_a(self.kind)} has")
-
     def _missing(self, obj: Any) -> list[str]:
         """Return what keeps an object from being of this kind, each as the end of a sentence about it."""
-        faults = []
+        missing = []
         for name, is_called in self.members.items():
-            found = member(obj, name)
-            if found.absence is not None:
-                faults.append(found.absence)
-            elif is_called and not callable(found.value):
-                faults.append(f"has a `{name}` that cannot be called")
-        return faults
+            if not hasattr(obj, name):
+                missing.append(f"has no `{name}`")
+            elif is_called and not callable(getattr(obj, name)):
+                missing.append(f"has a `{name}` that cannot be called")
+        return missing
 
 
 def _a(noun: str) -> str:

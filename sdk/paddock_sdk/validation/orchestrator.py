@@ -23,11 +23,11 @@ class OrchestratorValidator(MountedObjectValidator):
         mounted = coordinator.mount_points["orchestrator"]
         return [] if mounted is None else [mounted]
 
-    def check_members(self, result: ValidationResult, objects: list[Any]) -> None:
+    def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_async(
             result,
             "orchestrator_execute",
-            objects,
+            obj,
             "execute",
             at_least=5,
             called="execute(prompt, context, providers, tools, hooks, **kwargs)",

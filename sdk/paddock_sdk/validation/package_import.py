@@ -1,4 +1,4 @@
-"""Import a package from where it lies, and leave the process as if that had never happened.
+"""Import a module from where it lies, a package or a single file, and leave the process as if it had never happened.
 
 A validator imports code that another module of the same name may follow, or has preceded. While `own_imports` lasts
 the package has its name to itself; afterwards the names and the import path are what they were. What the package
@@ -15,14 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["import_package", "own_imports"]
+__all__ = ["import_module_from_path", "import_package", "name_of", "own_imports"]
+
+
+def name_of(package: Path) -> str:
+    """Return the name that the package in a folder, or the module in a file, is imported by."""
+    return package.stem if package.is_file() else package.name
 
 
 @contextmanager
 def own_imports(package: Path) -> Iterator[None]:
     """Let the package at this path be imported by its name, for as long as this lasts."""
-    folder = package.parent
-    shadowed = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_part(name, package.name)}
+    folder, own = package.parent, name_of(package)
+    shadowed = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_part(name, own)}
     imported, searched = set(sys.modules), set(sys.path)
     sys.path.insert(0, str(folder))
     try:
@@ -32,39 +37,77 @@ def own_imports(package: Path) -> Iterator[None]:
         # What lies beside the package was found only because of the path, unless it could be found before.
         reach = None if str(folder) in searched else folder
         for name in [name for name in sys.modules if name not in imported]:
-            if _is_part(name, package.name) or (reach is not None and _lies_in(sys.modules[name], reach)):
+            if _is_part(name, own) or (reach is not None and _lies_in(sys.modules[name], reach)):
                 del sys.modules[name]
         sys.modules.update(shadowed)
 
 
 def import_package(package: Path) -> ModuleType:
-    """Return the package at this path, imported now; what its code raises is raised.
+    """Return the package in a folder, or the module in a file, imported now; what its code raises is raised.
 
     Raises:
-        ImportError: there is no package.
+        ImportError: there is none.
     """
-    code = package / "__init__.py"
-    if not code.is_file():
+    name, code = name_of(package), _code_of(package)
+    if not code.is_file() or code.suffix != ".py":
         raise ImportError(_no_package(package), path=str(package))
     importlib.invalidate_caches()
-    spec = importlib.util.spec_from_file_location(package.name, code, submodule_search_locations=[str(package)])
+    parts = [str(package)] if package.is_dir() else None
+    spec = importlib.util.spec_from_file_location(name, code, submodule_search_locations=parts)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[package.name] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        sys.modules.pop(package.name, None)
+        sys.modules.pop(name, None)
         raise
     # A package may put another module in its place.
-    return sys.modules.get(package.name, module)
+    return sys.modules.get(name, module)
+
+
+def import_module_from_path(module_path: str | Path) -> ModuleType:
+    """Return the module at a path by its name, the one that is imported already where it comes from there.
+
+    It stays imported; the import path is left as it was.
+
+    Raises:
+        ImportError: there is none, or the name, or one below it, is that of a module from elsewhere.
+    """
+    package = Path(module_path).resolve()
+    name, code = name_of(package), _code_of(package)
+    if not code.is_file():
+        raise ImportError(_no_package(package), path=str(package))
+    for other in [other for other in list(sys.modules) if _is_part(other, name)]:
+        if not _comes_from(sys.modules[other], code if other == name else package):
+            found = getattr(sys.modules[other], "__file__", None)
+            raise ImportError(f"`{other}` is imported from {found}, so `{name}` in {package} cannot be", name=name)
+    path = list(sys.path)
+    sys.path.insert(0, str(package.parent))
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+    finally:
+        sys.path[:] = path
+    if not _comes_from(module, code):
+        raise ImportError(f"Python found `{name}` in {getattr(module, '__file__', None)}, not in {package}", name=name)
+    return module
+
+
+def _code_of(package: Path) -> Path:
+    return package if package.is_file() else package / "__init__.py"
+
+
+def _comes_from(module: ModuleType, place: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and Path(file).resolve().is_relative_to(place)
 
 
 def _no_package(package: Path) -> str:
     if not package.exists():
         return f"{package} does not exist"
     if not package.is_dir():
-        return f"{package} is no folder; give the folder of the package, the one with the `__init__.py`"
+        return f"{package} is no Python file; give the folder of the package, the one with the `__init__.py`"
     inside = sorted(code.parent for code in package.glob("amplifier_*/__init__.py"))
     hint = f": give {inside[0]}" if inside else "; give the folder of the package, the one with the `__init__.py`"
     return f"{package} has no `__init__.py`{hint}"

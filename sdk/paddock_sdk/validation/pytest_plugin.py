@@ -1,8 +1,9 @@
 """The pytest plugin for modules: it supplies what structural and behavioural tests ask for, in the test's process.
 
 The module is the one whose repository holds the test's file, or the working directory, or the one that
-`--module-path` names; a test that needs a module of another type, or any where there is none, is skipped. Fixtures
-that mount something need pytest-asyncio and say so where it is missing; everything else goes on without it.
+`--module-path` names; a test that needs a module where there is none is skipped, and so is one of the contract's own
+files where the module is of another type. An author's own fixture `module_path` is heeded by all others. Fixtures that
+mount something need pytest-asyncio and say so where it is missing; everything else goes on without it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ __all__ = [
 
 # Before anyone imports them: their assertions are to say what they compared, like those of a test file.
 pytest.register_assert_rewrite("paddock_sdk.validation.behavioral", "paddock_sdk.validation.structural")
+
+# Where the contract keeps its own test files, each of one type of modules.
+_CONTRACT_FILES = Path(__file__).parents[1] / "stand_in/amplifier_core/validation"
 
 _NO_PYTEST_ASYNCIO = (
     "this test mounts a module on an asyncio event loop, for which pytest needs the plugin pytest-asyncio: install it "
@@ -120,11 +124,13 @@ def event_loop_is_there(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def validate_structure(event_loop_is_there: None, module_under_test: ModuleUnderTest | None) -> Any:
+def validate_structure(
+    request: pytest.FixtureRequest, event_loop_is_there: None, module_path: Path | None, module_type: str | None
+) -> Any:
     """An asynchronous function of a type of modules that returns what its validator finds out about the module."""
 
     async def validate(kind: str) -> ValidationResult:
-        return await validator_for(kind).validate(_package(module_under_test, kind))
+        return await validator_for(kind).validate(_package(request, module_path, module_type, kind))
 
     return validate
 
@@ -133,9 +139,14 @@ def _object_of(kind: str) -> Any:
     """Return the fixture of what a module of this type mounts, the first of several."""
 
     async def mounted(
-        event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+        request: pytest.FixtureRequest,
+        event_loop_is_there: None,
+        module_path: Path | None,
+        module_type: str | None,
+        coordinator: MockCoordinator,
     ) -> AsyncIterator[Any]:
-        async with mounted_object(kind, _package(module_under_test, kind), coordinator) as instance:
+        package = _package(request, module_path, module_type, kind)
+        async with mounted_object(kind, package, coordinator) as instance:
             yield instance
 
     mounted.__doc__ = f"The {kind} that the module mounts, the first of several."
@@ -150,10 +161,15 @@ context_module = _object_of("context")
 
 @_async_fixture
 async def hook_cleanup(
-    event_loop_is_there: None, module_under_test: ModuleUnderTest | None, coordinator: MockCoordinator
+    request: pytest.FixtureRequest,
+    event_loop_is_there: None,
+    module_path: Path | None,
+    module_type: str | None,
+    coordinator: MockCoordinator,
 ) -> AsyncIterator[Any]:
     """What the hook module's `mount` returned: a function that takes its handlers back, or None."""
-    async with mounted_module("hook", _package(module_under_test, "hook"), coordinator) as returned:
+    package = _package(request, module_path, module_type, "hook")
+    async with mounted_module("hook", package, coordinator) as returned:
         yield returned
 
 
@@ -161,10 +177,10 @@ def _has_asyncio(config: pytest.Config) -> bool:
     return _asyncio_plugin is not None and config.pluginmanager.is_registered(_asyncio_plugin)
 
 
-def _package(module_under_test: ModuleUnderTest | None, kind: str) -> Path:
-    """Return the package of a module of this type; skip the test where there is none."""
-    if module_under_test is None:
+def _package(request: pytest.FixtureRequest, package: Path | None, found: str | None, kind: str) -> Path:
+    """Return the module's package; skip the test where there is none, or none that the contract's own file is about."""
+    if package is None:
         pytest.skip("there is no module here: no folder above is named `amplifier-module-<type>-<name>`")
-    if module_under_test.type != kind:
-        pytest.skip(f"{module_under_test.package.name} is of type {module_under_test.type}, and this is for {kind}s")
-    return module_under_test.package
+    if found not in (None, kind) and _CONTRACT_FILES in request.path.parents:
+        pytest.skip(f"{package.name} is of type {found}, and this is for {kind}s")
+    return package.resolve()

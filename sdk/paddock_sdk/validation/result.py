@@ -1,7 +1,7 @@
 """What validation found out: single checks, and the result they add up to.
 
-A check that fails is an error or a warning; one that passes is information, or a warning where it passed by a hair.
-Only failed errors make a result fail. Knows nothing of how anything is checked.
+A check that fails is an error or a warning; one that passes is information, or a warning where there was nothing to
+look at. Only failed errors make a result fail. Knows nothing of how anything is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["CheckList", "Severity", "ValidationCheck", "ValidationResult"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ValidationCheck:
     """One thing looked at, and what was seen."""
 
@@ -41,8 +41,8 @@ class CheckList:
 
     @property
     def warnings(self) -> list[ValidationCheck]:
-        """The checks that warn, whether or not they passed."""
-        return [check for check in self.checks if check.severity == "warning"]
+        """The checks that failed as warnings."""
+        return [check for check in self.checks if check.severity == "warning" and not check.passed]
 
     def add(self, check: ValidationCheck) -> None:
         """Append one check."""

@@ -9,38 +9,26 @@ caller that does not trust the module sees to that. What one kind of module has 
 from __future__ import annotations
 
 import asyncio
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from paddock_sdk.kernel.cancel_watch import CancelWatch
-from paddock_sdk.kernel.entry_point import EntryPointError, session_ready_of
-from paddock_sdk.kernel.settle import settled
+from paddock_sdk.kernel.entry_point import EntryPointError, home_of
 from paddock_sdk.testing.mock_coordinator import MockCoordinator
 from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.members import count_parameters, described, is_async
-from paddock_sdk.validation.package_import import import_package, own_imports
+from paddock_sdk.validation.package_import import import_package, name_of, own_imports
+from paddock_sdk.validation.ready_check import check_on_session_ready
 from paddock_sdk.validation.result import ValidationResult
 
-__all__ = ["ModuleValidator", "Mounting"]
+__all__ = ["ModuleValidator"]
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class Mounting:
-    """What `mount` did: what it left on the coordinator and what it returned.
-
-    `goes_on` says that the module wants to be called again when the session is ready, which nobody does here.
-    """
-
-    coordinator: MockCoordinator
-    returned: Any
-    goes_on: bool
 
 
 class ModuleValidator(ABC):
@@ -51,59 +39,92 @@ class ModuleValidator(ABC):
     async def validate(
         self, module_path: str | Path, entry_point: str | None = None, config: dict[str, Any] | None = None
     ) -> ValidationResult:
-        """Check the module whose package is the folder `module_path`.
+        """Check the module at `module_path`: the folder of its package, its only file, or the name to import it by.
 
         `entry_point` names one of the entry points its project declares, or the function that mounts the module;
         without it that is `mount`.
         """
         result = ValidationResult(self.kind, str(module_path))
         package = Path(module_path).resolve()  # noqa: ASYNC240 - a few stats; importing blocks much longer
-        async with _turn(package.name):
-            with own_imports(package):
-                module = _imported(result, package)
-                mount = None if module is None else _found_mount(result, module, package, entry_point)
-                if mount is not None and _takes_what_it_is_given(result, mount):
-                    await self._mounted(result, mount, dict(config or {}))
+        if not package.exists() and _is_name(module_path):
+            await self._check(result, str(module_path), package, entry_point, config)
+        else:
+            async with _turn(name_of(package)):
+                with own_imports(package):
+                    await self._check(result, package, package, entry_point, config)
         return result
+
+    async def _check(
+        self,
+        result: ValidationResult,
+        imported_by: Path | str,
+        package: Path,
+        entry_point: str | None,
+        config: dict[str, Any] | None,
+    ) -> None:
+        module = _imported(result, imported_by)
+        mount = None if module is None else _found_mount(result, module, package, entry_point)
+        if module is None or mount is None:
+            return
+        _check_signature(result, mount)
+        ready = check_on_session_ready(module) or check_on_session_ready(home_of(mount))
+        if ready is not None:
+            result.add(ready)
+        await self._mounted(result, mount, dict(config or {}))
 
     async def _mounted(self, result: ValidationResult, mount: Callable[..., Any], config: dict[str, Any]) -> None:
         coordinator = MockCoordinator()
         watch = CancelWatch()
         try:
-            returned = await settled(mount(coordinator, config))
+            returned = await mount(coordinator, config)
+            if not self.is_module(returned):
+                coordinator.register_cleanup(returned)
+            self.check(result, coordinator, returned)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # module code
             if watch.cancelled:
                 raise
-            result.fail("protocol_compliance", f"mount() raised {described(error)}")
-        else:
-            if not self.is_module(returned):
-                coordinator.register_cleanup(returned)
-            self.check(result, Mounting(coordinator, returned, session_ready_of(mount) is not None))
+            result.fail("protocol_compliance", f"mounting the module raised {described(error)}")
         finally:
-            await coordinator.cleanup()
+            await _cleaned_up(coordinator, watch)
 
     @abstractmethod
     def is_module(self, returned: Any) -> bool:
         """Return whether what `mount` returned is itself what it should have mounted, and nothing to clean up with."""
 
     @abstractmethod
-    def check(self, result: ValidationResult, mounting: Mounting) -> None:
-        """Add the checks of what `mount` did."""
+    def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
+        """Add the checks of what `mount` left on the coordinator and returned; what this raises fails the module."""
 
 
-def _imported(result: ValidationResult, package: Path) -> ModuleType | None:
+async def _cleaned_up(coordinator: MockCoordinator, watch: CancelWatch) -> None:
+    try:
+        await coordinator.cleanup()
+    except (asyncio.CancelledError, SystemExit) as error:  # module code, whose cleanup is not what is checked
+        if isinstance(error, asyncio.CancelledError) and watch.cancelled:
+            raise
+
+
+def _is_name(path: str | Path) -> bool:
+    return isinstance(path, str) and all(part.isidentifier() for part in path.split("."))
+
+
+def _imported(result: ValidationResult, package: Path | str) -> ModuleType | None:
     watch = CancelWatch()
     try:
-        module = import_package(package)
+        module = import_package(package) if isinstance(package, Path) else importlib.import_module(package)
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # module code
         if watch.cancelled:
             raise
         missing = isinstance(error, ImportError) and error.path == str(package)
-        reason = str(error) if missing else f"importing `{package.name}` raised {described(error)}"
+        reason = str(error) if missing else f"importing `{_name(package)}` raised {described(error)}"
         result.fail("module_importable", reason)
         return None
-    result.succeed("module_importable", f"`{package.name}` can be imported")
+    result.succeed("module_importable", f"`{_name(package)}` can be imported")
     return module
+
+
+def _name(package: Path | str) -> str:
+    return name_of(package) if isinstance(package, Path) else package
 
 
 def _found_mount(
@@ -118,8 +139,7 @@ def _found_mount(
     return mount
 
 
-def _takes_what_it_is_given(result: ValidationResult, mount: Callable[..., Any]) -> bool:
-    fits = False
+def _check_signature(result: ValidationResult, mount: Callable[..., Any]) -> None:
     if count_parameters(mount) < 2:
         result.fail(
             "mount_signature",
@@ -130,15 +150,7 @@ def _takes_what_it_is_given(result: ValidationResult, mount: Callable[..., Any])
             "mount_signature", "mount() is not asynchronous; define it as `async def mount(coordinator, config)`"
         )
     else:
-        fits = True
         result.succeed("mount_signature", "mount() is asynchronous and takes a coordinator and a configuration")
-    ready = session_ready_of(mount)
-    if ready is not None and not is_async(ready):
-        result.fail(
-            "on_session_ready_async",
-            "on_session_ready is not asynchronous; define it as `async def on_session_ready(coordinator)`",
-        )
-    return fits
 
 
 def _turn(name: str) -> asyncio.Lock:

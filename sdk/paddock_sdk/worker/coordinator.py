@@ -34,6 +34,7 @@ class RemoteCoordinator(ModuleCoordinator):
     _driver: Driver
     _approval: _RemoteApproval
     _display: _RemoteDisplay
+    _loader: Any
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -50,6 +51,20 @@ class RemoteCoordinator(ModuleCoordinator):
 
     def _make_cancellation(self) -> CancellationToken:
         return RemoteCancellationToken(self._driver)
+
+    @property
+    def loader(self) -> Any:
+        """What loads modules into this process: what the module has put here, else one for its own environment."""
+        if self._loader is None:
+            # Here, because modules rarely load others, and the rules of all kinds are much to import.
+            from paddock_sdk.in_process.module_loader import ModuleLoader
+
+            self._loader = ModuleLoader(self)
+        return self._loader
+
+    @loader.setter
+    def loader(self, loader: Any) -> None:
+        self._loader = loader
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Attach an attribute; one that cannot be shared leaves what was there before."""

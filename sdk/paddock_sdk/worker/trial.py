@@ -25,10 +25,9 @@ LENGTH: Final = struct.Struct("!I")  # before each of the two messages
 MAX_ANSWER_BYTES: Final = 256 << 10  # of a few hundred checks, each with a sentence
 
 _BEHAVIOUR: Final = "test_behavior.py"
-# The bases are the contract's; a file of the worker's own gives them something to be collected in.
-_BEHAVIOUR_TEXT: Final = (
-    "from amplifier_core.validation.behavioral import {base}\n\n\nclass TestBehavior({base}):\n    pass\n"
-)
+# Pytest collects the bases in a file of the worker's own.
+_BEHAVIOUR_TEXT: Final = "from paddock_sdk.validation import behavioral\n"
+_BEHAVIOUR_CLASS: Final = "\n\nclass Test{base}(behavioral.{base}):\n    pass\n"
 
 
 def validate(rpc: socket.socket, name: str) -> None:
@@ -83,8 +82,8 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     os.environ.update(PYTHONDONTWRITEBYTECODE="1", COLUMNS=str(asked["columns"]))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     args = ["-p", "no:cacheprovider", "--color=no", *asked["args"]]
-    if asked["base"]:
-        args += _behaviour(asked["base"], os.path.join(place, asked["package"]))
+    if asked["bases"]:
+        args += _behaviour(asked["bases"], os.path.join(place, asked["package"]))
     import pytest
 
     return {"code": int(pytest.main(args))}
@@ -108,11 +107,11 @@ def _copy(source: str, target: str) -> None:
                     shutil.copyfileobj(file, copy)
 
 
-def _behaviour(base: str, package: str) -> list[str]:
+def _behaviour(bases: list[str], package: str) -> list[str]:
     """Write the file that has the tests of a kind, and return the arguments that run it over a package."""
     folder = os.path.join(os.environ["TMPDIR"], "behavior")
     os.mkdir(folder)
     with open(os.path.join(folder, _BEHAVIOUR), "w", encoding="utf-8") as file:
-        file.write(_BEHAVIOUR_TEXT.format(base=base))
+        file.write(_BEHAVIOUR_TEXT + "".join(_BEHAVIOUR_CLASS.format(base=base) for base in bases))
     settings = ("asyncio_mode=auto", "asyncio_default_fixture_loop_scope=function")
     return [f"--rootdir={folder}", *(f"-o{setting}" for setting in settings), f"--module-path={package}", folder]

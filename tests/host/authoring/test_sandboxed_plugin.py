@@ -20,7 +20,9 @@ from paddock_sdk.validation.behavioral import *
 from paddock_sdk.validation.structural import *
 
 """ + "".join(
-    f"class Test{kind}{part}({kind}{part}Tests): pass\n" for kind in _KINDS for part in ("Behavior", "Structural")
+    f"class Test{name}({name}): pass\n"
+    for kind in _KINDS
+    for name in (f"{kind}BehaviorTests", f"Strict{kind}Tests", f"{kind}StructuralTests")
 )
 _ABOUT = """
 import pathlib
@@ -56,7 +58,7 @@ def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
 
 
 def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(tmp_path: Path) -> None:
-    passed = {"tool-filesystem": 8, "provider-mock": 6, "hooks-logging": 8, "loop-basic": 7, "context-simple": 9}
+    passed = {"tool-filesystem": 11, "provider-mock": 9, "hooks-logging": 13, "loop-basic": 10, "context-simple": 15}
     suites = {name: _SUITE + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name in passed}
     code, printed = _run(tmp_path, **suites)
     assert code == 0, printed
@@ -76,7 +78,7 @@ def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, tmp_pat
     """
     exit_code, printed = _run(tmp_path, f"--module-path={trials.write('tool-x', code)}")
     assert exit_code == 1
-    for name in ("test_description_is_text", "test_execute_is_asynchronous", "test_structural_validation"):
+    for name in ("test_tool_has_description", "test_execute_is_asynchronous", "test_structural_validation"):
         assert f"{name}" in printed, printed
 
 

@@ -250,7 +250,7 @@ async def test_an_interrupt_in_a_cleanup_is_raised_after_all_ran(
     assert ran == ["first registered"]
 
 
-async def test_a_cleanup_that_raises_cancelled_error_itself_is_only_logged(coordinator: ModuleCoordinator) -> None:
+async def test_a_cleanups_own_cancellation_is_raised_when_the_rest_ran(coordinator: ModuleCoordinator) -> None:
     ran: list[str] = []
 
     async def cancelled() -> None:
@@ -258,7 +258,8 @@ async def test_a_cleanup_that_raises_cancelled_error_itself_is_only_logged(coord
 
     coordinator.register_cleanup(lambda: ran.append("other"))
     coordinator.register_cleanup(cancelled)
-    await coordinator.cleanup()
+    with pytest.raises(asyncio.CancelledError):
+        await coordinator.cleanup()
     assert ran == ["other"]
 
 

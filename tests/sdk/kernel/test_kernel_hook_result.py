@@ -85,7 +85,7 @@ async def test_a_lasting_injection_is_written_and_nothing_is_left_of_it() -> Non
     stage = Stage()
     before = datetime.now(UTC)
     left = await stage.process(inject("te\x00xt\x1b", context_injection_role="user", data={"kept": 1}))
-    assert left == HookResult(action="continue", context_injection_role="user", data={"kept": 1})
+    assert left == HookResult(action="continue", data={"kept": 1})
     (message,) = stage.context.messages
     stamp = datetime.fromisoformat(message["metadata"].pop("timestamp"))
     assert before <= stamp <= before + timedelta(seconds=30)
@@ -107,7 +107,10 @@ async def test_an_ephemeral_injection_is_left_to_the_orchestrator() -> None:
     stage = Stage()
     result = inject("te\x00xt", ephemeral=True, append_to_last_tool_result=True)
     left = await stage.process(result)
-    assert left == inject("text", ephemeral=True, append_to_last_tool_result=True)
+    item = ContextInjection(
+        content="text", ephemeral=True, append_to_last_tool_result=True, hook_name="h", event="tool:post"
+    )
+    assert left == inject("text", ephemeral=True, append_to_last_tool_result=True, context_injections=[item])
     assert stage.contents == []
     assert stage.coordinator._current_turn_injections == 1
 
@@ -134,14 +137,8 @@ async def test_of_a_mixed_list_only_the_ephemeral_items_are_left() -> None:
         ephemeral=True,
         append_to_last_tool_result=True,
         context_injections=[
-            ContextInjection(content="passing", role="assistant", ephemeral=True, hook_name="h", event="tool:post"),
-            ContextInjection(
-                content="also passing",
-                ephemeral=True,
-                append_to_last_tool_result=True,
-                hook_name="h",
-                event="tool:post",
-            ),
+            ContextInjection(content="passing", role="assistant", ephemeral=True),
+            ContextInjection(content="also passing", ephemeral=True, append_to_last_tool_result=True),
         ],
     )
 
@@ -156,7 +153,7 @@ async def test_a_list_of_lasting_items_is_written_in_order_and_gone() -> None:
 @pytest.mark.parametrize("result", [inject(None), inject(""), inject("\x00")])
 async def test_an_injection_without_text_injects_nothing(result: HookResult) -> None:
     stage = Stage()
-    assert await stage.process(result) is result
+    assert await stage.process(result) == HookResult(action="continue")
     assert stage.contents == []
 
 

@@ -400,9 +400,11 @@ async def test_what_a_continue_says_besides_is_dropped() -> None:
 # Injections.
 
 
-async def test_a_single_injection_is_returned_as_it_is() -> None:
+async def test_a_single_injection_is_returned_with_its_origin() -> None:
     single = inject("text", user_message="shown", ephemeral=True, context_injection_role="user")
-    assert await answering(CONTINUE, single).emit("e", {}) is single
+    item = ContextInjection(content="text", role="user", ephemeral=True, hook_name="h1", event="e")
+    expected = single.model_copy(update={"context_injections": [item]})
+    assert await answering(CONTINUE, single).emit("e", {}) == expected
     assert single.context_injections == []
 
 
@@ -428,9 +430,9 @@ async def test_several_injections_become_one() -> None:
     )
 
 
-async def test_the_first_result_decides_role_and_lifetime_of_the_whole() -> None:
+async def test_the_whole_has_the_first_role_and_lasts_as_short_as_any() -> None:
     result = await answering(inject("one"), inject("two", ephemeral=True, context_injection_role="user")).emit("e", {})
-    assert (result.context_injection_role, result.ephemeral) == ("system", False)
+    assert (result.context_injection_role, result.ephemeral) == ("system", True)
     assert [item.ephemeral for item in result.context_injections] == [False, True]
 
 
@@ -471,7 +473,7 @@ async def test_lists_and_texts_of_several_handlers_are_joined_in_order() -> None
         ("c", "h1"),
         ("d", "h2"),
     ]
-    assert result.ephemeral is False
+    assert result.ephemeral is True
 
 
 # Failing handlers, kinds of handlers.

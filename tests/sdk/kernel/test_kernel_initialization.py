@@ -94,7 +94,7 @@ def test_a_given_loader_is_ignored_with_a_warning(
 
 def test_the_plain_class_takes_its_loader(plan: dict[str, Any], loader: Any) -> None:
     session = PlainAmplifierSession(plan, loader)
-    assert session.loader is session.coordinator.loader is loader
+    assert session.loader is loader
 
 
 # Order.

@@ -54,6 +54,7 @@ async def mount(coordinator, config=None):
     "orchestrator": """
 class Orchestrator:
     async def execute(self, prompt, context, providers, tools, hooks, **kwargs):
+        await context.add_message({"role": "user", "content": prompt})
         return "answered: " + prompt
 
 async def mount(coordinator, config=None):

@@ -19,20 +19,24 @@ _REFERENCE = {
     "orchestrator": "loop-basic",
     "context": "context-simple",
 }
-_TESTS = {"tool": 7, "provider": 5, "hook": 7, "orchestrator": 6, "context": 10}
-_OPTIONAL = {"context": 2}  # tests of what a context need not have
+_CONTRACT_TESTS = {"tool": 7, "provider": 5, "hook": 7, "orchestrator": 6, "context": 10}
+_STRICT_TESTS = {"tool": 3, "provider": 3, "hook": 5, "orchestrator": 3, "context": 4}
+_TESTS = {kind: _CONTRACT_TESTS[kind] + _STRICT_TESTS[kind] for kind in _CONTRACT_TESTS}
 
 
 def write_tests(repository: Path, kind: str, also: str = "") -> Path:
     """Write the tests by which an author has a module's behaviour and structure tested."""
     behavior, structure = f"{kind.capitalize()}BehaviorTests", f"{kind.capitalize()}StructuralTests"
+    strict = f"Strict{kind.capitalize()}Tests"
     folder = repository / "tests"
     folder.mkdir(parents=True)
     (folder / "test_behavior.py").write_text(
         "import pytest\n"
         f"from amplifier_core.validation.behavioral import {behavior}\n"
         f"from amplifier_core.validation.structural import {structure}\n"
+        f"from paddock_sdk.validation.behavioral import {strict}\n"
         f"class TestBehavior({behavior}):\n    pass\n"
+        f"class TestStrict({strict}):\n    pass\n"
         f"class TestStructure({structure}):\n    pass\n{also}"
     )
     return repository
@@ -65,29 +69,42 @@ def test_a_module_that_is_right_passes_the_tests_its_author_inherits(kind: str, 
     stem = {"hook": "hooks", "orchestrator": "loop"}.get(kind, kind)
     name = _REFERENCE[kind] if word == "reference" else f"{stem}-probe"
     counts = counted(right, Path(f"amplifier-module-{name}"))
-    skipped = _OPTIONAL.get(kind, 0)
-    expected = Counter(passed=_TESTS[kind] + 1 - skipped, skipped=skipped)
-    assert counts == +expected, right.output
+    assert counts == Counter(passed=_TESTS[kind] + 1), right.output
 
+
+_SYNCHRONOUS = "def execute(self, prompt, context, providers, tools, hooks): pass\n    async def run"
+_GET_INFO = "test_get_info_returns_valid_provider_info"
 
 # The kind, what is changed in a module that is right, and the test that then fails with these words.
 _WRONG = [
-    ("tool", "return ToolResult", "return dict", "test_execute_returns_a_result", "a ToolResult, not dict"),
+    ("tool", "return ToolResult", "return dict", "test_execute_returns_tool_result", "a ToolResult, not dict"),
     ("tool", "return ToolResult", "return input and dict", "test_execute_answers_an_empty_input", "not dict"),
-    ("tool", 'description = "Probes."', 'description = ""', "test_description_is_text", "`description` is empty"),
-    ("tool", 'name = "probe"', 'name = " "', "test_name_is_text", "`name` is empty"),
+    ("tool", 'description = "Probes."', 'description = ""', "test_tool_has_description", "`description` is empty"),
+    ("tool", "return ToolResult", "input['x'] and ToolResult", "test_invalid_input_returns_error_result", "KeyError"),
     ("tool", '{"type": "object"}', "None", "test_input_schema_is_a_dict", "has to be a JSON schema"),
     ("tool", "async def execute", "def execute", "test_execute_is_asynchronous", "defined with `async def`"),
-    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "test_mount_mounts_a_tool", "mounted no tool"),
-    ("tool", "async def mount", "x = y\nasync def mount", "test_mount_mounts_a_tool", "NameError"),
+    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "test_mount_succeeds", "mounted no tool"),
+    ("tool", "async def mount", "x = y\nasync def mount", "test_mount_succeeds", "NameError"),
     ("tool", "async def execute", "def execute", "test_structural_validation", "tool_execute: `execute` has to"),
-    ("provider", 'name = "probe"', "name = ''", "test_name_is_text", "`name` is empty"),
-    ("provider", "return ProviderInfo(", "return dict(", "test_get_info_says_what_it_is", "a ProviderInfo, not dict"),
-    ("provider", 'display_name="Probe"', 'display_name=""', "test_get_info_says_what_it_is", "`display_name`"),
+    ("provider", 'name = "probe"', "name = ''", "test_provider_has_name_attribute", "`name` is empty"),
+    (
+        "provider",
+        "return ProviderInfo(",
+        "return dict(",
+        _GET_INFO,
+        "a ProviderInfo, not dict",
+    ),
+    (
+        "provider",
+        'display_name="Probe"',
+        'display_name=""',
+        _GET_INFO,
+        "`display_name`",
+    ),
     ("provider", "return [ModelInfo(", "return [dict(", "test_list_models_lists_models", "ModelInfo objects, not dict"),
     ("provider", "async def complete", "def complete", "test_complete_is_asynchronous", "defined with `async def`"),
     ("provider", "return []", "return [1]", "test_an_answer_without_tool_calls_has_none", "found tool calls"),
-    ("provider", "return []", "return None", "test_an_answer_without_tool_calls_has_none", "a list, not NoneType"),
+    ("provider", "return []", "return None", "test_parse_tool_calls_returns_list", "a list, not NoneType"),
     ("hook", 'return HookResult(action="continue")', 'return "ok"', "test_handlers_answer_an_event", "no HookResult"),
     (
         "hook",
@@ -103,18 +120,29 @@ _WRONG = [
         "test_handlers_answer_an_event_without_data",
         "no Hook",
     ),
-    ("hook", "return coordinator.hooks", "return 3; coordinator.hooks", "test_mount_returns_a_cleanup", "be called"),
-    ("hook", "return coordinator.hooks", "return lambda: 1 / 0; coordinator", "test_cleanup_can_be_called", "ZeroDiv"),
-    ("orchestrator", 'return "answered: " + prompt', "return 3", "test_execute_returns_text", "text, not int"),
-    ("orchestrator", 'return "answered: " + prompt', 'return ""', "test_execute_returns_an_answer", "nothing"),
+    ("hook", "return coordinator.hooks", "return lambda: 1 / 0; coordinator", "test_cleanup_does_not_raise", "ZeroDiv"),
+    ("orchestrator", 'return "answered: " + prompt', "return 3", "test_execute_returns_string", "text, not int"),
+    ("orchestrator", 'return "answered: " + prompt', 'return ""', "test_execute_returns_string", "nothing"),
     ("orchestrator", "return", "tools['test_tool']; return", "test_execute_does_without_tools", "KeyError"),
-    ("orchestrator", "async def execute", "def execute", "test_execute_is_asynchronous", "defined with `async def`"),
+    ("orchestrator", "async def execute", _SYNCHRONOUS, "test_execute_is_asynchronous", "defined with `async def`"),
     ("orchestrator", "return", "tools.pop('test_tool'); return", "test_execute_answers_again", "KeyError"),
-    ("context", "self.messages.append(message)", "pass", "test_a_message_that_was_added_is_kept", "assert [] == "),
+    ("context", "self.messages.append(message)", "pass", "test_message_round_trip", "is not there"),
     ("context", "append(message)", "insert(0, message)", "test_messages_keep_their_order", "assert "),
     ("context", "self.messages = list(messages)", "pass", "test_messages_can_be_replaced", "Forget this."),
-    ("context", "        self.messages = []\n\nasync", "        pass\n\nasync", "test_clear_forgets", "not in"),
-    ("context", "return list(self.messages)", "return tuple(self.messages)", "test_messages_are_a_list", "not tuple"),
+    (
+        "context",
+        "        self.messages = []\n\nasync",
+        "        pass\n\nasync",
+        "test_clear_removes_messages",
+        "are left",
+    ),
+    (
+        "context",
+        "return list(self.messages)",
+        "return tuple(self.messages)",
+        "test_get_messages_never_returns_none",
+        "not tuple",
+    ),
     ("context", "token_budget=None, provider=None", "", "test_a_request_may_name_a_budget", "TypeError"),
 ]
 
@@ -143,23 +171,31 @@ def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(place:
     repository = repository_at(tmp_path, "context", RIGHT["context"])
     path = repository if place == "repository" else repository / "amplifier_module_context_probe"
     run = run_pytest(tmp_path, *files_of("context"), f"--module-path={path.relative_to(tmp_path)}")
-    assert Counter(outcome.word for outcome in run.outcomes) == {"passed": 9, "skipped": 2}, run.output
+    assert Counter(outcome.word for outcome in run.outcomes) == {"passed": _CONTRACT_TESTS["context"] + 1}, run.output
 
 
-def test_tests_without_a_module_or_for_another_type_are_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_tests_without_a_module_are_skipped_with_the_reason(tmp_path: Path) -> None:
     outside = write_tests(tmp_path / "outside", "tool")
+    run = run_pytest(tmp_path)
+    outcomes = run.of(outside)
+    skipped = [one for one in outcomes if one.word == "skipped" and "there is no module here" in one.text]
+    assert outcomes and skipped == outcomes, run.output
+
+
+def test_tests_for_another_type_fail_but_for_the_contracts_own_files(tmp_path: Path) -> None:
     other = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "context")
+    own = run_pytest(other, *files_of("context"))
+    words = "amplifier_module_tool_probe is of type tool, and this is for contexts"
+    assert own.outcomes and all(one.word == "skipped" and words in one.text for one in own.outcomes), own.output
+    inherited = run_pytest(other)
+    assert {one.word for one in inherited.outcomes} == {"failure", "error"}, inherited.output
+
+
+def test_a_module_of_no_known_type_is_taken_for_what_it_is_tested_as(tmp_path: Path) -> None:
     untyped = tmp_path / "amplifier-module-thing"
     repository_at(tmp_path / "made", "hook", RIGHT["hook"]).rename(untyped)
-    write_tests(untyped, "hook")
-    run = run_pytest(tmp_path)
-    for folder, words in (
-        (outside, "there is no module here"),
-        (other, "amplifier_module_tool_probe is of type tool, and this is for contexts"),
-        (untyped, "is of type None, and this is for hooks"),
-    ):
-        outcomes = run.of(folder)
-        assert outcomes and all(one.word == "skipped" and words in one.text for one in outcomes), run.output
+    run = run_pytest(write_tests(untyped, "hook"))
+    assert {one.word for one in run.outcomes} == {"passed"}, run.output
 
 
 _FIXTURES = """
@@ -236,7 +272,7 @@ def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(tmp_path: Pat
     )
     repository = write_tests(repository_at(tmp_path, "hook", source), "hook", also)
     run = run_pytest(repository, "-o", "pythonpath=.", "-k", "called")
-    assert [outcome.word for outcome in run.outcomes if outcome.name.startswith("test_")] == ["passed"] * 3, run.output
+    assert [outcome.word for outcome in run.outcomes if outcome.name.startswith("test_")] == ["passed"] * 2, run.output
 
 
 @pytest.mark.parametrize("how", ["not installed", "disabled"])

@@ -35,14 +35,14 @@ def test_a_valid_module_is_printed_check_by_check(tmp_path: Path) -> None:
         "  ✓ [info]    module_importable: `amplifier_module_probe` can be imported",
         "  ✓ [info]    mount_exists: `mount` is there and can be called",
         "  ✓ [info]    mount_signature: mount() is asynchronous and takes a coordinator and a configuration",
-        "  ✓ [info]    protocol_compliance: mount() mounted Orchestrator, with all that an orchestrator has",
+        "  ✓ [info]    protocol_compliance: mount() mounted an Orchestrator, with all that an orchestrator has",
         "  ✓ [info]    orchestrator_execute: `execute` is asynchronous and takes what it is called with",
     ]
     assert status == 0
 
 
 def test_a_module_that_is_wrong_is_printed_with_what_is_wrong(tmp_path: Path) -> None:
-    source = RIGHT["tool"].replace("async def execute", "def execute").replace("    input_schema", "    schema")
+    source = RIGHT["tool"].replace("async def execute", "def execute").replace('"Probes."', '""')
     package = module_at(tmp_path, source)
     output, status = invoked("validate", "tool", str(package))
     assert output.splitlines()[2:] == [
@@ -51,10 +51,10 @@ def test_a_module_that_is_wrong_is_printed_with_what_is_wrong(tmp_path: Path) ->
         "  ✓ [info]    module_importable: `amplifier_module_probe` can be imported",
         "  ✓ [info]    mount_exists: `mount` is there and can be called",
         "  ✓ [info]    mount_signature: mount() is asynchronous and takes a coordinator and a configuration",
-        "  ✓ [info]    protocol_compliance: mount() mounted Tool, with all that a tool has",
+        "  ✓ [info]    protocol_compliance: mount() mounted a Tool, with all that a tool has",
         "  ✓ [info]    tool_name: `name` is probe",
-        "  ✓ [info]    tool_description: `description` is Probes.",
-        "  ✗ [warning] tool_input_schema: no model will know what to pass: Tool has no `input_schema`",
+        "  ✗ [warning] tool_description: models read the `description`; it has to be a text, not ''",
+        "  ✓ [info]    tool_input_schema: `input_schema` is a dict, or not there",
         f"  ✗ [error]   tool_execute: {_NOT_ASYNCHRONOUS}",
     ]
     assert status == 1

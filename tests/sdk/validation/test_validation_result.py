@@ -16,7 +16,7 @@ from paddock_sdk.validation.result import Severity
         ([(False, "error")], False, 1, 0, "FAILED: 0/1 checks passed (1 errors, 0 warnings)"),
         ([(True, "error")], True, 0, 0, "PASSED: 1/1 checks passed (0 errors, 0 warnings)"),
         ([(False, "warning")], True, 0, 1, "PASSED: 0/1 checks passed (0 errors, 1 warnings)"),
-        ([(True, "warning")], True, 0, 1, "PASSED: 1/1 checks passed (0 errors, 1 warnings)"),
+        ([(True, "warning")], True, 0, 0, "PASSED: 1/1 checks passed (0 errors, 0 warnings)"),
         (
             [(True, "info"), (False, "error"), (False, "warning"), (True, "info")],
             False,

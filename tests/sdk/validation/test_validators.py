@@ -76,6 +76,7 @@ async def test_the_modules_that_come_with_paddock_are_valid(kind: str, name: str
     assert result.passed and not result.warnings, result.checks
 
 
+_SYNCHRONOUS = "def execute(self, prompt, context, providers, tools, hooks): pass\n    async def run"
 # The kind, what is changed in a module that is right, and the check that then fails with these words.
 _WRONG = [
     ("tool", RIGHT["tool"], "import nothing_of_this_name\n", "module_importable", "ModuleNotFoundError"),
@@ -88,8 +89,8 @@ _WRONG = [
         "tool",
         "mount(coordinator, config=None)",
         "mount(coordinator, *, config=None)",
-        "mount_signature",
-        "fewer than two",
+        "protocol_compliance",
+        "mounting the module raised TypeError",
     ),
     ("tool", RIGHT["tool"], "def mount(coordinator, config=None): pass\n", "mount_signature", "not asynchronous"),
     (
@@ -101,46 +102,44 @@ _WRONG = [
     ),
     ("tool", 'await coordinator.mount("tools", Tool())', "pass", "protocol_compliance", "mounted no tool"),
     ("tool", 'await coordinator.mount("tools", Tool())', "return 3", "protocol_compliance", "and returned an int"),
-    ("tool", '    name = "probe"', "", "protocol_compliance", "mount() raised ValueError"),
-    ("tool", '    description = "Probes."', "", "protocol_compliance", "Tool has no `description`"),
-    ("tool", '    description = "Probes."', "", "tool_description", "Tool has no `description`"),
-    ("tool", '"Probes."', "3", "tool_description", "is int"),
-    ("tool", '"Probes."', '" "', "tool_description", "is empty"),
-    ("tool", '"Probes."', "property(lambda self: 1 / 0)", "tool_description", "raises ZeroDivisionError"),
-    ("tool", 'name = "probe"', "name = 3", "protocol_compliance", "mount() raised TypeError"),
-    ("tool", '{"type": "object"}', "[]", "tool_input_schema", "has list"),
+    ("tool", '    name = "probe"', "", "protocol_compliance", "raised ValueError"),
+    ("tool", '    description = "Probes."', "", "protocol_compliance", "has no `description`"),
+    ("tool", '"Probes."', "property(lambda self: 1 / 0)", "protocol_compliance", "ZeroDivisionError"),
+    ("tool", 'name = "probe"', "name = 3", "protocol_compliance", "raised TypeError"),
     ("tool", "    async def execute", "    def execute", "tool_execute", "not asynchronous"),
-    ("tool", "execute(self, input)", "execute(self)", "tool_execute", "takes 0 arguments"),
+    ("tool", "execute(self, input)", "execute(self)", "tool_execute", "has 0 parameters"),
     (
         "tool",
         "    async def execute(self, input):",
         "    execute = 3\n    def x(self):",
-        "tool_execute",
+        "protocol_compliance",
         "cannot be called",
     ),
     ("tool", "async def execute", "async def run", "protocol_compliance", "has no `execute`"),
-    ("provider", '    name = "probe"', '    name = ""', "provider_name", "is empty"),
-    ("provider", "def get_info", "def about", "provider_get_info", "has no `get_info`"),
+    ("provider", '    name = "probe"', '    name = ""', "provider_name", "has to be a text that is not empty"),
+    ("provider", "def get_info", "def about", "protocol_compliance", "has no `get_info`"),
+    ("provider", "    def get_info", "    async def get_info", "provider_get_info", "not a coroutine"),
+    (
+        "provider",
+        'return ProviderInfo(id="probe", display_name="Probe")',
+        "return {}",
+        "provider_get_info",
+        "not a dict",
+    ),
     ("provider", "async def list_models", "def list_models", "provider_list_models", "not asynchronous"),
-    ("provider", "async def list_models", "async def models", "provider_list_models", "has no `list_models`"),
+    ("provider", "async def list_models", "async def models", "protocol_compliance", "has no `list_models`"),
     ("provider", "async def complete", "def complete", "provider_complete", "not asynchronous"),
-    ("provider", "complete(self, request, **kwargs)", "complete(self)", "provider_complete", "takes 0 arguments"),
+    ("provider", "complete(self, request, **kwargs)", "complete(self)", "provider_complete", "has 0 parameters"),
     (
         "provider",
         "def parse_tool_calls",
         "def parse",
-        "provider_parse_tool_calls",
-        "Provider has no `parse_tool_calls`",
-    ),
-    (
-        "hook",
-        "return coordinator.hooks.register",
-        "return; coordinator.hooks.register",
         "protocol_compliance",
-        "no handler",
+        "has no `parse_tool_calls`",
     ),
-    ("orchestrator", "async def execute", "def execute", "orchestrator_execute", "not asynchronous"),
-    ("orchestrator", "tools, hooks, **kwargs", "tools", "orchestrator_execute", "takes 4 arguments"),
+    ("hook", "return coordinator.hooks.register", "raise OSError('no'); coordinator", "protocol_compliance", "OSError"),
+    ("orchestrator", "async def execute", _SYNCHRONOUS, "orchestrator_execute", "not asynchronous"),
+    ("orchestrator", "tools, hooks, **kwargs", "tools", "orchestrator_execute", "has 4 parameters"),
     ("orchestrator", "async def execute", "async def run", "protocol_compliance", "has no `execute`"),
     (
         "orchestrator",
@@ -153,8 +152,8 @@ _WRONG = [
         ("context", f"async def {method}", f"def {method}", f"context_{method}", "not asynchronous")
         for method in ("add_message", "get_messages_for_request", "set_messages", "clear")
     ),
-    ("context", "async def get_messages(", "async def messages_(", "context_get_messages", "has no `get_messages`"),
-    ("context", "add_message(self, message)", "add_message(self)", "context_add_message", "takes 0 arguments"),
+    ("context", "async def get_messages(", "async def messages_(", "protocol_compliance", "has no `get_messages`"),
+    ("context", "add_message(self, message)", "add_message(self)", "context_add_message", "has 0 parameters"),
     ("context", 'await coordinator.mount("context", Context())', "pass", "protocol_compliance", "mounted no context"),
 ]
 
@@ -171,15 +170,8 @@ async def test_a_module_that_is_wrong_fails_the_check_that_says_so(
 
 # As above, for what is worth a warning; the last column says whether the check counts as passed.
 _DOUBTFUL = [
-    ("tool", '    input_schema = {"type": "object"}', "", "tool_input_schema", "has no `input_schema`", False),
-    (
-        "tool",
-        'await coordinator.mount("tools", Tool())',
-        "return Tool()",
-        "protocol_compliance",
-        "without mounting",
-        True,
-    ),
+    ("tool", '"Probes."', "3", "tool_description", "not 3", False),
+    ("tool", '{"type": "object"}', "[]", "tool_input_schema", "not list", False),
     (
         "tool",
         'await coordinator.mount("tools", Tool())',
@@ -188,49 +180,7 @@ _DOUBTFUL = [
         "cleanup function",
         True,
     ),
-    ("provider", "    def get_info", "    async def get_info", "provider_get_info", "is asynchronous", False),
-    (
-        "provider",
-        'return ProviderInfo(id="probe", display_name="Probe")',
-        "return {}",
-        "provider_get_info",
-        "dict",
-        False,
-    ),
     ("provider", 'return ProviderInfo(id="probe"', 'raise OSError("no"', "provider_get_info", "raised", False),
-    ("provider", "def parse_tool_calls", "async def parse_tool_calls", "provider_parse_tool_calls", "await", False),
-    (
-        "hook",
-        'coordinator.hooks.register("tool:pre", handle, name="probe")',
-        "print",
-        "protocol_compliance",
-        "no handler",
-        True,
-    ),
-    (
-        "hook",
-        'return coordinator.hooks.register("tool:pre", handle, name="probe")',
-        'coordinator.mount_points["tools"]["x"] = object()',
-        "protocol_compliance",
-        "something else",
-        True,
-    ),
-    (
-        "hook",
-        'return coordinator.hooks.register("tool:pre", handle, name="probe")',
-        "pass\n\nasync def on_session_ready(coordinator): pass",
-        "protocol_compliance",
-        "on_session_ready() may",
-        True,
-    ),
-    (
-        "tool",
-        'await coordinator.mount("tools", Tool())',
-        "pass\n\nasync def on_session_ready(coordinator): pass",
-        "protocol_compliance",
-        "on_session_ready() may",
-        True,
-    ),
 ]
 
 
@@ -241,18 +191,44 @@ async def test_a_module_that_is_doubtful_gets_a_warning_and_is_valid(
     result = await validated(kind, module_at(tmp_path, changed(kind, old, new)))
     check = check_named(result, name)
     assert (check.severity, check.passed) == ("warning", passed) and words in check.message, check
-    assert result.passed and result.warnings == [check]
+    assert result.passed and result.warnings == ([] if passed else [check])
+
+
+async def test_a_tool_that_is_returned_is_told_how_to_be_mounted(tmp_path: Path) -> None:
+    source = changed("tool", 'await coordinator.mount("tools", Tool())', "return Tool()")
+    result = await validated("tool", module_at(tmp_path, source))
+    assert result.passed and "without mounting" in check_named(result, "protocol_compliance").message
 
 
 @pytest.mark.parametrize("kind", ["tool", "provider"])
-async def test_every_object_a_module_mounts_is_looked_at(kind: str, tmp_path: Path) -> None:
+async def test_each_object_a_module_mounts_has_checks_of_its_own(kind: str, tmp_path: Path) -> None:
     point = f"{kind}s"
     other = "class Other:\n    name = ''\n"
-    source = f"{other}{RIGHT[kind]}    coordinator.mount_points['{point}']['other'] = Other()\n"
+    source = (
+        f"{other}{RIGHT[kind]}"
+        f"    coordinator.mount_points['{point}']['other'] = Other()\n"
+        f"    coordinator.mount_points['{point}']['again'] = {kind.capitalize()}()\n"
+    )
     result = await validated(kind, module_at(tmp_path, source))
-    faults = [check.name for check in result.errors]
-    assert {"protocol_compliance", f"{kind}_name"} <= set(faults)
-    assert all("Other" in check.message and kind.capitalize() not in check.message for check in result.errors)
+    ends = [*_COMMON[3:], *_OF_KIND[kind]]
+    assert [check.name for check in result.checks] == [*_COMMON[:3], *ends, "protocol_compliance", *ends]
+    [error] = result.errors
+    assert "Other" in error.message and kind.capitalize() not in error.message
+
+
+async def test_a_single_file_is_a_module(tmp_path: Path) -> None:
+    file = tmp_path / "tool_probe.py"
+    file.write_text(RIGHT["tool"])
+    result = await validated("tool", file)
+    assert result.passed and [check.name for check in result.checks] == [*_COMMON, *_OF_KIND["tool"]]
+    assert "tool_probe" not in sys.modules
+
+
+async def test_an_installed_module_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module_at(tmp_path, RIGHT["tool"], "amplifier_module_installed")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert (await validator_for("tool").validate("amplifier_module_installed")).passed
+    del sys.modules["amplifier_module_installed"]
 
 
 @pytest.mark.parametrize(
@@ -287,10 +263,15 @@ async def test_on_session_ready_is_told_of_when_it_is_not_asynchronous(
     assert result.passed is valid
 
 
-async def test_on_session_ready_is_looked_for_where_mount_is_defined(tmp_path: Path) -> None:
-    package = module_at(tmp_path, "from .code import mount\ndef on_session_ready(coordinator): pass\n")
+@pytest.mark.parametrize("place", ["__init__.py", "code.py"])
+async def test_on_session_ready_is_checked_beside_mount_and_in_the_package(place: str, tmp_path: Path) -> None:
+    package = module_at(tmp_path, "from .code import mount\n")
     (package / "code.py").write_text(RIGHT["tool"])
     assert (await validated("tool", package)).passed
+    with (package / place).open("a") as file:
+        file.write("\ndef on_session_ready(coordinator): pass\n")
+    result = await validated("tool", package)
+    assert [check.name for check in result.errors] == ["on_session_ready_async"]
 
 
 async def test_the_configuration_reaches_mount_as_a_copy(tmp_path: Path) -> None:
@@ -334,7 +315,7 @@ async def test_an_entry_point_says_what_mounts_the_module(entry_point: str, word
     ("path", "words"),
     [
         ("nowhere", "does not exist"),
-        ("file.py", "is no folder"),
+        ("file.txt", "is no Python file"),
         ("empty", "has no `__init__.py`"),
         (".", "give {folder}/amplifier_module_probe"),
     ],
@@ -343,7 +324,7 @@ async def test_a_path_that_is_no_package_is_told_with_what_to_give_instead(
     path: str, words: str, tmp_path: Path
 ) -> None:
     module_at(tmp_path, RIGHT["tool"])
-    (tmp_path / "file.py").touch()
+    (tmp_path / "file.txt").touch()
     (tmp_path / "empty").mkdir()
     result = await validated("tool", tmp_path / path)
     [check] = result.checks

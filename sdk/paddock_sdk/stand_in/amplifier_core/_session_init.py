@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock_sdk.kernel.initialization import initialize_session
+from paddock_sdk.in_process.session import initialize_session
 from paddock_sdk.kernel.loading import safe_exception_str as _safe_exception_str
 
 __all__ = ["_safe_exception_str", "initialize_session"]

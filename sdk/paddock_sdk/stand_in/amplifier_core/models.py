@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.message_models import ImageBlock, TextBlock
 from paddock_sdk.contract.models import (
     ConfigField,
     ContextInjection,
@@ -19,10 +20,12 @@ __all__ = [
     "ConfigField",
     "ContextInjection",
     "HookResult",
+    "ImageBlock",
     "ModelInfo",
     "ModuleInfo",
     "Pricing",
     "ProviderInfo",
     "SessionStatus",
+    "TextBlock",
     "ToolResult",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.models import HookResult, ToolResult
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.testing import (
     EventRecorder,
     MockContextManager,
@@ -15,11 +17,14 @@ from paddock_sdk.testing import (
 
 __all__ = [
     "EventRecorder",
+    "HookResult",
     "MockContextManager",
     "MockCoordinator",
     "MockTool",
+    "ModuleCoordinator",
     "ScriptedOrchestrator",
     "TestCoordinator",
+    "ToolResult",
     "create_test_coordinator",
     "wait_for",
 ]

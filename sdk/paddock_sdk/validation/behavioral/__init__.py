@@ -1,21 +1,26 @@
 """What every module of a kind does, as tests to inherit from.
 
-A subclass whose name starts with `Test` runs them against whatever supplies the fixtures they ask for; those are
-listed in `paddock_sdk.validation`.
+`…BehaviorTests` are the contract's: the same names, passed and failed by the same modules. `Strict…Tests` ask for more.
+A subclass whose name starts with `Test` is what pytest collects.
 """
 
 from __future__ import annotations
 
-from paddock_sdk.validation.behavioral.context import ContextBehaviorTests
-from paddock_sdk.validation.behavioral.hook import HookBehaviorTests
-from paddock_sdk.validation.behavioral.orchestrator import OrchestratorBehaviorTests
-from paddock_sdk.validation.behavioral.provider import ProviderBehaviorTests
-from paddock_sdk.validation.behavioral.tool import ToolBehaviorTests
+from paddock_sdk.validation.behavioral.context import ContextBehaviorTests, StrictContextTests
+from paddock_sdk.validation.behavioral.hook import HookBehaviorTests, StrictHookTests
+from paddock_sdk.validation.behavioral.orchestrator import OrchestratorBehaviorTests, StrictOrchestratorTests
+from paddock_sdk.validation.behavioral.provider import ProviderBehaviorTests, StrictProviderTests
+from paddock_sdk.validation.behavioral.tool import StrictToolTests, ToolBehaviorTests
 
 __all__ = [
     "ContextBehaviorTests",
     "HookBehaviorTests",
     "OrchestratorBehaviorTests",
     "ProviderBehaviorTests",
+    "StrictContextTests",
+    "StrictHookTests",
+    "StrictOrchestratorTests",
+    "StrictProviderTests",
+    "StrictToolTests",
     "ToolBehaviorTests",
 ]

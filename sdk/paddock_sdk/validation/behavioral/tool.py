@@ -1,4 +1,4 @@
-"""What every tool does."""
+"""What every tool does: the contract's tests, and stricter ones."""
 
 from __future__ import annotations
 
@@ -8,28 +8,55 @@ from typing import Any
 import pytest
 
 from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.validation.behavioral.defects import only_refusals
 
-__all__ = ["ToolBehaviorTests"]
+__all__ = ["StrictToolTests", "ToolBehaviorTests"]
 
 
 class ToolBehaviorTests:
-    """Tests of the fixture `tool_module`. The tool is executed, with inputs that say nothing of what to do."""
+    """The contract's tests of the fixture `tool_module`. The tool is executed, with inputs that ask for nothing."""
 
     pytestmark = pytest.mark.module_validation
 
     @pytest.mark.asyncio
-    async def test_mount_mounts_a_tool(self, tool_module: Any) -> None:
+    async def test_mount_succeeds(self, tool_module: Any) -> None:
         assert tool_module is not None
 
     @pytest.mark.asyncio
-    async def test_name_is_text(self, tool_module: Any) -> None:
+    async def test_tool_has_name(self, tool_module: Any) -> None:
         assert isinstance(tool_module.name, str), "`name` has to be text: it is how models call the tool"
-        assert tool_module.name.strip(), "`name` is empty"
+        assert tool_module.name, "`name` is empty"
 
     @pytest.mark.asyncio
-    async def test_description_is_text(self, tool_module: Any) -> None:
+    async def test_tool_has_description(self, tool_module: Any) -> None:
         assert isinstance(tool_module.description, str), "`description` has to be text: models read it"
-        assert tool_module.description.strip(), "`description` is empty"
+        assert tool_module.description, "`description` is empty"
+
+    @pytest.mark.asyncio
+    async def test_tool_has_execute_method(self, tool_module: Any) -> None:
+        assert callable(tool_module.execute), "`execute` cannot be called"
+
+    @pytest.mark.asyncio
+    async def test_execute_returns_tool_result(self, tool_module: Any) -> None:
+        result = await tool_module.execute({"_tool_call_id": "call-1"})
+        assert isinstance(result, ToolResult), f"execute() has to return a ToolResult, not {type(result).__name__}"
+
+    @pytest.mark.asyncio
+    async def test_tool_result_has_required_fields(self, tool_module: Any) -> None:
+        result = await tool_module.execute({"_tool_call_id": "call-2"})
+        missing = [name for name in ("success", "output") if not hasattr(result, name)]
+        assert not missing, f"what execute() returns has no `{'` and no `'.join(missing)}`"
+
+    @pytest.mark.asyncio
+    async def test_invalid_input_returns_error_result(self, tool_module: Any) -> None:
+        with only_refusals("execute() with an empty input", AttributeError, TypeError, KeyError):
+            await tool_module.execute({})
+
+
+class StrictToolTests:
+    """What the contract's tests leave open, and every orchestrator relies on."""
+
+    pytestmark = pytest.mark.module_validation
 
     @pytest.mark.asyncio
     async def test_input_schema_is_a_dict(self, tool_module: Any) -> None:
@@ -37,13 +64,7 @@ class ToolBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_execute_is_asynchronous(self, tool_module: Any) -> None:
-        assert callable(tool_module.execute), "`execute` cannot be called"
         assert inspect.iscoroutinefunction(tool_module.execute), "`execute` has to be defined with `async def`"
-
-    @pytest.mark.asyncio
-    async def test_execute_returns_a_result(self, tool_module: Any) -> None:
-        result = await tool_module.execute({"_tool_call_id": "call-1"})
-        assert isinstance(result, ToolResult), f"execute() has to return a ToolResult, not {type(result).__name__}"
 
     @pytest.mark.asyncio
     async def test_execute_answers_an_empty_input(self, tool_module: Any) -> None:

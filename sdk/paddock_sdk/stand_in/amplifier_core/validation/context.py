@@ -1,7 +1,16 @@
-"""What a context has to have."""
+"""What a context manager has to have."""
 
 from __future__ import annotations
 
 from paddock_sdk.validation.context import ContextValidator
+from paddock_sdk.validation.package_import import import_module_from_path
+from paddock_sdk.validation.ready_check import check_on_session_ready
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
-__all__ = ["ContextValidator"]
+__all__ = [
+    "ContextValidator",
+    "ValidationCheck",
+    "ValidationResult",
+    "check_on_session_ready",
+    "import_module_from_path",
+]

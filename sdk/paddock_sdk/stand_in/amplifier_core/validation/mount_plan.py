@@ -3,5 +3,10 @@
 from __future__ import annotations
 
 from paddock_sdk.validation.mount_plan import MountPlanValidationResult, MountPlanValidator
+from paddock_sdk.validation.result import ValidationCheck
 
-__all__ = ["MountPlanValidationResult", "MountPlanValidator"]
+__all__ = [
+    "MountPlanValidationResult",
+    "MountPlanValidator",
+    "ValidationCheck",
+]

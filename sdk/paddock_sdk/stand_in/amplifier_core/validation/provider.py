@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.models import ProviderInfo
+from paddock_sdk.validation.package_import import import_module_from_path
 from paddock_sdk.validation.provider import ProviderValidator
+from paddock_sdk.validation.ready_check import check_on_session_ready
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
-__all__ = ["ProviderValidator"]
+__all__ = [
+    "ProviderInfo",
+    "ProviderValidator",
+    "ValidationCheck",
+    "ValidationResult",
+    "check_on_session_ready",
+    "import_module_from_path",
+]

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from paddock_sdk.validation.package_import import import_module_from_path
+from paddock_sdk.validation.ready_check import check_on_session_ready
+from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sdk.validation.tool import ToolValidator
 
-__all__ = ["ToolValidator"]
+__all__ = [
+    "ToolValidator",
+    "ValidationCheck",
+    "ValidationResult",
+    "check_on_session_ready",
+    "import_module_from_path",
+]

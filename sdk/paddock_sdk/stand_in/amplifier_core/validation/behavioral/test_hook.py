@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.models import HookResult
 from paddock_sdk.validation.behavioral import HookBehaviorTests
 
-__all__ = ["HookBehaviorTests", "TestHook"]
+__all__ = ["HookResult", "HookBehaviorTests", "TestHook"]
 
 # What pytest collects here: it goes by names.
 TestHook = HookBehaviorTests

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.models import ProviderInfo
 from paddock_sdk.validation.behavioral import ProviderBehaviorTests
 
-__all__ = ["ProviderBehaviorTests", "TestProvider"]
+__all__ = ["ProviderInfo", "ProviderBehaviorTests", "TestProvider"]
 
 # What pytest collects here: it goes by names.
 TestProvider = ProviderBehaviorTests

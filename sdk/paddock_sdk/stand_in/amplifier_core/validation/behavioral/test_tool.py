@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.validation.behavioral import ToolBehaviorTests
 
-__all__ = ["ToolBehaviorTests", "TestTool"]
+__all__ = ["ToolResult", "ToolBehaviorTests", "TestTool"]
 
 # What pytest collects here: it goes by names.
 TestTool = ToolBehaviorTests

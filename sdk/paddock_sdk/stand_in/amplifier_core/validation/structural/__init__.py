@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paddock_sdk.validation.ready_check import check_on_session_ready
 from paddock_sdk.validation.structural import (
     ContextStructuralTests,
     HookStructuralTests,
@@ -16,4 +17,5 @@ __all__ = [
     "OrchestratorStructuralTests",
     "ProviderStructuralTests",
     "ToolStructuralTests",
+    "check_on_session_ready",
 ]

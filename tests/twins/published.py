@@ -1,0 +1,95 @@
+"""The published contract package in an environment of its own, for what is compared with ours.
+
+It is made once for all processes of a test run, from the package index that pip is set up for; where that cannot be
+had, tests are skipped with what pip said.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import amplifier_core
+import pytest
+
+__all__ = ["OURS", "Python", "published_in"]
+
+VERSION: Final = amplifier_core.__version__
+ACTS: Final = Path(__file__).parent / "acts"
+_STAND_IN: Final = Path(amplifier_core.__file__).parents[1]
+_PACKAGES: Final = (f"amplifier-core=={VERSION}", "pytest", "pytest-asyncio")
+_SECONDS: Final = 600  # for a download, and for a file of acts on a busy machine; hit only by a hang
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that finds a contract package, the published one or ours."""
+
+    executable: str
+    path: str = ""
+
+    def environment(self) -> dict[str, str]:
+        return {"PYTHONPATH": self.path, "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def outcomes(self, act: str, *arguments: str) -> Any:
+        """Run a file of acts, and return the JSON that it prints last."""
+        done = subprocess.run(
+            [self.executable, str(ACTS / act), *arguments],
+            env=self.environment(),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+#: The interpreter of the tests, with the contract package that workers see.
+OURS: Final = Python(sys.executable, f"{_STAND_IN}{os.pathsep}{_STAND_IN.parents[1]}")
+
+
+def published_in(shared: Path) -> Python:
+    """Return an interpreter with the published package, in a folder that test processes share; skip without one."""
+    folder, failure = shared / "published", shared / "published.failure"
+    with open(shared / "published.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if failure.exists():
+            pytest.skip(failure.read_text())
+        if not folder.exists():
+            said = _make(folder)
+            if said is not None:
+                failure.write_text(said)
+                pytest.skip(said)
+    return Python(str(folder / "bin/python"))
+
+
+def _make(folder: Path) -> str | None:
+    """Make the environment; return what kept it from being made."""
+    made = folder.with_name("published.new")
+    for command in (
+        [sys.executable, "-m", "venv", "--clear", str(made)],
+        [str(made / "bin/python"), "-m", "pip", "install", "--quiet", "--retries=1", *_PACKAGES],
+    ):
+        said = _failure_of(command)
+        if said is not None:
+            return f"the published package {_PACKAGES[0]} cannot be installed: {said}"
+    made.rename(folder)
+    return None
+
+
+def _failure_of(command: Sequence[str]) -> str | None:
+    try:
+        subprocess.run(command, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=True)
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} took more than {_SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        return "".join(error.stderr.splitlines()[-1:]) or f"{command[0]} ended with {error.returncode}"
+    return None

@@ -1,0 +1,30 @@
+"""What a session, its coordinator and its events do is what they do in the published package.
+
+`observed/kernel.json` says what was observed of version 2.0.2, for every case of `acts/kernel.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twins.published import Python
+
+_OBSERVED: dict[str, Any] = json.loads((Path(__file__).parent / "observed/kernel.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def outcomes(kernel: Python) -> dict[str, Any]:
+    return dict(kernel.outcomes("kernel.py"))
+
+
+@pytest.mark.parametrize("case", _OBSERVED)
+def test_a_case_ends_as_it_was_observed_to(outcomes: dict[str, Any], case: str) -> None:
+    assert outcomes[case] == _OBSERVED[case]
+
+
+def test_every_case_was_observed(outcomes: dict[str, Any]) -> None:
+    assert sorted(outcomes) == sorted(_OBSERVED)
