@@ -15,6 +15,9 @@ import pytest
 from twins.modules import MODULES
 from twins.published import Python
 
+# The acts of one kernel take as long as some hundred tests.
+pytestmark = pytest.mark.timeout(900)
+
 _OBSERVED: dict[str, Any] = json.loads((Path(__file__).parent / "observed/validation.json").read_text())
 
 
