@@ -103,7 +103,7 @@ async def test_a_cancelled_turn_that_fails_is_announced_with_its_error(open_plac
         with pytest.raises(Exception, match="stopped"):
             await place.run("initialization.fails_cancelled", text="stopped")
     assert [data for event, data in announcements.heard if event == "cancel:completed"] == [
-        {**IDS, "was_immediate": True, "error": "stopped"}
+        {**IDS, "was_immediate": True, "error": "LookupError: stopped"}
     ]
 
 
