@@ -8,9 +8,20 @@ if TYPE_CHECKING:
     from paddock.errors import PaddockError
     from paddock.kernel.module_sources import SourceOptions
     from paddock.kernel.session import ModuleStatus, Session
+    from paddock_sdk.contract.boundary_errors import SteeringQueueFull
+    from paddock_sdk.kernel.emitter import event_emitter
     from paddock_sources.locked_sources import LockUse
 
-__all__ = ["LockUse", "ModuleStatus", "PaddockError", "Session", "SourceOptions", "__version__"]
+__all__ = [
+    "LockUse",
+    "ModuleStatus",
+    "PaddockError",
+    "Session",
+    "SourceOptions",
+    "SteeringQueueFull",
+    "__version__",
+    "event_emitter",
+]
 
 __version__ = "0.1.0"
 
@@ -33,6 +44,14 @@ def __getattr__(name: str) -> object:
         from paddock_sources.locked_sources import LockUse
 
         return LockUse
+    if name == "SteeringQueueFull":
+        from paddock_sdk.contract.boundary_errors import SteeringQueueFull
+
+        return SteeringQueueFull
+    if name == "event_emitter":
+        from paddock_sdk.kernel.emitter import event_emitter
+
+        return event_emitter
     if name == "PaddockError":
         from paddock.errors import PaddockError
 

@@ -15,6 +15,7 @@ from amplifier_core import ApprovalRequest, ApprovalResponse
 
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import probe, probed
+from paddock import SteeringQueueFull, event_emitter
 
 # -- a provider's plain functions --------------------------------------------------------------
 
@@ -253,6 +254,83 @@ async def test_a_turn_is_steered_from_the_applications_input_thread(
         assert await session.execute("x") == "go left"
         await asyncio.to_thread(thread.join)
     assert counted == [1]
+
+
+_FULL = """
+    class SteeringQueueFull(RuntimeError):
+        pass
+
+    class Steered:
+        def steer(self, message):
+            raise SteeringQueueFull("the queue is full")
+
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            return "done"
+
+    async def mount(coordinator, config):
+        steered = Steered()
+        coordinator.register_capability("session.steer", steered.steer)
+        await coordinator.mount("orchestrator", steered)
+"""
+
+
+async def test_a_full_steering_queue_arrives_as_itself(open_session: OpenSession, write_module: WriteModule) -> None:
+    loop = {"module": "loop-full", "source": write_module("loop-full", _FULL)}
+    async with open_session(orchestrator=loop) as session:
+        steer = session.coordinator.get_capability("session.steer")
+        with pytest.raises(SteeringQueueFull, match=r"^the queue is full$") as raised:
+            await asyncio.to_thread(steer, "go left")
+    assert type(raised.value) is SteeringQueueFull
+
+
+_ASKING = """
+    from paddock_sdk.kernel.emitter import event_emitter
+
+    async def mount(coordinator, config):
+        said = {}
+
+        async def before(event, data):
+            said["first"] = event_emitter()
+            await coordinator.hooks.emit("asking:nested", {})
+            said["again"] = event_emitter()
+
+        def nested(event, data):
+            said["nested"] = event_emitter()
+
+        coordinator.hooks.register("asking:first", before)
+        coordinator.hooks.register("asking:nested", nested)
+        coordinator.register_capability("asked", lambda: {**said, "by the application": event_emitter()})
+"""
+
+
+async def test_a_handler_asks_whose_event_it_is(open_session: OpenSession, write_module: WriteModule) -> None:
+    hook = {"module": "hooks-asking", "source": write_module("hooks-asking", _ASKING)}
+    loop = {"module": "loop-emits", "source": write_module("loop-emits", _EMITS)}
+    heard: list[str | None] = []
+    async with open_session(orchestrator=loop, hooks=[hook]) as session:
+        session.coordinator.hooks.register("asking:first", lambda event, data: heard.append(event_emitter()))
+        await session.execute("x")
+        asked = session.coordinator.get_capability("asked")
+        assert await asked() == {
+            "first": "loop-emits",
+            "again": "loop-emits",
+            "nested": "hooks-asking",
+            "by the application": None,
+        }
+        await session.coordinator.hooks.emit("asking:first", {})
+        assert (await asked())["first"] is None
+    assert heard == ["loop-emits", None]
+
+
+_EMITS = """
+    class Emits:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+            await hooks.emit("asking:first", {})
+            return "done"
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Emits())
+"""
 
 
 _FACTORY_CONTEXT = """

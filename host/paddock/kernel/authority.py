@@ -179,10 +179,6 @@ class Authority:
         except ValidationError:
             return ""  # modules choose names, and what stands in a line to be copied has to be a name and no more
 
-    def is_own_making(self, event: str) -> bool:
-        """Whether `event` is none of the contract's."""
-        return event not in _CONTRACT_EVENTS
-
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call a member of what is mounted at `point` while it is lent it with a call."""
         members = self._rights.lent.get(point)

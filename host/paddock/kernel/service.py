@@ -40,6 +40,7 @@ from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
@@ -59,7 +60,6 @@ _MAX_NAME: Final = 200  # characters of what anything is called
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
-_EMITTER: Final = "emitter"  # the field that says whose event it is, of those that anybody may emit
 _OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what others are told it is only named
     {
         HostMethod.REGISTER,
@@ -145,6 +145,8 @@ class HostService:
                 self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
         elif method == HostMethod.REGISTER_CAPABILITY:
             self._answer_at_once(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
+        elif method == HostMethod.EMITTER:
+            self._answer_at_once(call, partial(_emitter_of, call))
         elif method in self._at_once:
             if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
                 args = self._values.codec.decode(message.body, message.handles)
@@ -279,8 +281,7 @@ class HostService:
         return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
 
     async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
-        if payload.is_mapping and module.authority.is_own_making(event):
-            payload = payload.with_field(_EMITTER, module.name)
+        self._note_emitter(module)
         if event == events.PROVIDER_REQUEST:  # which is put together of what tools say of themselves
             self._coordinator.tell_state_changes()
             await describe_anew(self._router, self._mirrors)
@@ -290,13 +291,19 @@ class HostService:
             self._questions.note(module.peer, result.approval_prompt, asked)
         return self._values.encode(result)
 
+    def _note_emitter(self, module: HostedModule) -> None:
+        """Have the handlers that are called from here on told whose event it is, where they ask."""
+        call = current.get()
+        assert call is not None  # the request to emit
+        call.emitter = module.name
+        answer_emitter_with(lambda: module.name)
+
     async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as event, data, float() as timeout] if 0 <= timeout <= _LONGEST_WAIT:
                 if self._instead_of_hearing(module, event) is not None:
                     return []
-                if isinstance(data, dict) and module.authority.is_own_making(event):
-                    data = {**data, _EMITTER: module.name}
+                self._note_emitter(module)
                 return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
         raise _malformed("an event")
 
@@ -581,6 +588,12 @@ def _weight(module: HostedModule, *objects: object) -> int:
     """Return what memory the descriptions of a module's own objects take wherever they are told."""
     own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
     return sum(module.peer.weight(handle.object_id) for handle in own)
+
+
+def _emitter_of(call: IncomingCall) -> str | None:
+    """Return whose event the handler is called with that makes this call, None for anything else that makes it."""
+    origin = call.cause.origin if call.cause is not None else None
+    return origin.emitter if origin is not None else None
 
 
 def _malformed(what: str) -> RemoteProtocolError:

@@ -51,6 +51,7 @@ class IncomingCall:
         "credited",
         "depth",
         "early_credit",
+        "emitter",
         "id",
         "is_idle",
         "peer",
@@ -73,6 +74,7 @@ class IncomingCall:
         self.task: asyncio.Task[None] | None = None
         self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
         self.early_credit = 0  # items that the worker allowed before anybody could be told
+        self.emitter: str | None = None  # the module whose event this emits
         self.values_read = 0  # by the host, of what others answered in its service
         # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
         self.is_idle = True

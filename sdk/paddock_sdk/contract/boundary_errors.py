@@ -28,6 +28,13 @@ class OverLimitError(RuntimeError):
     """Raised for what is more than one message, one answer or the conversation may hold."""
 
 
+class SteeringQueueFull(RuntimeError):
+    """Raised by `session.steer` for one message too many.
+
+    Orchestrators define it themselves; here it is what theirs arrives as, for applications to tell it by its class.
+    """
+
+
 class CannotCrossError(TypeError):
     """Raised where module code hands over a value that only means something in its own process.
 

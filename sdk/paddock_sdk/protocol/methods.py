@@ -40,6 +40,7 @@ class HostMethod(IntEnum):
     RESET_TURN = 26  # [] (notification)
     EXPLAIN = 27  # [[[kind, target]…], seconds] -> [denial]: what a failed call reached for in vain, in that time
     ATTEMPTED = 28  # [[kind, target]…] (notification): what the module reached for in vain, otherwise
+    EMITTER = 29  # [] -> name | None: whose event the handler is called with that asks
 
 
 class WorkerMethod(IntEnum):

@@ -14,9 +14,10 @@ import sys
 from typing import Any
 
 from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
-from paddock_sdk.protocol.methods import WorkerMethod
+from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
 from paddock_sdk.worker import attempt_log
 from paddock_sdk.worker.attempts import Attempts
 from paddock_sdk.worker.coordinator import RemoteCoordinator
@@ -72,6 +73,8 @@ class Worker:
     async def run(self) -> None:
         """Greet the host and serve it until the connection ends."""
         driver = self._driver
+        # Before anything is served: every task of the worker is made of this context.
+        answer_emitter_with(lambda: driver.call_sync(0, HostMethod.EMITTER, []))
         driver.start()
         hello = {"protocol": PROTOCOL_VERSION, "module": self._name, "pid": os.getpid()}
         driver.write(driver.connection.send_hello(driver.codec.encode(hello)[0]))

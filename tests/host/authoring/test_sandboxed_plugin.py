@@ -59,6 +59,8 @@ def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
 
 def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(tmp_path: Path) -> None:
     passed = {"tool-filesystem": 11, "provider-mock": 9, "hooks-logging": 13, "loop-basic": 10, "context-simple": 15}
+    for name in passed.keys() - {"hooks-logging"}:
+        passed[name] += 4  # the contract's tests of hooks that only emit an event, on any module's coordinator
     suites = {name: _SUITE + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name in passed}
     code, printed = _run(tmp_path, **suites)
     assert code == 0, printed

@@ -36,6 +36,10 @@ def continues(**data: Any) -> dict[str, Any]:
     return {"action": "continue", "data": {"session_id": SESSION_ID, "parent_id": None, **data}}
 
 
+def item(content: str, hook: str, **fields: Any) -> dict[str, Any]:
+    return {"content": content, "hook_name": hook, "event": "plan:start", **fields}
+
+
 BOTH = ["first", "second"]
 FIRST = ["first"]
 
@@ -133,7 +137,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
             says("first", action="modify", data={"changed": True}),
             says("second", action="inject_context", context_injection="x"),
         ],
-        {"action": "inject_context", "context_injection": "x"},
+        {"action": "inject_context", "context_injection": "x", "context_injections": [item("x", "second")]},
         BOTH,
     ),
     "a modification is what the emitter gets, and no more": (
@@ -178,7 +182,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
         FIRST,
     ),
     # Injections.
-    "a single injection comes back as it is": (
+    "a single injection comes back with its origin": (
         [
             says(
                 "first",
@@ -195,12 +199,13 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
             "context_injection_role": "user",
             "ephemeral": True,
             "user_message": "survives",
+            "context_injections": [item("x", "first", role="user", ephemeral=True)],
         },
         FIRST,
     ),
     "an empty text is an injection": (
         [says("first", action="inject_context", context_injection="")],
-        {"action": "inject_context", "context_injection": ""},
+        {"action": "inject_context", "context_injection": "", "context_injections": [item("", "first")]},
         FIRST,
     ),
     "an injection of nothing is none": ([says("first", action="inject_context")], continues(), FIRST),
@@ -237,7 +242,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
         },
         ["first", "second", "third"],
     ),
-    "the first injection decides role and lifetime": (
+    "several have the first role and last as short as any": (
         [
             says("first", action="inject_context", context_injection="one"),
             says(
@@ -252,6 +257,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
         {
             "action": "inject_context",
             "context_injection": "one\n\ntwo",
+            "ephemeral": True,
             "context_injections": [
                 {"content": "one", "hook_name": "first", "event": "plan:start"},
                 {

@@ -89,6 +89,7 @@ def written(text: str, role: str = "system", hook: str = "guard", event: str = "
 
 CONTINUE = {"action": "continue"}
 ITEM = {"hook_name": "guard", "event": "tool:pre"}
+UNKNOWN = {"hook": "unknown", "event": ""}  # of an item that does not say where it comes from
 
 RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     # Unchanged.
@@ -103,15 +104,21 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a lasting injection": (injects("remember"), outcome(CONTINUE, messages=[written("remember")])),
     "an injection in another role": (
         injects("remember", context_injection_role="user"),
-        outcome({**CONTINUE, "context_injection_role": "user"}, messages=[written("remember", "user")]),
+        outcome(CONTINUE, messages=[written("remember", "user")]),
     ),
     "an ephemeral injection": (
         injects("soon gone", ephemeral=True),
-        outcome({"action": "inject_context", "context_injection": "soon gone", "ephemeral": True}),
+        outcome(
+            injects(
+                "soon gone",
+                ephemeral=True,
+                context_injections=[{"content": "soon gone", "ephemeral": True, **ITEM}],
+            )
+        ),
     ),
     "a list of lasting injections": (
         injects(None, context_injections=[{"content": "one"}, {"content": "two", "role": "user"}]),
-        outcome(CONTINUE, messages=[written("one"), written("two", "user")]),
+        outcome(CONTINUE, messages=[written("one", **UNKNOWN), written("two", "user", **UNKNOWN)]),
     ),
     "a mixed list": (
         injects(
@@ -134,11 +141,10 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                         "role": "user",
                         "ephemeral": True,
                         "append_to_last_tool_result": True,
-                        **ITEM,
                     }
                 ],
             },
-            messages=[written("stays")],
+            messages=[written("stays", **UNKNOWN)],
         ),
     ),
     "an item that knows where it comes from": (
@@ -146,8 +152,8 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         outcome(CONTINUE, messages=[written("x", hook="another", event="tool:post")]),
     ),
     "an injection is cleaned": (injects("a\x00b\x1bc\x9fd"), outcome(CONTINUE, messages=[written("abcd")])),
-    "an empty injection": (injects(""), outcome({"action": "inject_context", "context_injection": ""})),
-    "no injection at all": (injects(None), outcome({"action": "inject_context"})),
+    "an empty injection": (injects(""), outcome(CONTINUE)),
+    "no injection at all": (injects(None), outcome(CONTINUE)),
     # Messages.
     "a message beside a deny": (
         {"action": "deny", "reason": "no", "user_message": "told"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,29 @@ def test_the_working_directory_is_what_was_said_last(tmp_path: Path, monkeypatch
     assert get_working_dir(coordinator, "/elsewhere") == tmp_path / "a"
 
 
+_SPAN = "[0-9a-f]{16}"
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        ({}, f"0{{16}}-{_SPAN}_agent"),
+        ({"agent_name": ""}, f"0{{16}}-{_SPAN}_agent"),
+        ({"agent_name": "My Agent!"}, f"0{{16}}-{_SPAN}_my-agent"),
+        ({"agent_name": "foundation:explorer"}, f"0{{16}}-{_SPAN}_foundation-explorer"),
+        ({"parent_session_id": f"{'1' * 16}-{'2' * 16}_a"}, f"2{{16}}-{_SPAN}_agent"),
+        ({"parent_session_id": "root", "parent_trace_id": "f" * 8 + "3" * 16 + "f" * 8}, f"3{{16}}-{_SPAN}_agent"),
+    ],
+)
+def test_an_id_of_a_sub_session_begins_with_its_parents_span(given: dict[str, str], form: str) -> None:
+    from amplifier_foundation.tracing import generate_sub_session_id
+
+    assert generate_sub_session_id is amplifier_foundation.generate_sub_session_id
+    ids = {generate_sub_session_id(**given) for _ in range(20)}
+    assert len(ids) == 20 and all(re.fullmatch(form, one) for one in ids)
+
+
 def test_there_is_nothing_else_and_an_error_says_what_there_is() -> None:
     assert {"ProviderPreference", "get_working_dir", "set_working_dir"} <= set(dir(amplifier_foundation))
-    with pytest.raises(AttributeError, match="no attribute 'Bundle'; here, it has ProviderPreference, get_working_dir"):
+    with pytest.raises(AttributeError, match="no attribute 'Bundle'; here, it has ProviderPreference, generate_sub"):
         amplifier_foundation.Bundle  # noqa: B018

@@ -1,4 +1,4 @@
-"""What modules import from the application library beside the contracts: a preference, and the working directory.
+"""What modules import from the application library beside the contracts: preferences, folders, ids of sub-sessions.
 
 Nothing else of that library is here; a module that needs more of it has to depend on it. Each name is looked up when
 it is first asked for and is the same object as its original in `paddock_sdk`.
@@ -12,12 +12,14 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from paddock_sdk.contract.provider_preference import ProviderPreference
+    from paddock_sdk.contract.tracing import generate_sub_session_id
     from paddock_sdk.contract.working_dir import get_working_dir, set_working_dir
 
-__all__ = ["ProviderPreference", "get_working_dir", "set_working_dir"]
+__all__ = ["ProviderPreference", "generate_sub_session_id", "get_working_dir", "set_working_dir"]
 
 _ORIGIN = {
     "ProviderPreference": "paddock_sdk.contract.provider_preference",
+    "generate_sub_session_id": "paddock_sdk.contract.tracing",
     "get_working_dir": "paddock_sdk.contract.working_dir",
     "set_working_dir": "paddock_sdk.contract.working_dir",
 }

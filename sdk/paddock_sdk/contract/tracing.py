@@ -1,0 +1,34 @@
+"""Ids of sub-sessions, in which each session's id begins with the span of the one it was started from.
+
+The form is `<parent's span>-<own span>_<agent>`, spans being 16 hexadecimal digits: unique, and fit for a file's name.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Final
+
+__all__ = ["generate_sub_session_id"]
+
+_SPAN_BYTES: Final = 8
+_NO_SPAN: Final = "0" * (2 * _SPAN_BYTES)
+_SUB_SESSION: Final = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})_")
+_TRACE: Final = re.compile(r"[0-9a-f]{8}([0-9a-f]{16})[0-9a-f]{8}")
+_DEFAULT_AGENT: Final = "agent"
+
+
+def generate_sub_session_id(
+    agent_name: str | None = None, parent_session_id: str | None = None, parent_trace_id: str | None = None
+) -> str:
+    """Return a new id; the parent's span is that in its id, else the middle of its trace's id, else nothing but 0."""
+    return f"{_parent_span(parent_session_id, parent_trace_id)}-{secrets.token_hex(_SPAN_BYTES)}_{_agent(agent_name)}"
+
+
+def _parent_span(session_id: str | None, trace_id: str | None) -> str:
+    found = _SUB_SESSION.search(session_id or "") or _TRACE.fullmatch((trace_id or "").lower())
+    return found[1] if found else _NO_SPAN
+
+
+def _agent(name: str | None) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", (name or "").lower()).strip("-") or _DEFAULT_AGENT
