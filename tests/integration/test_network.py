@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from integration.command_line import diagnosis
+from paddock.egress import echo_filter
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
@@ -100,6 +101,20 @@ async def test_a_vendors_own_library_works_unchanged(
     outcome = await reach(client_module, "openai", server.url, level, permissions=permissions, api_key="key")
     assert outcome.result.success, outcome.result.error
     assert outcome.result.output == "you said: hello"
+
+
+async def test_a_vendors_library_reads_each_event_before_the_next_is_sent(
+    client_module: Path, level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(echo_filter, "HOLD_SECONDS", 3600.0)  # nothing arrives because time has passed
+    monkeypatch.setenv("KEY", "sk-live-0123456789abcdef")
+    with OpenAIServer(patient=True) as server:
+        where = f"127.0.0.1:{server.port}"
+        permissions = {"net": [where], "secrets": [{"name": "KEY", "inject": where}], "env": ["API_KEY=${KEY}"]}
+        outcome = await reach(client_module, "openai streamed", server.url, level, permissions=permissions)
+        assert outcome.result.success, outcome.result.error
+        assert outcome.result.output == "you said: hello|"
+        assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer sk-live-0123456789abcdef"}
 
 
 async def test_a_refused_connection_is_told_with_the_line_that_allows_it(

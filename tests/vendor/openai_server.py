@@ -18,6 +18,7 @@ from typing import Any, Self
 
 _CALL = re.compile(r"call (\w+) (\{.*\})", re.DOTALL)
 _MODEL = "local-model"
+_PATIENCE = 60  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,21 @@ class _Turn:
 
 
 class OpenAIServer:
-    """Listens on a port of the loopback from entering to leaving; with `tls`, behind it."""
+    """Listens on a port of the loopback from entering to leaving; with `tls`, behind it.
 
-    def __init__(self, *, port: int = 0, address: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+    If it is `patient`, each event of a stream is sent when its reader has asked for `/heard` after the one before it.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        address: str = "127.0.0.1",
+        tls: ssl.SSLContext | None = None,
+        patient: bool = False,
+    ) -> None:
         self.asked: list[Asked] = []
+        self.heard = threading.Semaphore(0) if patient else None
         self._server = ThreadingHTTPServer((address, port), _handler_for(self))
         self._server.daemon_threads = True
         if tls is not None:
@@ -76,6 +88,8 @@ def _handler_for(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             self._note()
+            if server.heard is not None and self.path.endswith("/heard"):
+                server.heard.release()
             self._send({"object": "list", "data": [{"id": _MODEL, "object": "model", "created": 0, "owned_by": "us"}]})
 
         def do_POST(self) -> None:
@@ -116,6 +130,8 @@ def _handler_for(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 data = part.encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                 self.wfile.flush()
+                if server.heard is not None and "[DONE]" not in part:
+                    assert server.heard.acquire(timeout=_PATIENCE), f"nobody heard {part}"
             self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, format: str, *args: Any) -> None:

@@ -240,6 +240,7 @@ _KINDS: Final[Mapping[str, str]] = {"page": "text/plain", "events": "text/event-
 _SPELLINGS: Final[Mapping[str, Callable[[str], str]]] = {
     "body": lambda told: f'{{"error": "Incorrect key provided: {told}."}}',
     "json": lambda told: json.dumps({"key": told}).replace("/", r"\/"),
+    "json-in-json": lambda told: json.dumps(json.dumps({"key": told}).replace("/", r"\/")),
     "url": lambda told: quote(told, safe=""),
     "base64": lambda told: base64.b64encode(f"user:{told}".encode()).decode(),
     "upper": str.upper,

@@ -22,6 +22,7 @@ _PLAIN: Final = (
     "parts",
     "gzip",
     "json",
+    "json-in-json",
     "url",
     "base64",
     "websocket",

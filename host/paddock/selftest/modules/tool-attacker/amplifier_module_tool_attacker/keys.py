@@ -240,6 +240,7 @@ _READERS: Mapping[str, Callable[[bytes], bytes]] = {
     "chunks": _joined,
     "gzip": lambda answer: zlib.decompress(_body(answer), wbits=31),
     "json": lambda answer: answer.replace(b"\\/", b"/"),
+    "json-in-json": lambda answer: answer.replace(b"\\\\/", b"/"),
     "url": unquote_to_bytes,
     "target": unquote_to_bytes,
     "base64": lambda answer: base64.b64decode(_body(answer)),
