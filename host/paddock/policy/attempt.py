@@ -1,8 +1,8 @@
 """What a module reached for in vain, as a denial with the line that would allow it.
 
-`judge` looks at what is really there, for people: no denial is made of what does not exist, and none is about another
-thing than it says. `tell` is what the module itself may hear: it looks at nothing but the grants, so that nobody
-learns from it what exists outside of them (kernel/adr/0001).
+`judge` is for people. It looks at what is there only within the grants: outside of these a path that a module named is
+taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell` is what
+the module itself may hear: it looks at nothing at all, so that nobody learns from it what exists (kernel/adr/0001).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast
@@ -23,8 +24,9 @@ from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
+from .attempted_path import AttemptedPath
 from .enforcement import LEVELS_WITH_NAMESPACES
-from .explanation import Subject, explain, told_line, with_grant
+from .explanation import Subject, explain, explain_kept, told_line, with_grant
 from .programs import SEARCH_PATH, Program
 
 AttemptKind = Literal["read", "write", "run", "net"]
@@ -37,10 +39,10 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "net": "connect to",
 }
 _NOT_GRANTED: Final = "not granted"
+_NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
 _ANY_NET: Final = "HOST:PORT"  # to be filled in
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
-_MAX_LINKS: Final = 40  # as the kernel has it
 _OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # what granted names lead to inside a worker
 
 
@@ -56,7 +58,7 @@ class Explainer(Protocol):
     """Says of the attempts of one module which were refused."""
 
     def judge(self, attempt: Attempt) -> Denial | None:
-        """Return what people are told: the refusal, if there is anything at all behind it. May take a while."""
+        """Return what people are told: the refusal, if there may be anything behind it. May take a while."""
         ...
 
     def tell(self, attempt: Attempt) -> Denial | None:
@@ -71,7 +73,6 @@ class AttemptJudge:
         self._subject = subject
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
-        self._writable = tuple(Path(mount.source) for mount in subject.profile.mounts if mount.writable)
         self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
         self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
         self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
@@ -88,7 +89,7 @@ class AttemptJudge:
         return self._told[attempt.kind](attempt.kind, attempt.target)
 
     def judge(self, attempt: Attempt) -> Denial | None:
-        """Return the refusal of something that exists, None where there is none, or nothing to refuse."""
+        """Return the refusal of something, None where it is known to be missing, or there is nothing to refuse."""
         kind, target = attempt.kind, attempt.target
         if self._profile.level == "none" or not target.isprintable():
             return None
@@ -99,46 +100,27 @@ class AttemptJudge:
     # -- files -----------------------------------------------------------------------------
 
     def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
-        in_real_home = self._in_real_home(named) if kind == "read" else None
-        path = self._resolved(in_real_home or named)
-        if path is None or not _is_there(path, wants_write=kind == "write"):
+        if not named.is_absolute():
             return None
-        denial = self._explained(kind, str(path))
-        if in_real_home is None:
-            return denial
-        home = self._subject.owner.home
-        place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
-        if denial is None:
-            return self._denial(kind, str(path), "files", "", place)
-        return replace(denial, reason=f"{denial.reason}; {place}")
-
-    def _resolved(self, path: Path) -> Path | None:
-        """Return the path, as it really is if the module may have made a link on the way; None for a strange one.
-
-        What a link of the module's own leads to is called by its real name, or a person would be asked to grant
-        something harmless and grant another thing.
-        """
-        if not path.is_absolute():
+        if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
+            home = self._subject.owner.home
+            place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
+            return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), place)
+        # What a link of the module's own leads to is called by its real name, or a person would be asked to grant
+        # something harmless and grant another thing.
+        found = AttemptedPath.follow(named, self._profile.mounts)
+        if found is None or self._is_its_own(found.path):
             return None
-        at, pending, links = Path("/"), list(reversed(path.parts[1:])), 0
-        is_by_own_link = False
-        while pending:
-            part = pending.pop()
-            step = at.parent if part == ".." else at / part
-            if any(step.is_relative_to(kernels) for kernels in _KERNELS):
-                return None
-            try:
-                leads = os.readlink(step)
-            except OSError:  # no link, or nothing at all
-                at = step
-                continue
-            links += 1
-            if links > _MAX_LINKS:
-                return None
-            is_by_own_link = is_by_own_link or any(step.is_relative_to(folder) for folder in self._writable)
-            at = Path("/") if os.path.isabs(leads) else at
-            pending += reversed([part for part in leads.split("/") if part not in ("", ".")])
-        return at if is_by_own_link or ".." in path.parts else path
+        if self._is_granted(found.path, wants_write=kind == "write"):
+            return None
+        if found.nearest is None:
+            line = self._line(kind, self._written_as(found.path))
+            return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
+        if not found.is_there and found.nearest != found.path.parent:
+            return None  # nor could it be made
+        explanation = explain_kept(self._subject, found.path, found.nearest)
+        line = told_line(explanation.added) if explanation.added is not None else ""
+        return self._denial(kind, str(found.path), "files", line, explanation.reason)
 
     def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
         path = Path(os.path.normpath(target))
@@ -173,20 +155,32 @@ class AttemptJudge:
         return f"./{inside}" if inside.parts else "."
 
     def _in_real_home(self, path: Path) -> Path | None:
-        """Return what a path below the module's own home would be in that of the person who runs it."""
+        """Return what a path below the module's own home would be in that of the person who runs it.
+
+        Only if it may be there by what is directly in that: no name of the module's choosing is looked up.
+        """
         scratch = Path(self._profile.scratch)
-        if not path.is_relative_to(scratch) or path == scratch:
+        if not path.is_relative_to(scratch) or path == scratch or ".." in path.parts:
             return None
-        return self._subject.owner.home / path.relative_to(scratch)
+        inside = path.relative_to(scratch)
+        return self._subject.owner.home / inside if inside.parts[0] in self._at_home else None
+
+    @cached_property
+    def _at_home(self) -> frozenset[str]:
+        try:
+            return frozenset(os.listdir(self._subject.owner.home))
+        except OSError:
+            return frozenset()
 
     # -- programs, network -----------------------------------------------------------------
 
     def _judge_program(self, target: str) -> Denial | None:
-        if not _is_program(target):
-            path = self._resolved(Path(target)) if "/" in target else None
-            if path is None or not os.path.isfile(path):
-                return None
-        return self._explained("run", target)
+        folder, name = os.path.split(target)
+        if folder not in ("", *SEARCH_PATH):
+            # Programs are granted by their names; whether a file elsewhere is one is not looked at.
+            denial = self._tell_program("run", target)
+            return None if denial is None else replace(denial, reason=f"programs are found in {', '.join(SEARCH_PATH)}")
+        return self._explained("run", target) if _is_program(name) else None
 
     def _tell_program(self, kind: AttemptKind, target: str) -> Denial | None:
         name = os.path.basename(target)
@@ -242,11 +236,6 @@ class AttemptJudge:
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
-
-
-def _is_there(path: Path, *, wants_write: bool) -> bool:
-    """Whether there is such a path, or for one that is to be made, the folder to make it in."""
-    return os.path.lexists(path) or (wants_write and os.path.isdir(path.parent))
 
 
 def _is_program(target: str) -> bool:

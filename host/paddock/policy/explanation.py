@@ -28,7 +28,7 @@ from .guarded_places import runner_of
 from .owner import Owner
 from .presets import grants_of
 from .programs import SEARCH_PATH, Program
-from .reachable_path import ReachablePath
+from .reachable_path import ONLY_READ, ReachablePath
 
 Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit", "hooks", "mount"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
@@ -115,6 +115,19 @@ def explain(subject: Subject, family: Family, target: str) -> Explanation:
     if not target or not target.isprintable():
         raise NotAcceptedError(f"`{target}` is empty or has an unprintable character")
     return _EXPLAINED[family](subject, family, target)
+
+
+def explain_kept(subject: Subject, path: Path, nearest: Path) -> Explanation:
+    """Return why a module may not write to a path that it may read, of which `nearest` is the last part that is there.
+
+    For a path without links in it: nothing is looked up.
+    """
+    reachable = ReachablePath(path, path, subject.profile, subject.working_dir, subject.owner)
+    if reachable.is_around_writable():
+        return _kept(subject, "write", reachable)
+    grant, why_not = reachable.grantable_as(subject.fixed, nearest)
+    reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
+    return _refused(subject, "write", reason, "files", grant)
 
 
 def with_grant(permissions: Permissions, family: Family, grant: str) -> Permissions:

@@ -22,6 +22,7 @@ from .fixed_paths import FixedPaths
 from .granted_path import GrantedPath
 from .owner import Owner
 
+ONLY_READ: Final = "it may be read, and not written to"
 _OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
 
 
@@ -66,7 +67,22 @@ class ReachablePath:
             return self._unless_the_user_may_not(self._seen(mount, permissions, wants_write=wants_write), wants_write)
         if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
             return Standing(False, "it is kept as it is", is_kept=True)
-        return Standing(False, "it may be read, and not written to")
+        return Standing(False, ONLY_READ)
+
+    def is_around_writable(self) -> bool:
+        """Whether the path lies in a folder that the module may write to, of which it is left out."""
+        return any(outer.writable for outer in self._mounts_around(self.named))
+
+    def grantable_as(self, fixed: FixedPaths, place: Path) -> tuple[str, str]:
+        """Return how to grant a place to be written to, which is there and has no link in it, or why it cannot be."""
+        written = self.written_as(place)
+        granted = GrantedPath(written, place, place, (), is_directory=True)
+        try:
+            granted.refuse_writing_to_the_system()
+            fixed.refuse(granted, by_mounts=self.profile.level in LEVELS_WITH_NAMESPACES)
+        except NotAcceptedError as error:
+            return "", error.problem
+        return written, ""
 
     def grantable(self, fixed: FixedPaths, *, wants_write: bool) -> tuple[str, str]:
         """Return what to grant so that the module gets at the path, or why nothing can be; neither for no file."""

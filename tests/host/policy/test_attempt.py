@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -120,22 +124,88 @@ def test_what_was_granted_is_no_denial_whether_it_exists_or_not(
 
 
 @_BOTH
-@pytest.mark.parametrize("path", ["work/missing", "other/missing", "nowhere/at/all"])
-def test_what_does_not_exist_outside_either_is_no_denial_for_people(
-    scene: Scene, level: IsolationLevel, path: str
+@pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("path", ["work/missing", "other/c.txt", "nowhere/at/all"])
+def test_what_is_outside_the_grants_is_told_as_it_stands_whether_it_exists_or_not(
+    scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str
 ) -> None:
-    assert scene.judge(level).judge(Attempt("read", str(scene.root / path))) is None
+    denial = scene.judge(level).judge(Attempt(kind, str(scene.root / path)))
+    assert denial is not None and denial.target == str(scene.root / path)
+    assert "whether it is there was not looked at" in denial.reason
 
 
-def test_a_file_that_could_be_made_in_a_folder_that_exists_is_a_denial(scene: Scene) -> None:
-    denial = scene.judge().judge(Attempt("write", str(scene.root / "other/new.txt")))
+def test_a_file_that_could_be_made_in_a_folder_that_may_be_read_is_a_denial(scene: Scene) -> None:
+    denial = scene.judge().judge(Attempt("write", str(scene.work / "src/new.txt")))
     assert facts(denial) == (
         "write to",
-        str(scene.root / "other/new.txt"),
+        str(scene.work / "src/new.txt"),
         "files",
-        whole(f'permissions: {{write: ["{scene.root}/other"]}}'),
+        whole('permissions: {write: ["./src"]}'),
     )
-    assert scene.judge().judge(Attempt("write", str(scene.root / "nowhere/new.txt"))) is None
+    assert scene.judge().judge(Attempt("write", str(scene.work / "src/nowhere/new.txt"))) is None
+
+
+_TRAPPED = """
+import sys
+from pathlib import Path
+from tests.host.policy.test_attempt import Scene
+from paddock.policy.attempt import Attempt
+
+scene = Scene(Path(sys.argv[1]))
+trap = sys.argv[2]
+(scene.work / "out/link").symlink_to(trap)
+(scene.work / "out/up").symlink_to("../../trap")
+Path(trap, "outside").exists()
+out = f"{scene.work}/out"
+paths = [trap, f"{trap}/x", f"{out}/link/x", f"{out}/up/../trap/y", f"{out}/../../trap"]
+for level in ("ns", "landlock"):
+    judge = scene.judge(level, run=["sh"])
+    for path in paths:
+        for kind in ("read", "write", "run"):
+            denial = judge.judge(Attempt(kind, path))
+            assert denial is not None, (level, kind, path)
+            assert "trap" in denial.target or kind == "run", denial
+"""
+
+
+def test_no_path_outside_the_grants_is_looked_up(scene: Scene) -> None:
+    """The kernel's word: which system calls of the host name it."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("there is no strace to ask the kernel with")
+    trap, log = scene.root / "trap", scene.root / "log"
+    folder = scene.root / "scene"
+    command = [
+        strace,
+        "-f",
+        "-qq",
+        "-e",
+        "trace=%file",
+        "-s",
+        "4096",
+        "-o",
+        str(log),
+        sys.executable,
+        "-c",
+        _TRAPPED,
+    ]
+    done = subprocess.run(
+        [*command, str(folder), str(trap)],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=Path(__file__).resolve().parents[3],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "PTRACE" in done.stderr or "ptrace" in done.stderr:
+        pytest.skip(f"strace may not trace: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    # Of calls that name it, the test made the links and looked once outside, which shows that it would be seen.
+    named = [line for line in log.read_text(errors="replace").splitlines() if re.search(r'["/]trap["/]', line)]
+    looked = [line for line in named if "symlink" not in line and "readlink" not in line and "execve" not in line]
+    assert len(looked) == 1 and '/outside"' in looked[0], looked
+    assert all("readlinkat(" in line and ', "", "' in line for line in named if "readlink" in line), named
 
 
 @_BOTH
@@ -194,7 +264,7 @@ def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: S
     )
     assert denial is not None and f'env: ["HOME={home}"]' in denial.reason
     assert scene.judge().tell(Attempt("read", "/scratch/.ssh/id_x")) is None
-    assert scene.judge().judge(Attempt("read", "/scratch/.ssh/missing")) is None
+    assert scene.judge().judge(Attempt("read", "/scratch/.nowhere/missing")) is None
 
 
 @pytest.mark.parametrize(
