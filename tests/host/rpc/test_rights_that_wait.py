@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from paddock.rpc.budget import Budget
+from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
@@ -48,10 +50,10 @@ class _Wash:
         self.life = _NextLife(network)
         network.afterlife.on_revive = self.life
 
-    async def set_up(self) -> None:
+    async def set_up(self, work: Budget | None = None) -> None:
         network = self.network
         _, self.owning = await network.connect("owner")
-        self.giver, self.giving = await network.connect("giver", authority=_NONE)
+        self.giver, self.giving = await network.connect("giver", authority=_NONE, work=work)
         self.taker, self.taking = await network.connect("taker", authority=_NONE)
         self.shown = await network.lend(
             self.owning, self.owning.own(5, {"work": ASYNC}), self.giver, may_call=self.may_call
@@ -113,6 +115,34 @@ async def test_a_call_made_again_washes_no_right(network: Network, may_call: boo
     wash.life.may_come.set()
     request = await wash.life.request()
     assert await wash.calls(wash.life.worker, request.handles[0].id, parent=request.id) is may_call
+
+
+@pytest.mark.parametrize("may_call", [False, True])
+async def test_a_call_that_waits_for_its_turn_washes_no_right(network: Network, may_call: bool) -> None:
+    wash = _Wash(network, may_call=may_call)
+    await wash.set_up()
+    for _ in range(MAX_HANDED):
+        wash.giving.call_object(wash.target)
+    handed = [await wash.taking.request_from_host() for _ in range(MAX_HANDED)]
+    wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
+    await until(lambda: wash.taker.waiting.size)
+    await wash.let_go()
+    wash.taking.respond(handed[0].id)
+    request = await wash.taking.request_from_host()
+    assert await wash.calls(wash.taking, request.handles[0].id, parent=request.id) is may_call
+
+
+@pytest.mark.parametrize("may_call", [False, True])
+async def test_a_request_that_is_put_off_washes_no_right(network: Network, may_call: bool) -> None:
+    wash = _Wash(network, may_call=may_call)
+    await wash.set_up(work=Budget(per_second=20_000, at_once=1_000))
+    wash.giving.request(0, 7, list(range(10_000)))
+    wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
+    await until(lambda: len(wash.giver.incoming) == 1)
+    assert wash.giver.admission.is_behind
+    await wash.let_go()
+    request = await wash.taking.request_from_host()
+    assert await wash.calls(wash.taking, request.handles[0].id, parent=request.id) is may_call
 
 
 async def test_a_right_that_waited_ends_with_its_call(network: Network) -> None:
