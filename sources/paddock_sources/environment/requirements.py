@@ -1,7 +1,7 @@
 """What a source tree depends on, read from its static `pyproject.toml`.
 
-Only PEP 621's table is read, under caps; `[build-system]` is not even looked at. What a worker brings by itself is left
-out. Dependencies that are git references are returned apart, other addresses are refused.
+Only PEP 621's table and uv's of sources are read, under caps; `[build-system]` is not even looked at. What a worker
+brings by itself is left out. Dependencies that are git references are returned apart, other addresses are refused.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..uri import GitUri, SourceUri
 from .contract import check_contract
 from .errors import OwnRightsError, PythonVersionError, RequirementsError
 from .interpreter import Interpreter
+from .uv_sources import UvSources
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -71,11 +72,13 @@ class Requirements:
             ContractVersionError: it asks for a version of the module contracts that is not known.
         """
         path = tree_root / "pyproject.toml"
-        project = read_project(tree_root)
+        document = _read_document(tree_root)
+        project = _project_in(document, path)
         name, version = _text(project, "name", path), _text(project, "version", path)
         _check_python(project, name, path, python)
         _check_static(project, path)
-        reading = _Reading(path, project, name, python, may_name_local, more)
+        sources = UvSources.of(path, document, normalised)
+        reading = _Reading(path, project, name, python, may_name_local, sources, more)
         return Requirements(name, version, *reading.split(reading.applying(frozenset(map(normalised, extras)))))
 
     def joined(self, *others: Requirements) -> Requirements:
@@ -95,16 +98,24 @@ def read_project(tree_root: Path) -> Mapping[str, Any]:
     Raises:
         RequirementsError: the file cannot be read as data.
     """
+    return _project_in(_read_document(tree_root), tree_root / "pyproject.toml")
+
+
+def _read_document(tree_root: Path) -> Mapping[str, Any]:
     path = tree_root / "pyproject.toml"
     try:
         content = SourceTree(tree_root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
-        project = read_toml((content or b"").decode("utf-8")).get("project", {})
+        return read_toml((content or b"").decode("utf-8"))
     except ManifestError as error:
         raise RequirementsError(path, error.problem) from error
     except UnicodeDecodeError as error:
         raise RequirementsError(path, "it is not UTF-8 text") from error
     except TomlError as error:
         raise RequirementsError(path, f"it is {error.problem}") from error
+
+
+def _project_in(document: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    project = document.get("project", {})
     if not isinstance(project, dict):
         raise RequirementsError(path, "`project` is not a table")
     return project
@@ -120,9 +131,11 @@ class _Reading:
         name: str | None,
         python: Interpreter,
         may_name_local: bool,
+        sources: UvSources,
         more: Collection[str] = (),
     ) -> None:
         self._path = path
+        self._sources = sources
         self._name = normalised(name or "")
         self._python = python
         self._may_name_local = may_name_local
@@ -155,10 +168,11 @@ class _Reading:
             if normalised(requirement.name) in PROVIDED:
                 check_contract(self._name or str(self._path.parent), requirement)
                 continue
-            if requirement.url is None:
+            address = requirement.url or self._sources.address_of(normalised(requirement.name), self._holds)
+            if address is None:
                 index[self._plain(requirement)] = None
             else:
-                direct[self._direct(requirement, requirement.url)] = None
+                direct[self._direct(requirement, address)] = None
         return tuple(index), tuple(direct)
 
     def _that_apply(self, texts: Iterable[str], extras: frozenset[str]) -> Iterator[Requirement]:
@@ -169,6 +183,9 @@ class _Reading:
                     yield requirement
             except ValueError as error:
                 raise RequirementsError(self._path, f"`{text[:80]}` is no requirement ({error})") from error
+
+    def _holds(self, text: str) -> bool:
+        return applies(parsed_requirement(text), self._python)
 
     def _plain(self, requirement: Requirement) -> str:
         extras = ",".join(sorted(map(normalised, requirement.extras)))

@@ -100,6 +100,67 @@ def test_a_repository_is_returned_apart(tmp_path: Path) -> None:
     assert (direct.uri.url, direct.uri.ref, direct.uri.subdirectory) == ("https://host/org/b", "v1", "lib")
 
 
+_SOURCES = "[tool.uv.sources]\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "address"),
+    [
+        ('{git = "https://host/org/b"}', "git+https://host/org/b"),
+        ('{git = "https://host/org/b.git", rev = "0f1e2d3c"}', "git+https://host/org/b.git@0f1e2d3c"),
+        ('{git = "https://host/b", tag = "v1", subdirectory = "lib"}', "git+https://host/b@v1#subdirectory=lib"),
+        ('{git = "git+https://host/b", branch = "main"}', "git+https://host/b@main"),
+        (
+            "[{git = 'https://host/w', marker = \"sys_platform == 'win32'\"}, {git = 'https://host/b'}]",
+            "git+https://host/b",
+        ),
+    ],
+)
+def test_a_dependency_comes_from_the_repository_that_uv_is_told(tmp_path: Path, entry: str, address: str) -> None:
+    by_uv = Requirements.of(depends(tmp_path, "B[x]>=1", "a", more=f"{_SOURCES}b = {entry}\n"), PYTHON)
+    by_itself = Requirements.of(depends(tmp_path, f"b[x] @ {address}", "a"), PYTHON)
+    assert by_uv == by_itself and by_uv.index == ("a",) and len(by_uv.direct) == 1
+
+
+@pytest.mark.parametrize(
+    "entry", ['{path = "../b"}', '{url = "https://host/b.whl"}', "{workspace = true}", '{index = "x"}']
+)
+def test_a_source_of_another_kind_is_refused_by_name(tmp_path: Path, entry: str) -> None:
+    root = depends(tmp_path, "b", more=f"{_SOURCES}b = {entry}\n")
+    kind = entry[1:].partition(" ")[0]
+    with pytest.raises(RequirementsError, match=rf"`tool.uv.sources` has `b` come from .* \(`{kind}`\)"):
+        Requirements.of(root, PYTHON, may_name_local=True)
+
+
+@pytest.mark.parametrize("name", ["amplifier-core", "of-nothing-that-is-needed"])
+def test_a_source_of_what_is_not_fetched_is_not_looked_at(tmp_path: Path, name: str) -> None:
+    root = depends(tmp_path, "amplifier-core", "b", more=f'{_SOURCES}{name} = {{path = "../x", editable = true}}\n')
+    assert Requirements.of(root, PYTHON).index == ("b",)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "3",
+        "{}",
+        "{git = 3}",
+        '{git = "https://h/b", tag = "a", rev = "b"}',
+        '{git = "https://h/b", made = "up"}',
+        '{git = "https://h/b", marker = "nonsense"}',
+    ],
+)
+def test_a_source_that_is_none_is_refused(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(RequirementsError, match="tool.uv.sources.b"):
+        Requirements.of(depends(tmp_path, "b", more=f"{_SOURCES}b = {entry}\n"), PYTHON)
+
+
+@pytest.mark.parametrize("git", ["file:///home/me/private", "ssh://git@host/private", "http://host/x"])
+def test_a_strangers_uv_source_names_no_repository_of_the_users_own(tmp_path: Path, git: str) -> None:
+    root = depends(tmp_path, "b", more=f'{_SOURCES}b = {{git = "{git}"}}\n')
+    with pytest.raises(SourceError):
+        Requirements.of(root, PYTHON)
+
+
 @pytest.mark.parametrize("url", ["git+file:///home/me/private", "git+ssh://git@host/private", "git+http://host/x"])
 def test_fetched_code_names_no_repository_that_is_reached_with_the_user_s_rights(tmp_path: Path, url: str) -> None:
     root = depends(tmp_path, f"b @ {url}")
