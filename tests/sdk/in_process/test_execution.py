@@ -10,6 +10,19 @@ from amplifier_core._session_exec import emit_raw_field_if_configured, run_orche
 from paddock_sdk.testing import MockContextManager, MockCoordinator
 
 
+@pytest.mark.difference("an orchestrator is given the live tools and providers, also while there are none")
+async def test_an_orchestrator_sees_the_first_tool_that_is_mounted_in_its_turn(coordinator: MockCoordinator) -> None:
+    class Loop:
+        async def execute(self, tools: Any, coordinator: Any, **given: Any) -> Any:
+            await coordinator.mount("tools", object(), name="late")
+            return list(tools)
+
+    coordinator.mount("orchestrator", Loop())
+    coordinator.mount("context", MockContextManager())
+    assert await run_orchestrator(coordinator, "hi") == ["late"]
+
+
+@pytest.mark.difference("`run_orchestrator` without an orchestrator or a context is a RuntimeError")
 async def test_the_orchestrator_gets_what_a_session_gives_it(coordinator: MockCoordinator) -> None:
     class Loop:
         async def execute(self, **given: Any) -> Any:

@@ -91,6 +91,7 @@ def test_an_unregister_function_removes_its_own_registration_only_and_only_once(
     assert registry.list_handlers() == {"e": []}
 
 
+@pytest.mark.difference("of events whose handlers all went, the latest 1,000 are listed")
 def test_events_whose_handlers_all_went_are_listed_and_forgotten_when_they_are_too_many() -> None:
     registry = HookRegistry()
     for number in range(1100):

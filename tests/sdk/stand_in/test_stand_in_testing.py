@@ -70,6 +70,12 @@ def test_a_refused_mount_is_not_recorded() -> None:
     assert coordinator.mount_history == []
 
 
+@pytest.mark.difference("a mock coordinator's `to_dict()` names its approval and display systems")
+def test_a_mock_coordinator_says_what_systems_it_has() -> None:
+    shown = MockCoordinator().to_dict()
+    assert shown["has_approval_provider"] and shown["has_display_service"]
+
+
 async def test_a_message_shown_through_a_mock_coordinator_leaves_nothing_unawaited() -> None:
     coordinator = MockCoordinator()
     await coordinator.process_hook_result(HookResult(action="deny", user_message="no"), "tool:pre", "guard")
@@ -108,6 +114,7 @@ async def test_a_mock_tool_answers_its_output_and_counts() -> None:
         MockTool(name="t", output="out", description="d"),
     ],
 )
+@pytest.mark.difference("there are names beside the published ones")
 async def test_a_mock_tool_is_made_with_either_spelling(tool: MockTool) -> None:
     assert (tool.name, tool.description) == ("t", "d")
     assert (await tool.execute({})).output == "out"

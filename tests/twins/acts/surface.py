@@ -9,11 +9,11 @@ import amplifier_core
 
 
 def is_ours(value):
-    """Whether a value is the package's own: no module, and nothing of another package."""
+    """Whether a value is the package's own: no module, and nothing of another package but its commands."""
     if inspect.ismodule(value):
         return False
     home = getattr(value, "__module__", None)
-    return home is None or home in ("builtins", "ast") or home.split(".")[0] in ("amplifier_core", "paddock_sdk")
+    return home is None or home in ("builtins", "click.core") or home.split(".")[0] in ("amplifier_core", "paddock_sdk")
 
 
 def public(names):
