@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import ssl
 import stat
 import sys
@@ -67,7 +68,7 @@ class _Fetch:
     def one(self, wanted: Any) -> None:
         path = Path(wanted["path"])
         if not path.exists() or _digest(path) not in wanted["hashes"]:
-            part = path.with_name(f"{path.name}.{os.getpid()}.part")
+            part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
             try:
                 try:
                     self._fetch(wanted["url"], part)

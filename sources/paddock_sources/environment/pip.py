@@ -98,7 +98,7 @@ class Pip:
         return tuple(sorted(self._pinned(*one, files) for one in chosen))
 
     def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
-        found = (f"--find-links {shlex.quote(str(folder))}" for folder in wheels)
+        found = (f"--find-links {folder.as_uri()}" for folder in wheels)
         argv = [
             *(*self._command(task), "install", "--no-deps", "--ignore-installed", "--no-compile", "--require-hashes"),
             *("--no-index", "--only-binary", ":all:", "--no-warn-script-location", "--progress-bar", "off"),

@@ -81,7 +81,7 @@ class Uv:
         return tuple(sorted(self._pinned(finished.stdout.decode("utf-8", "replace"), task)))
 
     def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
-        found = (f"--find-links {folder}" for folder in wheels)
+        found = (f"--find-links {folder.as_uri()}" for folder in wheels)
         argv = [
             *(str(self.path), "pip", "install", *_common(task), "--no-deps", "--require-hashes"),
             *("--no-index", "--offline"),

@@ -259,6 +259,17 @@ def test_the_installer_has_nothing_to_ask_the_index_for(customer: Customer) -> N
     assert customer.server.requests == ["/simple/hostile/", f"/files/{FILENAME}"]
 
 
+@pytest.mark.parametrize("name", ["with spaces", "with #, %41, ' and é"])
+def test_wheels_are_found_whatever_the_cache_is_called(
+    tmp_path: Path, python: Interpreter, installer: Installer, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    with IndexServer() as server:
+        customer = Customer(tmp_path / name, server, python, installer)
+        site = customer.install(customer.publish(packed(package())))
+    assert (site / "hostile/__init__.py").is_file()
+
+
 def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer) -> None:
     locked = customer.publish(packed(package()))
     customer.server.replace("hostile", FILENAME, packed(package(("hostile/x", b""))))
