@@ -70,6 +70,28 @@ _SLOW_HOOK = """
 """
 
 
+_PRINTER = """
+    import sys
+    from amplifier_core.models import ToolResult
+
+    class Printer:
+        name = "printer"
+        description = "prints much"
+
+        async def execute(self, input):
+            line = "x" * 79 + "\\n"
+            block = line * 4096
+            for _ in range(input["mebibytes"] * (1 << 20) // len(block)):
+                sys.stderr.write(block)
+            sys.stderr.write("the last line\\n")
+            sys.stderr.flush()
+            return ToolResult(output="printed")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Printer())
+"""
+
+
 async def _asked(session: Session, tool: str, **input: Any) -> Any:
     return (await session.coordinator.get("tools")[tool].execute(input)).output
 
@@ -128,3 +150,20 @@ async def test_many_calls_in_a_row_of_one_tool_end_nobody(open_session: OpenSess
 
         await asyncio.gather(*(calls(3125) for _ in range(32)))
         assert _ended(session) == {}
+
+
+async def test_what_is_printed_beyond_a_rate_is_dropped_and_counted(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    lines: list[str] = []
+    tools = [
+        {"module": "tool-printer", "source": write_module("tool-printer", _PRINTER)},
+        {"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)},
+    ]
+    async with open_session(tools=tools, on_output=lambda module, line: lines.append(line.text)) as session:
+        printing = asyncio.ensure_future(_asked(session, "printer", mebibytes=64))
+        assert await _asked(session, "bystander") == 0
+        assert await printing == "printed"
+        assert _ended(session) == {}
+    assert sum(len(line) + 1 for line in lines) < 20 << 20
+    assert any("left out" in line for line in lines), "how much was dropped is said"

@@ -9,6 +9,7 @@ from typing import Final, get_args
 from paddock.plan import EntryPlace, Kind, Limits, ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy import ResourceLimits
+from paddock.policy.limits import OUTPUT_PER_SECOND
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)[::-1]  # tools and hooks first: there are most of them
 _SIZES: Final = frozenset({"memory_max", "file_size_max", "tmp_max", "output_max", "frame_max"})
@@ -40,6 +41,8 @@ def _text(name: str, by_kind: dict[Kind, ResourceLimits], with_programs: Resourc
 
 
 def _quantity(name: str, value: float | None) -> str:
+    if name == "output_max" and value is None:
+        return f"{size_text(OUTPUT_PER_SECOND)} a second, the rest left out"
     if value is None or value == math.inf:
         return "none"
     if name in _SIZES:

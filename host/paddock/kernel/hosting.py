@@ -30,6 +30,7 @@ from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
 from paddock.plan.merging import merged
 from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.process.exit_report import ExitReason
 from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import LaunchSpec
@@ -168,6 +169,7 @@ class Hosting:
             profile=shelter.confinement.profile,
             ration=shelter.ration,
             on_line=self._pump(name),
+            output_per_second=OUTPUT_PER_SECOND,
         )
         launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
         if shelter.level in LEVELS_WITH_NAMESPACES:

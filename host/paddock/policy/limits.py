@@ -28,6 +28,7 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
 }
 _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that have no business with a whole conversation
 _CONVERSATION_SHARE: Final = 8  # of its memory one goes to what a context was told; measured: up to 6 are needed
+OUTPUT_PER_SECOND: Final = _MIB  # bytes that a module prints; far above any log that a person reads
 _OPEN_FRAMES: Final = 4  # messages of the largest size that all open requests take together
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 import msgpack
@@ -13,6 +13,7 @@ import msgpack
 from paddock.errors import LaunchError
 from paddock.process.module_process import ModuleProcess
 from paddock.process.output import OutputLine
+from paddock.process.output_rate import OutputRate
 from paddock.process.ration import Ration
 from paddock.process.runtime import WorkerRuntime
 from paddock.process.wiring import Wiring
@@ -24,6 +25,9 @@ _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usua
 
 # Fits the default buffer of a unix socket (208 KiB), because a request is one datagram.
 _REQUEST_BYTES = 128 << 10
+
+
+_OUTPUT_AT_ONCE: Final = 16  # times what may be printed in a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,12 @@ class LaunchSpec:
     home_links: Mapping[str, str] = field(default_factory=dict)
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
+    output_per_second: int | None = None  # bytes that are handed on, and sixteen times that at once; None: all
+
+    def rate(self) -> OutputRate | None:
+        """Return the rate of what one process prints."""
+        per_second = self.output_per_second
+        return OutputRate(per_second, _OUTPUT_AT_ONCE * per_second) if per_second is not None else None
 
     def request(self) -> bytes:
         """Return the request as whoever forks the worker reads it: nothing of what only the worker may know.
@@ -114,7 +124,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[Wiring], Awaitab
         wiring = Wiring()
     except OSError as error:
         raise LaunchError(spec.name, "sockets and pipes", str(error)) from error
-    process = ModuleProcess(spec.name, wiring, spec.log_limit_bytes, spec.on_line)
+    process = ModuleProcess(spec.name, wiring, spec.log_limit_bytes, spec.on_line, spec.rate())
     try:
         with anyio.fail_after(_START_SECONDS):
             try:

@@ -20,6 +20,7 @@ from paddock.errors import LaunchError
 from paddock.process.exit_status import ExitStatus
 from paddock.process.lifeline import Lifeline, Ready
 from paddock.process.output import OutputLine, OutputRing
+from paddock.process.output_rate import OutputRate
 from paddock.process.wiring import Wiring
 from paddock.process.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
@@ -49,11 +50,16 @@ class ModuleProcess:
     ready: Ready
 
     def __init__(
-        self, name: str, wiring: Wiring, log_limit_bytes: int, on_line: Callable[[OutputLine], None] | None
+        self,
+        name: str,
+        wiring: Wiring,
+        log_limit_bytes: int,
+        on_line: Callable[[OutputLine], None] | None,
+        rate: OutputRate | None = None,
     ) -> None:
         self.name = name
         self.rpc = wiring.rpc
-        self.output = OutputRing(wiring.stdout, wiring.stderr, log_limit_bytes, on_line)
+        self.output = OutputRing(wiring.stdout, wiring.stderr, log_limit_bytes, on_line, rate)
         # Once it has ended: what its module reached for and the host was not sent before.
         self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
         self._attempts = wiring.attempts

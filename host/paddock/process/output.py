@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.process.output_rate import OutputRate
+
 Stream = Literal["stdout", "stderr"]
 
 _READ_BYTES = 1 << 14  # per wake-up: a flood is read in turns with everything else the loop has to do
 _LIVE_READ_BYTES = 1 << 11  # fewer where each line, of at least a byte, costs a call
 _COALESCED_BYTES = 1 << 12  # single bytes written one by one share a chunk, or their bookkeeping would dwarf them
 _BYTES_PER_CHUNK = 64  # at least this many of the limit are charged for each chunk, for the same reason
+_PIPE_BYTES = 1 << 16  # what a pipe holds
+_PAUSE_SECONDS = 0.002  # a flood then has 32 MiB a second, and the host a wake-up for each pipe full of it
 _LIVE_LINE_BYTES = 1 << 14  # a live line that never ends is handed over in pieces of this size
 
 
@@ -35,17 +39,24 @@ class OutputRing:
     """The last `limit_bytes` that two pipes carried, in order of arrival; takes over both descriptors.
 
     `on_line`, if given, is called on the loop with each line as it is completed and must not raise; so is `on_data`,
-    which may be set later, with the number of bytes of each read.
+    which may be set later, with the number of bytes of each read. What is beyond the `rate` is kept as all else is, and
+    not handed to `on_line`; such a flood is read a pipe at a time, with a pause in between that slows down who prints.
     """
 
     def __init__(
-        self, stdout_fd: int, stderr_fd: int, limit_bytes: int, on_line: Callable[[OutputLine], None] | None = None
+        self,
+        stdout_fd: int,
+        stderr_fd: int,
+        limit_bytes: int,
+        on_line: Callable[[OutputLine], None] | None = None,
+        rate: OutputRate | None = None,
     ) -> None:
         self.dropped_bytes = 0
         self.total_bytes = 0
         self.on_data: Callable[[int], None] | None = None
         self._limit_bytes = limit_bytes
         self._on_line = on_line
+        self._rate = rate
         self._kept_bytes = 0
         self._chunks: deque[tuple[Stream, bytearray]] = deque()
         self._unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
@@ -69,6 +80,11 @@ class OutputRing:
         for stream, rest in unfinished.items():
             if rest:
                 yield OutputLine(stream, _text(rest))
+
+    @property
+    def left_out(self) -> str:
+        """A line that says how much was not handed on, none if all was."""
+        return self._rate.total if self._rate is not None else ""
 
     def tail(self, lines: int, stream: Stream | None = None) -> tuple[str, ...]:
         """Return the last lines of one stream, or of both in order of arrival."""
@@ -99,8 +115,46 @@ class OutputRing:
         self._keep(stream, data)
         if self.on_data:
             self.on_data(len(data))
+        if not self._hand_on(stream, data):
+            self._loop.remove_reader(self._open[stream])
+            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+
+    def _hand_on(self, stream: Stream, data: bytes) -> bool:
+        """Hand over the lines in what was read; return whether that was not too much."""
+        if self._rate is not None and not self._rate.admits(data):
+            self._finish_line(stream)
+            self._rate.leave_out(data)
+            return False
         if self._on_line:
             self._hand_over(stream, data, self._on_line)
+        return True
+
+    def _skim(self, stream: Stream) -> None:
+        """Read what has come in a flood, and go on as before when that was little."""
+        fd = self._open.get(stream)
+        if fd is None:
+            return
+        try:
+            data = os.read(fd, _PIPE_BYTES)
+        except BlockingIOError:
+            self._tell_left_out(stream)
+            self._loop.add_reader(fd, self._pump, stream)
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end(stream)
+            return
+        self._keep(stream, data)
+        if self.on_data:
+            self.on_data(len(data))
+        self._hand_on(stream, data)
+        self._tell_left_out(stream)
+        self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+
+    def _tell_left_out(self, stream: Stream, *, is_last: bool = False) -> None:
+        if self._rate is not None and self._on_line and (said := self._rate.summary(is_last=is_last)):
+            self._on_line(OutputLine(stream, said))
 
     def _keep(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -145,6 +199,7 @@ class OutputRing:
             self._loop.remove_reader(fd)
         os.close(fd)
         self._finish_line(stream)
+        self._tell_left_out(stream, is_last=True)
         if not self._open:
             for callback in self._on_drained:
                 callback()

@@ -215,7 +215,8 @@ class Supervisor:
             overrun = ration.end(status)
             if reason is None and overrun is not None:
                 reason, limit = overrun
-        tail = process.output.tail(_STDERR_LINES, "stderr")
+        left_out = process.output.left_out
+        tail = (*([left_out] if left_out else []), *process.output.tail(_STDERR_LINES, "stderr"))
         report = ExitReport.of(
             self.spec.name,
             status,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from host.process.waiting import PATIENCE
 from paddock.process import OutputLine, OutputRing
+from paddock.process.output_rate import OutputRate
 
 Write = Callable[[str, bytes], None]
 
@@ -134,3 +135,39 @@ def test_whatever_is_written_is_kept_or_counted_and_never_more_than_the_limit(
             everything = b"".join(data for to, data in writes if to == stream).decode("utf-8", errors="replace")
             said = "\n".join(line.text for line in ring if line.stream == stream)
             assert said.replace("\r", "") == everything.removesuffix("\n").replace("\r", "")
+
+
+async def test_what_is_beyond_the_rate_is_kept_and_counted_and_not_handed_on() -> None:
+    lines: list[str] = []
+    with pipes() as (out, err, writers):
+        rate = OutputRate(per_second=1, at_once=10_000)
+        ring = OutputRing(out, err, 1 << 16, lambda line: lines.append(line.text), rate)
+        os.write(writers["stdout"], b"first\n")
+        await read_all(ring, 6)
+        for number in range(1, 5):
+            os.write(writers["stderr"], b"flood\n" * 1000)
+            await read_all(ring, 6 + 6000 * number)
+        os.write(writers["stderr"], b"last words\n")
+        await read_all(ring, 6 + 24_000 + 11)
+    ring.close()
+    assert lines[0] == "first"
+    assert "flood" not in lines
+    assert sum(int(line.split()[1]) for line in lines if line.startswith("[paddock: ")) == 4001 - lines.count(
+        "last words"
+    )
+    assert ring.left_out.startswith("[paddock: 400")
+    assert ring.tail(1) == ("last words",)
+
+
+async def test_a_flood_that_is_over_leaves_the_rest_as_it_was() -> None:
+    lines: list[str] = []
+    with pipes() as (out, err, writers):
+        ring = OutputRing(out, err, 1 << 16, lambda line: lines.append(line.text), OutputRate(1_000_000, 1000))
+        os.write(writers["stdout"], b"x" * 60_000 + b"\n")
+        with anyio.fail_after(PATIENCE):
+            while not any(line.startswith("[paddock: 1 lines") for line in lines):
+                await anyio.sleep(0.01)
+            os.write(writers["stdout"], b"again\n")
+            while "again" not in lines:
+                await anyio.sleep(0.01)
+    ring.close()
