@@ -103,8 +103,7 @@ def _summary(outcomes: Mapping[str, Outcome]) -> list[str]:
 
 
 def _on_version(version: str, arguments: list[str]) -> Outcome:
-    processes = os.environ.get("TEST_PROCESSES") or "2"
-    return _run_pytest([str(_environment(version))], [f"--numprocesses={processes}", "--dist=worksteal", *arguments])
+    return _run_pytest([str(_environment(version))], arguments)
 
 
 def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
@@ -139,7 +138,7 @@ def _run_pytest(
 ) -> Outcome:
     with tempfile.TemporaryDirectory() as made:
         report = (folder or Path(made)) / "report.xml"
-        command = [*python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={report}", *arguments]
+        command = [*python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={report}", *_at_once(), *arguments]
         code = subprocess.run(command, cwd=_ROOT, env=environ).returncode
         if not report.exists():
             return Outcome(problem=f"pytest ended with {code}, without a report")
@@ -147,6 +146,10 @@ def _run_pytest(
     if code not in (0, 1):
         outcome.problem = f"pytest ended with {code}"
     return outcome
+
+
+def _at_once() -> list[str]:
+    return [f"--numprocesses={os.environ.get('TEST_PROCESSES') or 2}", "--dist=worksteal"]
 
 
 def _read(report: Path) -> Outcome:
