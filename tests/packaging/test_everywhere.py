@@ -25,7 +25,7 @@ def test_with_a_broken_fixture(broken): pass
 
 def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
     (tmp_path / "test_row.py").write_text(_TESTS)
-    arguments = ["--override-ini=addopts=", "-p", "no:cacheprovider", str(tmp_path)]
+    arguments = ["--override-ini=addopts=", "--numprocesses=0", "-p", "no:cacheprovider", str(tmp_path)]
     outcome = everywhere._run_pytest([sys.executable], arguments, os.environ)
     assert (outcome.passed, len(outcome.failed), dict(outcome.skipped)) == (1, 2, {"the probe said no": 1})
     assert not outcome.is_good
@@ -38,7 +38,7 @@ def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
 
 
 def test_a_row_without_tests_is_no_good_row(tmp_path: Path) -> None:
-    outcome = everywhere._run_pytest([sys.executable], [str(tmp_path)], os.environ)
+    outcome = everywhere._run_pytest([sys.executable], ["--numprocesses=0", str(tmp_path)], os.environ)
     assert not outcome.is_good
 
 
