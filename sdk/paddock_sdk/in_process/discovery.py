@@ -59,8 +59,11 @@ def packages_of(module_id: str, search_paths: Iterable[Path]) -> Iterator[Module
 def installed_modules() -> Iterator[ModuleInfo]:
     """Yield what installed modules say of themselves."""
     for entry_point in entry_points():
-        if entry_point.dist is not None:
-            yield _info(entry_point.name, entry_point.dist.version, entry_point.dist.metadata["Summary"])
+        distribution = getattr(entry_point, "dist", None)  # which one that was made by hand has not
+        if distribution is None:
+            yield _info(entry_point.name, None, None)
+        else:
+            yield _info(entry_point.name, distribution.version, distribution.metadata["Summary"])
 
 
 def modules_in(search_paths: Iterable[Path]) -> Iterator[ModuleInfo]:

@@ -102,8 +102,9 @@ def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., 
     Raises:
         ModuleValidationError: it leads nowhere.
     """
-    if entry_point.dist is not None:
-        check_contract_requirement(module_id, entry_point.dist.requires or ())
+    distribution = getattr(entry_point, "dist", None)  # which one that was made by hand has not
+    if distribution is not None:
+        check_contract_requirement(module_id, distribution.requires or ())
     try:
         target = entry_point.load()
     except Exception as error:  # the module's code, or an entry point that leads nowhere

@@ -23,6 +23,10 @@ async def test_what_belongs_to_the_session_cannot_be_assigned(place: Place) -> N
     assert await place.run("members.read_only") == []
 
 
+async def test_a_module_finds_a_loader(place: Place) -> None:
+    assert await place.run("members.loader") == [True, "ModuleNotFoundError"]
+
+
 async def test_what_belongs_to_the_application_can_be_assigned(place: Place) -> None:
     assert await place.run("members.writable") == {
         "loader": True,

@@ -542,3 +542,22 @@ async def test_discovery_lists_what_is_installed_and_what_lies_in_folders_withou
     }
     assert found["hooks-fine"].name == "Hooks Fine"
     assert "amplifier-module-empty holds no package" in caplog.text
+
+
+async def test_an_entry_point_without_a_distribution_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare:
+        name = "tool-bare"
+        value = "bare:mount"
+
+        def load(self) -> Any:
+            return mount
+
+    async def mount(coordinator: Any, config: dict[str, Any]) -> None:
+        coordinator.mounted = config
+
+    for module in ("module_loader", "discovery"):
+        monkeypatch.setattr(f"paddock_sdk.in_process.{module}.entry_points", lambda: iter([Bare()]))
+    loader, coordinator = ModuleLoader(), MockCoordinator()
+    await (await loader.load("tool-bare", {"a": 1}))(coordinator)
+    assert coordinator.mounted == {"a": 1}  # type: ignore[attr-defined]
+    assert "tool-bare" in {info.id for info in await loader.discover()}
