@@ -76,11 +76,11 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
     if finished.code != 0:
         raise task.failure(attempt, finished)
     try:
-        told = [json.loads(line) for line in finished.stdout.splitlines()]
-        contents = [_Contents.told(one) for one in told]
+        told = (_Contents.told(json.loads(line)) for line in finished.stdout.splitlines())
+        contents = dict(zip((path.name for path in paths), told, strict=True))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InstallerError(attempt, task.attempted, "what is told of the wheels is not understood") from error
-    _check_all(dict(zip((path.name for path in paths), contents, strict=True)))
+    _check_all(contents)
     return tuple(path.parent for path in paths)
 
 

@@ -22,7 +22,7 @@ from paddock_sources.command_runner import CommandReach
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
-from paddock_sources.environment.errors import HashMismatchError, NoWheelError, UnsafeWheelError
+from paddock_sources.environment.errors import HashMismatchError, InstallerError, NoWheelError, UnsafeWheelError
 from paddock_sources.environment.uv import Uv
 from sources.index_server import IndexServer
 
@@ -275,6 +275,16 @@ def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer)
     customer.server.replace("hostile", FILENAME, packed(package(("hostile/x", b""))))
     with pytest.raises(HashMismatchError):
         customer.install(locked)
+
+
+@pytest.mark.parametrize("program", ["", "print('{}')", "print(1)", "print('[' * 9000)", "print('x')"])
+def test_what_is_told_of_wheels_is_not_believed_in_any_form(
+    customer: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    (tmp_path / "other.py").write_text(program)
+    monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
+    with pytest.raises(InstallerError, match="what is told of the wheels is not understood"):
+        customer.install(customer.publish(packed(package())))
 
 
 def test_of_several_wheels_the_one_that_fits_best_is_taken(customer: Customer) -> None:
