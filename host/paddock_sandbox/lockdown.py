@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock_sandbox import capabilities, landlock, prctl, rlimits, seccomp
+from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
 from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
@@ -25,6 +25,9 @@ from paddock_sandbox.rlimits import ResourceLimit
 # A core file would leave the module's memory, secrets included, outside every grant. Of a process with the limit 0 the
 # kernel still hands one to the program that a system may have for them; 1 is how a process asks for none at all.
 _NO_CORE: Final = (ResourceLimit("CORE", 1),)
+
+
+_ZEROS: Final = "/dev/zero"
 
 
 class LockdownError(OSError):
@@ -53,8 +56,11 @@ class LockdownReport:
         return cls(data["level"], tuple(data["steps"]), tuple(data["protections"]))
 
 
-def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
+def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) -> LockdownReport:
     """Apply the profile to the calling process, whose parent is to be `parent`.
+
+    `counts_memory` says that it is in a control group that limits its memory; where it is in none, what could not be
+    counted otherwise is refused.
 
     Raises:
         LockdownError: A step was refused; earlier steps stay in force.
@@ -65,6 +71,9 @@ def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
         nonlocal protections
         _require_bounded_ports(profile)
         protections = landlock.restrict(_rules(profile))
+
+    def in_force() -> bytes:
+        return filter_of(profile, counts_memory=counts_memory, bounds_ipc=not counts_memory and ipc.are_bounded())
 
     # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after whatever
     # changes credentials, which makes the kernel forget it. The filter is last: it denies what other steps need.
@@ -86,7 +95,7 @@ def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
             ("Landlock", restrict),
             ("dumpable", lambda: prctl.set_dumpable(True)),
             death,
-            ("seccomp", lambda: seccomp.install(filter_of(profile))),
+            ("seccomp", lambda: seccomp.install(in_force())),
         )
     taken = []
     for name, step in steps:
@@ -100,7 +109,7 @@ def apply(profile: SandboxProfile, *, parent: int) -> LockdownReport:
     return LockdownReport(profile.level, tuple(taken), tuple(sorted(protections)))
 
 
-def filter_of(profile: SandboxProfile) -> bytes:
+def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ipc: bool = False) -> bytes:
     """Return the program that decides which system calls the process may make.
 
     Raises:
@@ -110,6 +119,8 @@ def filter_of(profile: SandboxProfile) -> bytes:
         may_execute=profile.may_execute,
         shares_host=profile.level == "landlock",
         may_connect=profile.network is not None,
+        counts_memory=counts_memory,
+        bounds_ipc=bounds_ipc,
     )
     return seccomp.compile_filter(policy, platform.machine())
 
@@ -129,7 +140,9 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
         writable = [profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ())]
     writable += [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
     yield from (PathRule(path, Access.WRITE) for path in writable)
-    yield from (PathRule(path, Access.DEVICE) for path in DEVICES)
+    # What is mapped of it to be written to is memory without a file, which nobody could count.
+    yield PathRule(_ZEROS, Access.READ)
+    yield from (PathRule(path, Access.DEVICE) for path in DEVICES if path != _ZEROS)
     if ANY_PROGRAM in profile.programs:
         places = (mount.source if shares_host else mount.target for mount in profile.mounts if mount.mappable)
         yield from (PathRule(place, Access.EXECUTE) for place in places)

@@ -66,6 +66,27 @@ def map_ids_of(pid: int, outer: int, inner: int = 0) -> None:
         _write(f"/proc/{pid}/{kind}_map", f"{inner} {outer} 1")
 
 
+def leave_for_new_ipc(uid: int, gid: int) -> None:
+    """Enter a new user namespace, as its root, and a new IPC namespace that belongs to that.
+
+    `uid` and `gid` are the caller's, who has one thread.
+    """
+    call("unshare", _CLONE_NEWUSER)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"0 {uid} 1")
+    _write("/proc/self/gid_map", f"0 {gid} 1")
+    call("unshare", _CLONE_NEWIPC)
+
+
+def enter_ipc_of(pid: int) -> None:
+    """Enter the IPC namespace of a process, over which the caller has every capability."""
+    process = os.pidfd_open(pid)  # a number that may mean nothing in the `/proc` that is seen here
+    try:
+        call("setns", process, _CLONE_NEWIPC)
+    finally:
+        os.close(process)
+
+
 def become_mapped_root() -> None:
     """Take the id that the parent mapped id 0 to, in place of the one the process was started with."""
     os.setgroups([])

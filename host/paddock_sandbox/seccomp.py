@@ -31,11 +31,17 @@ class FilterPolicy:
     process and the machine's own files and processes, so that the filter has to refuse what they would have hidden.
     With `may_connect` sockets can be made that connect by TCP and, where the network is the process's own, send
     datagrams; what they reach is decided elsewhere.
+
+    `counts_memory` says that a control group counts the memory that the kernel keeps for the process; without it, the
+    filter refuses what could hold memory that no process maps, and that cannot be counted from outside either. With
+    `bounds_ipc` the System V objects of the process's namespace are bounded.
     """
 
     may_execute: bool
     shares_host: bool
     may_connect: bool = False
+    counts_memory: bool = False
+    bounds_ipc: bool = False
 
 
 # From <linux/seccomp.h>.
@@ -45,7 +51,10 @@ _ALLOW: Final = Return(0x7FFF_0000)
 _KILL: Final = Return(0x8000_0000)  # the process, not only the thread
 _ERRNO: Final = 0x0005_0000
 
+_DONE: Final = Return(_ERRNO)  # success, and nothing is done
 _FORBIDDEN: Final = Return(_ERRNO | errno.EPERM)
+_INVALID: Final = Return(_ERRNO | errno.EINVAL)
+_NO_MEMORY: Final = Return(_ERRNO | errno.ENOMEM)
 _NO_ACCESS: Final = Return(_ERRNO | errno.EACCES)
 _UNKNOWN: Final = Return(_ERRNO | errno.ENOSYS)
 _UNSUPPORTED: Final = Return(_ERRNO | errno.ENOTSUP)
@@ -87,10 +96,21 @@ _NEVER: Final = (
 # lies in memory that another thread can change after the look at it.
 _ABSENT: Final = "clone3 openat2"
 
+# Memory, queues and semaphores that everyone in a namespace finds by number.
+_SYSTEM_V: Final = "shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop"
+
+# Each file of a tmpfs can have lists of access rights of 64 KiB attached, which neither its size nor a control group
+# counts. Programs know the answer: a file system without attributes.
+_ATTACHES: Final = "setxattr lsetxattr fsetxattr setxattrat"
+
+# Where no control group counts memory. Pages that are lent to a pipe or a socket stay when the process has given them
+# up, a huge page for each byte; programs copy by other means upon this answer.
+_LENDS_PAGES: Final = "vmsplice splice tee sendfile"
+
 # What only namespaces keep from the host's objects: Landlock judges access to the contents of files, little else.
 _NEVER_ON_THE_HOST: Final = (
-    # Memory, queues and semaphores that everyone finds by number or name.
-    "shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop mq_open mq_unlink "
+    # What everyone finds by number or name.
+    f"{_SYSTEM_V} mq_open mq_unlink "
     # The attributes of files. By descriptor too: one that was opened for reading is enough to change them.
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat setxattr lsetxattr fsetxattr "
     "setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr "
@@ -153,8 +173,15 @@ def _answers(policy: FilterPolicy) -> dict[str, Program]:
     """Return the answer to each call that is not simply allowed."""
     answers: dict[str, Program] = dict.fromkeys(_NEVER.split(), _FORBIDDEN)
     answers |= dict.fromkeys(_ABSENT.split(), _UNKNOWN)
+    answers |= dict.fromkeys(_ATTACHES.split(), _UNSUPPORTED)
     answers |= _by_argument()
+    answers["setsockopt"] = _setsockopt(policy)
     answers |= _execution(policy)
+    if not policy.counts_memory:
+        answers |= dict.fromkeys(_LENDS_PAGES.split(), _INVALID)
+        answers |= _by_argument_where_memory_is_not_counted()
+        if not policy.bounds_ipc:
+            answers |= dict.fromkeys(_SYSTEM_V.split(), _FORBIDDEN)
     if policy.shares_host:
         answers |= dict.fromkeys(_NEVER_ON_THE_HOST.split(), _FORBIDDEN)
         answers |= dict.fromkeys(_UNSUPPORTED_ON_THE_HOST.split(), _UNSUPPORTED)
@@ -171,6 +198,8 @@ _TERMINAL_ATTACKS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI TIOCLINUX
 _REQUEST_TYPE: Final = 0xFF00
 _TERMINAL_REQUESTS: Final = 0x5400  # what descriptors of every kind answer: a terminal or not, bytes to read, blocking
 _LEASES: Final = (1024, 1040)  # F_SETLEASE F_SETDELEG
+_DESCRIPTION_LOCKS: Final = (37, 38)  # F_OFD_SETLK F_OFD_SETLKW
+_SET_PIPE_SIZE: Final = 1031  # F_SETPIPE_SZ
 _DECEPTIONS: Final = (4, 35, 62)  # PR_SET_DUMPABLE PR_SET_MM PR_SCHED_CORE
 _PLAIN_PERSONALITIES: Final = (0, 0xFFFF_FFFF)  # PER_LINUX, and asking which one it is
 _UNIX: Final = 1
@@ -187,16 +216,28 @@ _CONNECTED_TYPES: Final = (1, 5)  # SOCK_STREAM SOCK_SEQPACKET
 _CREATES_FILE: Final = 0o20_000_100  # O_CREAT and __O_TMPFILE: without them the mode may be anything
 _SET_ID: Final = 0o6000  # S_ISUID and S_ISGID
 _AT_EMPTY_PATH: Final = 0x1000
+_SOCKET_LEVEL: Final = 1  # SOL_SOCKET
+_BUFFERS: Final = (7, 8, 32, 33)  # SO_SNDBUF SO_RCVBUF SO_SNDBUFFORCE SO_RCVBUFFORCE
+_SOCKET_PROGRAMS: Final = (26, 50, 51, 52)  # SO_ATTACH_FILTER SO_ATTACH_BPF SO_ATTACH_REUSEPORT_CBPF and _EBPF
+_SHARED_WITHOUT_FILE: Final = 0x21  # MAP_SHARED and MAP_ANONYMOUS
+_HUGE_PAGES: Final = 0x4_0000  # MAP_HUGETLB
+_THREAD_WITH_FILES: Final = 0x1_0400  # CLONE_THREAD and CLONE_FILES
+_THREAD: Final = 0x1_0000
+_UNSHARES: Final = 2  # CLOSE_RANGE_UNSHARE
+_LISTENS: Final = 8  # SECCOMP_FILTER_FLAG_NEW_LISTENER
 _PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
 
 
 def _by_argument() -> dict[str, Program]:
     return {
-        "clone": _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=_ALLOW)),
+        "clone": _clone(_ALLOW),
         "ioctl": _argument(1, _among(_TERMINAL_ATTACKS, yes=_FORBIDDEN, no=_ALLOW)),
-        # Whoever opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time.
-        "fcntl": _argument(1, _among(_LEASES, yes=_FORBIDDEN, no=_ALLOW)),
+        "fcntl": _fcntl(_ALLOW),
+        # Pages of a supply of the machine's own, which no control group for memory counts.
+        "mmap": _mmap(_ALLOW),
+        # What a filter's listener holds outlives who was filtered, and is counted only in part.
+        "seccomp": _argument(1, Branch(Test.ANY_BIT, _LISTENS, yes=_FORBIDDEN, no=_ALLOW)),
         # The first two change what the host may read of the process, and what it reads there; the third keeps
         # everyone else off the processor that shares the process's core.
         "prctl": _argument(0, _among(_DECEPTIONS, yes=_FORBIDDEN, no=_ALLOW)),
@@ -209,6 +250,50 @@ def _by_argument() -> dict[str, Program]:
         **dict.fromkeys(("creat", "mknod", "chmod", "fchmod"), _without_set_id(1)),
         **dict.fromkeys(("mknodat", "fchmodat", "fchmodat2"), _without_set_id(2)),
     }
+
+
+def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
+    return {
+        # A thread with descriptors of its own: whoever counts what a process has open looks at one table.
+        "clone": _clone(Mask(_THREAD_WITH_FILES, Branch(Test.EQUAL, _THREAD, yes=_FORBIDDEN, no=_ALLOW))),
+        # What the kernel answers who has as many pages in pipes as a user may have.
+        "fcntl": _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW)),
+        # It can be filled, and taken out of the address space but for a page: then nobody sees how large it is. Memory
+        # is shared by files of the private folder, which is bounded.
+        "mmap": _mmap(Mask(_SHARED_WITHOUT_FILE, Branch(Test.EQUAL, _SHARED_WITHOUT_FILE, yes=_FORBIDDEN, no=_ALLOW))),
+        "close_range": _argument(2, Branch(Test.ANY_BIT, _UNSHARES, yes=_INVALID, no=_ALLOW)),
+        # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
+        "landlock_create_ruleset": _UNSUPPORTED,
+    }
+
+
+def _clone(otherwise: Program) -> Program:
+    return _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=otherwise))
+
+
+def _fcntl(otherwise: Program) -> Program:
+    # Whoever opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time. Record locks are
+    # counted by no control group, and from outside only those that are a process's; kernels before 3.15 had no others.
+    locks = _among(_DESCRIPTION_LOCKS, yes=_INVALID, no=otherwise)
+    return _argument(1, _among(_LEASES, yes=_FORBIDDEN, no=locks))
+
+
+def _mmap(otherwise: Program) -> Program:
+    return _argument(3, Branch(Test.ANY_BIT, _HUGE_PAGES, yes=_NO_MEMORY, no=otherwise))
+
+
+def _setsockopt(policy: FilterPolicy) -> Program:
+    # How much may wait unread: programs ask for more than they need, and go on whatever they got.
+    buffers = _ALLOW if policy.counts_memory else _DONE
+    # What is laid over TCP: by `smc` the socket becomes one of another family, and `tls` is code of the kernel that
+    # libraries do without.
+    laid_over = Branch(Test.EQUAL, _TCP_ULP, yes=_UNSUPPORTED, no=_ALLOW)
+    at_tcp = _argument(2, laid_over) if policy.may_connect else _ALLOW
+    # A program at each of many sockets is kept by the kernel, and counted only in part.
+    at_socket = _argument(2, _among(_SOCKET_PROGRAMS, yes=_FORBIDDEN, no=_among(_BUFFERS, yes=buffers, no=_ALLOW)))
+    return _argument(
+        1, Branch(Test.EQUAL, _TCP, yes=at_tcp, no=Branch(Test.EQUAL, _SOCKET_LEVEL, yes=at_socket, no=_ALLOW))
+    )
 
 
 def _socket_pairs() -> Program:
@@ -256,16 +341,12 @@ def _network(policy: FilterPolicy) -> dict[str, Program]:
     # Who is told that there is no IPv6 goes on with IPv4.
     other_family = Branch(Test.EQUAL, _INET6, yes=_NO_FAMILY, no=_NO_ACCESS)
     fast_open = Branch(Test.ANY_BIT, _FAST_OPEN, yes=_UNSUPPORTED, no=_ALLOW)
-    # What is laid over TCP: by `smc` the socket becomes one of another family, and `tls` is code of the kernel that
-    # libraries do without.
-    laid_over = _argument(2, Branch(Test.EQUAL, _TCP_ULP, yes=_UNSUPPORTED, no=_ALLOW))
     return {
         "socket": _argument(0, Branch(Test.EQUAL, _INET, yes=inet, no=other_family)),
         "listen": _NO_ACCESS,
         "sendto": _argument(3, fast_open),
         "sendmsg": _argument(2, fast_open),
         "sendmmsg": _argument(3, fast_open),
-        "setsockopt": _argument(1, Branch(Test.EQUAL, _TCP, yes=laid_over, no=_ALLOW)),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 ALLOW, KILL = "allow", "kill"
+DONE = "done"  # success, and nothing happens
 
 
 @dataclass(frozen=True)
@@ -21,19 +22,23 @@ class Case:
     may_execute: bool | None = None
     shares_host: bool | None = None
     may_connect: bool | None = None
+    counts_memory: bool | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
     """Calls that are answered alike: at a level with namespaces, and at the one without.
 
-    The answer is another where there are sockets to connect with, if it is written down.
+    The answer is another where there are sockets to connect with, where no control group counts memory, or where none
+    does and nothing bounds System V objects, if it is written down.
     """
 
     calls: str
     apart: str
     on_the_host: str
     connecting: str | None = None
+    uncounted: str | None = None
+    unbounded: str | None = None
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,9 +48,9 @@ class Subject:
 # What any program does: nothing here reaches past what it already holds or may open.
 _ORDINARY = {
     "reading and writing": (
-        "read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 "
+        "read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close dup dup2 "
         "dup3 pipe pipe2 fsync fdatasync sync syncfs sync_file_range fallocate ftruncate truncate fadvise64 readahead "
-        "sendfile splice tee vmsplice copy_file_range flock getdents getdents64 cachestat"
+        "copy_file_range flock getdents getdents64 cachestat"
     ),
     "names and folders": (
         "access faccessat faccessat2 stat fstat lstat newfstatat statx statfs fstatfs ustat sysfs readlink readlinkat "
@@ -54,7 +59,7 @@ _ORDINARY = {
     ),
     "attributes of what is open": "fgetxattr flistxattr",
     "memory": (
-        "mmap mprotect munmap mremap msync mincore madvise brk mlock mlock2 munlock mlockall munlockall "
+        "mprotect munmap mremap msync mincore madvise brk mlock mlock2 munlock mlockall munlockall "
         "remap_file_pages pkey_mprotect pkey_alloc pkey_free mseal map_shadow_stack membarrier mbind set_mempolicy "
         "get_mempolicy set_mempolicy_home_node"
     ),
@@ -90,11 +95,11 @@ _ORDINARY = {
     ),
     # There is no socket to use them on but the ends of a pair, and those that connect.
     "sockets that exist": (
-        "connect accept accept4 bind getsockname getpeername setsockopt getsockopt shutdown sendto recvfrom "
+        "connect accept accept4 bind getsockname getpeername getsockopt shutdown sendto recvfrom "
         "sendmsg recvmsg sendmmsg recvmmsg"
     ),
     "the system": "uname sysinfo getrandom lsm_get_self_attr lsm_list_modules",
-    "taking rights away": "seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+    "taking rights away": "landlock_add_rule landlock_restrict_self",
     # Made by code that the kernel itself put into a traced process; refusing them would break what is observed.
     "probes": "uretprobe uprobe",
     # No kernel does anything for these.
@@ -132,13 +137,10 @@ _FORBIDDEN = {
 }
 
 _FORBIDDEN_ON_THE_HOST = {
-    "objects by number": "shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop",
     "queues by name": "mq_open mq_unlink",
     "owners": "chown fchown lchown fchownat",
     "times by path": "utime utimes futimesat",
-    "attached attributes": (
-        "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr"
-    ),
+    "attached attributes": "removexattr lremovexattr fremovexattr removexattrat file_setattr",
     "what others do in a folder": "inotify_add_watch",
 }
 
@@ -146,12 +148,23 @@ SUBJECTS = (
     *(Subject(calls, ALLOW, ALLOW) for calls in _ORDINARY.values()),
     *(Subject(calls, "EPERM", "EPERM") for calls in _FORBIDDEN.values()),
     *(Subject(calls, ALLOW, "EPERM") for calls in _FORBIDDEN_ON_THE_HOST.values()),
+    Subject(
+        "shmget shmat shmctl shmdt msgget msgsnd msgrcv msgctl semget semop semctl semtimedop",
+        ALLOW,
+        "EPERM",
+        unbounded="EPERM",
+    ),
+    # Memory that nobody maps: lists of access rights that no control group counts, and pages that are lent.
+    Subject("setxattr lsetxattr fsetxattr setxattrat", "ENOTSUP", "EPERM"),
+    Subject("vmsplice splice tee sendfile", ALLOW, ALLOW, uncounted="EINVAL"),
+    Subject("landlock_create_ruleset", ALLOW, ALLOW, uncounted="ENOTSUP"),
     Subject("getxattr lgetxattr getxattrat listxattr llistxattr listxattrat", ALLOW, "ENOTSUP"),
     Subject("clone3 openat2", "ENOSYS", "ENOSYS"),
     Subject("socket", "EACCES", "EACCES"),
     Subject("listen", ALLOW, ALLOW, connecting="EACCES"),
     # By argument: the answer here is the one to arguments that are all 0.
     Subject("clone fcntl prctl personality open openat creat mknod mknodat", ALLOW, ALLOW),
+    Subject("mmap close_range seccomp setsockopt", ALLOW, ALLOW),
     Subject("socketpair", "EACCES", "EACCES"),
     Subject("chmod fchmod fchmodat fchmodat2", ALLOW, "EPERM"),
     Subject("setpriority prlimit64 sched_setscheduler sched_setparam sched_setattr sched_setaffinity", ALLOW, ALLOW),
@@ -211,8 +224,49 @@ CASES: tuple[Case, ...] = (
         shares_host=True,
     ),
     *_each("fcntl", 1, (1024, 1040), "EPERM"),
-    # F_DUPFD F_GETFL F_SETLKW F_DUPFD_CLOEXEC F_SETPIPE_SZ F_GETLEASE
-    *_each("fcntl", 1, (0, 3, 7, 1030, 1031, 1025), ALLOW),
+    # F_DUPFD F_GETFL F_SETLK F_SETLKW F_OFD_GETLK F_DUPFD_CLOEXEC F_GETPIPE_SZ F_GETLEASE
+    *_each("fcntl", 1, (0, 3, 6, 7, 36, 1030, 1032, 1025), ALLOW),
+    # F_OFD_SETLK F_OFD_SETLKW
+    *_each("fcntl", 1, (37, 38), "EINVAL"),
+    # F_SETPIPE_SZ
+    *_each("fcntl", 1, (1031,), ALLOW, counts_memory=True),
+    *_each("fcntl", 1, (1031,), "EPERM", counts_memory=False),
+    # A thread has its process's descriptors, where somebody has to count them.
+    *_each("clone", 0, (0x1_0000, 0x1_0900, 0x0001_0F00 & ~0x400), ALLOW, counts_memory=True),
+    *_each("clone", 0, (0x1_0000, 0x1_0900, 0x0001_0F00 & ~0x400), "EPERM", counts_memory=False),
+    *_each("clone", 0, (0x400, 0x1_0400), ALLOW),
+    # CLOSE_RANGE_UNSHARE, and CLOSE_RANGE_CLOEXEC
+    *_each("close_range", 2, (0, 4), ALLOW),
+    *_each("close_range", 2, (2, 6), ALLOW, counts_memory=True),
+    *_each("close_range", 2, (2, 6), "EINVAL", counts_memory=False),
+    # MAP_PRIVATE, MAP_SHARED of a file, MAP_PRIVATE of none; and each with what changes nothing
+    *_each("mmap", 3, (2, 1, 0x22, 0x4022, 0x0010_0001, 0x0003_0022), ALLOW),
+    *_each("mmap", 3, (0x21, 0x23, 0x8021), ALLOW, counts_memory=True),
+    *_each("mmap", 3, (0x21, 0x23, 0x8021), "EPERM", counts_memory=False),
+    # MAP_HUGETLB
+    *_each("mmap", 3, (0x4_0000, 0x4_0022, 0x1504_0021), "ENOMEM"),
+    # SECCOMP_FILTER_FLAG_TSYNC, and _NEW_LISTENER
+    *_each("seccomp", 1, (0, 1, 4), ALLOW),
+    *_each("seccomp", 1, (8, 9), "EPERM"),
+    # SO_REUSEADDR SO_KEEPALIVE SO_RCVTIMEO SO_DETACH_FILTER at SOL_SOCKET; the same numbers as below elsewhere
+    *(
+        Case("setsockopt", (7, level | upper, option | upper, 7, 7), answer)
+        for upper in (0, _ANY_UPPER)
+        for level, option, answer in (
+            *((1, option, ALLOW) for option in (2, 9, 20, 27)),
+            *((0, option, ALLOW) for option in (7, 8, 26, 32, 33, 50)),
+            *((6, option, ALLOW) for option in (7, 8, 26, 32, 33, 50)),
+            # SO_ATTACH_FILTER SO_ATTACH_BPF SO_ATTACH_REUSEPORT_CBPF SO_ATTACH_REUSEPORT_EBPF
+            *((1, option, "EPERM") for option in (26, 50, 51, 52)),
+        )
+    ),
+    # SO_SNDBUF SO_RCVBUF SO_SNDBUFFORCE SO_RCVBUFFORCE
+    *(
+        Case("setsockopt", (7, 1 | upper, option | upper, 7, 7), answer, counts_memory=counts_memory)
+        for upper in (0, _ANY_UPPER)
+        for option in (7, 8, 32, 33)
+        for counts_memory, answer in ((True, ALLOW), (False, DONE))
+    ),
     *_each("prctl", 0, (4, 35, 62), "EPERM"),
     # PR_SET_PDEATHSIG PR_GET_DUMPABLE PR_SET_NAME PR_SET_SECCOMP PR_CAPBSET_READ PR_SET_NO_NEW_PRIVS PR_SET_VMA
     *_each("prctl", 0, (1, 3, 15, 22, 23, 38, 0x5356_4D41), ALLOW),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from paddock_sandbox.seccomp import FilterPolicy
 from sandbox.bpf_emulator import ARCHITECTURES
-from sandbox.filter_table import ALLOW
+from sandbox.filter_table import ALLOW, DONE
 
 _ACT_ALLOW, _ACT_KILL, _ACT_ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _BAD_ARCHITECTURE = 2  # SCMP_FLTATR_ACT_BADARCH
@@ -112,7 +112,8 @@ def _refusals(policy: FilterPolicy) -> dict[str, list[tuple[str, _Refusal]]]:
     found: dict[str, Iterable[_Refusal]] = {
         "clone": _any_bit(0, 0x7E02_0000),
         "ioctl": _is(1, *terminal),
-        "fcntl": _is(1, 1024, 1040),
+        "fcntl": _is(1, 1024, 1040, *(() if policy.counts_memory else (1031,))),
+        "seccomp": _any_bit(1, 8),
         "prctl": _is(0, 4, 35, 62),
         "personality": _neither_0_nor_all_ones(0),
         "socketpair": [*_is_not(0, 1), *((_bits(1, 0xF, kind),) for kind in range(16) if kind not in (1, 5))],
@@ -134,13 +135,23 @@ def _refusals(policy: FilterPolicy) -> dict[str, list[tuple[str, _Refusal]]]:
         }
         for name in ("chmod", "fchmod", "fchmodat", "fchmodat2"):
             del found[name]
-    answers = {"socketpair": "EACCES"}
+    if not policy.counts_memory:
+        found["clone"] = [*_any_bit(0, 0x7E02_0000), (_bits(0, 0x1_0400, 0x1_0000),)]
+        found["close_range"] = _any_bit(2, 2)
+    answers = {"socketpair": "EACCES", "close_range": "EINVAL"}
     told = {name: [(answers.get(name, "EPERM"), it) for it in refusals] for name, refusals in found.items()}
+    told["fcntl"] += [("EINVAL", it) for it in _is(1, 37, 38)]
+    told["mmap"] = [("ENOMEM", it) for it in _any_bit(3, 0x4_0000)]
+    at_socket = _bits(1, _WORD, 1)
+    told["setsockopt"] = [("EPERM", (at_socket, _bits(2, _WORD, option))) for option in (26, 50, 51, 52)]
+    if not policy.counts_memory:
+        told["mmap"].append(("EPERM", (_bits(3, 0x4_0021, 0x21),)))
+        told["setsockopt"] += [(DONE, (at_socket, _bits(2, _WORD, option))) for option in (7, 8, 32, 33)]
     if policy.may_connect:
         told["socket"] = list(_sockets(policy))
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
             told[name] = [("ENOTSUP", (_bits(flags, 0x2000_0000, 0x2000_0000),))]
-        told["setsockopt"] = [("ENOTSUP", (_bits(1, _WORD, 6), _bits(2, _WORD, 31)))]
+        told["setsockopt"] += [("ENOTSUP", (_bits(1, _WORD, 6), _bits(2, _WORD, 31)))]
     return told
 
 
@@ -161,7 +172,7 @@ def filter_of_libseccomp(library: Library, policy: FilterPolicy, machine: str, a
         by_argument = _refusals(policy)
         for name, answer in answers.items():
             for refused, refusal in by_argument.get(name, [(answer, ())] if answer != ALLOW else []):
-                action = ctypes.c_uint32(_ACT_ERRNO | getattr(errno, refused))
+                action = ctypes.c_uint32(_ACT_ERRNO | (0 if refused == DONE else getattr(errno, refused)))
                 comparisons = (_Comparison * len(refusal))(*refusal)
                 number = seccomp.seccomp_syscall_resolve_name(name.encode())
                 must(seccomp.seccomp_rule_add_array(context, action, number, len(refusal), comparisons))

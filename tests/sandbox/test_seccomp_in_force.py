@@ -28,9 +28,10 @@ if given.get("user") == "ordinary" and os.geteuid() == 0:
     os.setresgid({ORDINARY}, {ORDINARY}, {ORDINARY})
     os.setresuid({ORDINARY}, {ORDINARY}, {ORDINARY})
 
-def lock(may_execute=False, shares_host=False, may_connect=False):
+def lock(may_execute=False, shares_host=False, may_connect=False, counts_memory=True):
     prctl.give_up_new_privileges()
-    install(compile_filter(FilterPolicy(may_execute, shares_host, may_connect), platform.machine()))
+    policy = FilterPolicy(may_execute, shares_host, may_connect, counts_memory)
+    install(compile_filter(policy, platform.machine()))
 """
 
 
@@ -758,7 +759,8 @@ def waiting():
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 def memory():
-    with mmap.mmap(-1, 1 << 20) as area:
+    sharing = mmap.MAP_SHARED if given["lock"]["counts_memory"] else mmap.MAP_PRIVATE
+    with mmap.mmap(-1, 1 << 20, sharing | mmap.MAP_ANONYMOUS) as area:
         area.madvise(mmap.MADV_DONTNEED)
         area[:4] = b"text"
     callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)
@@ -794,10 +796,11 @@ tell([act.__name__ for act in work])
 """
 
 
+@pytest.mark.parametrize("counts_memory", [False, True])
 @pytest.mark.parametrize("shares_host", [False, True])
 @pytest.mark.parametrize("may_execute", [False, True])
-def test_ordinary_work_goes_on_behind_the_filter(shares_host: bool, may_execute: bool) -> None:
+def test_ordinary_work_goes_on_behind_the_filter(shares_host: bool, may_execute: bool, counts_memory: bool) -> None:
     with ground(USERS[0]) as folder:
-        policy = {"may_execute": may_execute, "shares_host": shares_host}
+        policy = {"may_execute": may_execute, "shares_host": shares_host, "counts_memory": counts_memory}
         done = locked(_ORDINARY_WORK, folder=str(folder), lock=policy)
     assert len(done) == 9 + 2 * may_execute + 2 * (not shares_host)

@@ -26,6 +26,7 @@ from .settings import settings_that_matter
 _CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
 _OURS: Final = "paddock-"
 _WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
+_UNMAPPED: Final = "what no process maps is counted every two seconds, and takes 64M at most that are not"
 _NO_CONTROLLER: Final = "it takes a control group, and none with that controller can be made here"
 
 
@@ -78,6 +79,8 @@ def _limits(
 def _limit(found: Enforcement, default: str, fix: str) -> LimitFinding:
     """Return the finding about a limit that control groups enforce best."""
     why = {"watchdog": _WATCHED, "": _NO_CONTROLLER}.get(found.mechanism, "")
+    if found.limit == "memory_max" and why:
+        why = f"{why}; {_UNMAPPED}"
     return LimitFinding(found.limit, default, found.mechanism, why, (fix or found.fix) if why else "")
 
 

@@ -24,6 +24,7 @@ TASKS_MAX: Final = 256  # an installer has threads for each processor, and for e
 _SCRATCH_BYTES: Final = 512 << 20
 _OPEN_FILES_MAX: Final = 4096
 _THREAD_BYTES: Final = 72 << 20  # of addresses: a stack and an arena of the allocator
+_PENDING_SIGNALS: Final = 1024
 _LOCKED_BYTES: Final = 64 << 10
 _NEVER_SHOWN: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
@@ -87,6 +88,7 @@ def _rlimits(reach: CommandReach, *, by_mounts: bool) -> Iterator[ResourceLimit]
     yield ResourceLimit("AS", 4 * MEMORY_MAX + (1 << 30) + TASKS_MAX * _THREAD_BYTES)
     yield ResourceLimit("MEMLOCK", _LOCKED_BYTES)
     yield ResourceLimit("MSGQUEUE", 0)
+    yield ResourceLimit("SIGPENDING", _PENDING_SIGNALS)
     if by_mounts:
         yield ResourceLimit("NPROC", TASKS_MAX)
 

@@ -186,7 +186,12 @@ class CommandWorker:
                 environ=command_environ(self._reach, scratch, network),
                 runtime=means.runtime,
                 profile=profile,
-                ration=Ration(MEMORY_MAX, TASKS_MAX, None, watches_tasks=self._level not in LEVELS_WITH_NAMESPACES),
+                ration=Ration(
+                    MEMORY_MAX,
+                    TASKS_MAX,
+                    watches_tasks=self._level not in LEVELS_WITH_NAMESPACES,
+                    private_folder=profile.scratch if self._level in LEVELS_WITH_NAMESPACES else "",
+                ),
             )
             if self._gate is not None:
                 launcher = NetworkedLauncher(launcher, self._gate)

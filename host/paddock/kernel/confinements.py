@@ -80,6 +80,7 @@ class Shelter:
             self.limits.tasks_max,
             self.limits.cpu_quota,
             watches_tasks=self.level not in LEVELS_WITH_NAMESPACES,  # with them, an rlimit counts
+            private_folder=self.confinement.profile.scratch if self.level in LEVELS_WITH_NAMESPACES else "",
         )
 
 

@@ -37,6 +37,7 @@ _MAX_HOME_LINKS: Final = 64
 _TASKS_OF_OURS: Final = 2  # its init, and the worker itself
 _THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a stack and an arena of the allocator
 _LOCKED_BYTES: Final = 64 << 10
+_PENDING_SIGNALS: Final = 1024  # and timers, which take as much memory as they like otherwise
 _MAX_RLIMIT: Final = 2**63 - 1
 
 
@@ -206,6 +207,7 @@ def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLim
         "AS": addresses,
         "MEMLOCK": _LOCKED_BYTES,
         "MSGQUEUE": 0,
+        "SIGPENDING": _PENDING_SIGNALS,
     }
     if level in LEVELS_WITH_NAMESPACES:
         values["NPROC"] = limits.tasks_max + _TASKS_OF_OURS

@@ -62,6 +62,7 @@ class Lifeline:
         self._pidfds: list[int] = []
         self._pids: tuple[int, ...] = ()
         self._network: WorkerSockets | None = None
+        self._inquiry: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
         line.setblocking(False)
         self._loop.add_reader(line, self._read)
@@ -95,6 +96,11 @@ class Lifeline:
         network, self._network = self._network, None
         return network
 
+    def take_inquiry(self) -> socket.socket | None:
+        """Give away what answers for the worker's sockets, once."""
+        inquiry, self._inquiry = self._inquiry, None
+        return inquiry
+
     def close(self) -> None:
         """Stop listening and release every descriptor; a tree that still lives is ended by its init."""
         if self.is_open:
@@ -106,6 +112,8 @@ class Lifeline:
                 os.close(self._pidfds.pop())
             if (network := self.take_network()) is not None:
                 network.close()
+            if (inquiry := self.take_inquiry()) is not None:
+                inquiry.close()
 
     @staticmethod
     def _signal(pidfds: Iterable[int], number: signal.Signals) -> None:
@@ -134,6 +142,8 @@ class Lifeline:
         for kind, body in msgpack.unpackb(data).items():
             if kind == "network":
                 self._take_sockets(fds, body)
+            elif kind == "inquiry" and len(fds) == body == 1:
+                self._inquiry = socket.socket(fileno=fds[0])
             elif kind == "pidfds":
                 self._pidfds = fds
                 self._pids = tuple(map(_pid_of, fds))  # while there is somebody to have them

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
@@ -106,6 +107,10 @@ class ModuleProcess:
         Whoever takes them closes them; what nobody took is closed with the tree's end.
         """
         return self._lifeline.take_network()
+
+    def take_inquiry(self) -> socket.socket | None:
+        """Give away what answers for the sockets of the worker's own network namespace, once; as with the network."""
+        return self._lifeline.take_inquiry()
 
     async def wait(self) -> ExitStatus:
         """Return how the tree ended, once all of it has and its output is read."""

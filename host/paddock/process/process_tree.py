@@ -10,7 +10,7 @@ small number. Memory is told in three ways, each dearer and closer to the truth 
 * the same with each shared page divided among those who share it. The kernel walks all pages for it, 9 ms for a GiB,
   and waits for a lock that the process can hold: only for threads that may wait.
 
-None of them sees what no process has mapped: files in a tmpfs, buffers in the kernel.
+None of them sees what no process has mapped: files in a tmpfs, buffers in the kernel (`unmapped_memory`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ class TreeReading:
     """The processes below a root at one time, and the sums over them.
 
     `tasks` are processes, those not yet waited for among them, and their threads. `cpu_seconds` includes what processes
-    used that ended and were waited for. Not `is_complete` is the reading of a tree with more tasks than were asked for:
-    its sums are less than the truth.
+    used that ended and were waited for. `descriptors` are those of each, shared ones too. Not `is_complete` is the
+    reading of a tree with more tasks than were asked for: its sums are less than the truth.
     """
 
     pids: tuple[int, ...]
     tasks: int
     cpu_seconds: float
     resident_bytes: int
+    descriptors: int = 0
     is_complete: bool = True
 
 
@@ -129,7 +130,7 @@ class ProcessTree:
         if root is None or root.born != self._born:
             return None
         # Of the root only what it took over from those it waited for.
-        pids, tasks, ticks, pages = [], 0, root.waited_ticks, 0
+        pids, tasks, ticks, pages, descriptors = [], 0, root.waited_ticks, 0, 0
         unread = [*self._children.of(self.root, root.threads)]
         while unread:
             pid = unread.pop()
@@ -140,10 +141,11 @@ class ProcessTree:
             tasks += stat.threads
             ticks += stat.ticks + stat.waited_ticks
             pages += stat.pages
+            descriptors += descriptors_of(stat.speaker)
             if tasks > most_tasks:
-                return _reading(pids, tasks, ticks, pages, is_complete=False)
+                return _reading(pids, tasks, ticks, pages, descriptors, is_complete=False)
             unread += self._children.of(pid, stat.threads)
-        return _reading(pids, tasks, ticks, pages)
+        return _reading(pids, tasks, ticks, pages, descriptors)
 
     def estimate(self, pids: Iterable[int]) -> int:
         """Return the bytes of these processes, shared ones in each, less what each had when the tree was first seen."""
@@ -177,6 +179,7 @@ class _Stat(NamedTuple):
     pages: int
     mapped_bytes: int
     born: int
+    speaker: int
 
 
 def _stat(pid: int) -> _Stat | None:
@@ -196,6 +199,7 @@ def _stat(pid: int) -> _Stat | None:
         pages=int(fields[21]),
         mapped_bytes=int(fields[20]),
         born=int(fields[19]),
+        speaker=speaker,
     )
 
 
@@ -203,6 +207,15 @@ def _stat_fields(pid: int) -> list[bytes]:
     """Return the fields after the program's name, which may itself hold blanks and parentheses."""
     line = _read(f"/proc/{pid}/stat")
     return line[line.rindex(b")") + 2 :].split()
+
+
+def speaker_of(pid: int) -> int:
+    """Return the thread that can be asked for a process's memory and descriptors.
+
+    Raises:
+        FileNotFoundError: It is gone; or a ProcessLookupError.
+    """
+    return _speaker_of(pid, _stat_fields(pid))
 
 
 def _speaker_of(pid: int, fields: list[bytes]) -> int:
@@ -268,8 +281,21 @@ def _sum_of(fields: dict[bytes, bytes], *names: bytes) -> int:
     return sum(int(fields[name].split()[0]) for name in names if name in fields) * 1024
 
 
-def _reading(pids: list[int], tasks: int, ticks: int, pages: int, *, is_complete: bool = True) -> TreeReading:
-    return TreeReading(tuple(pids), tasks, ticks / _TICKS_PER_SECOND, pages * _PAGE_BYTES, is_complete)
+def _reading(
+    pids: list[int], tasks: int, ticks: int, pages: int, descriptors: int, *, is_complete: bool = True
+) -> TreeReading:
+    return TreeReading(tuple(pids), tasks, ticks / _TICKS_PER_SECOND, pages * _PAGE_BYTES, descriptors, is_complete)
+
+
+def descriptors_of(pid: int) -> int:
+    """Return how many descriptors a process has open, or has had at once; 0 when it is gone."""
+    try:
+        if count := os.stat(f"/proc/{pid}/fd").st_size:
+            return count  # from Linux 6.2 on
+    except OSError as error:
+        _raise_unless_gone(error)
+        return 0
+    return int(_fields(pid, "status").get(b"FDSize", b"0"))
 
 
 def _raise_unless_gone(error: OSError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,9 +11,11 @@ from typing import Protocol
 from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReason, LimitHit
 from paddock.process.exit_status import ExitStatus
+from paddock.process.unmapped_memory import UnmappedMemory
 from paddock.process.watchdog import Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup
 
+_RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
 _INIT_TASKS = 1  # the init is in the group with the worker, and is ours
 
 OnOverrun = Callable[[ExitReason, LimitHit], None]
@@ -22,13 +25,15 @@ OnOverrun = Callable[[ExitReason, LimitHit], None]
 class Ration:
     """What a process tree may use; None is no limit. `cpu_quota` is a fraction of one processor.
 
-    `watches_tasks` says that nothing else counts tasks where there is no control group for it.
+    `watches_tasks` says that nothing else counts tasks where there is no control group for it. `private_folder` is the
+    tmpfs that the tree has to itself, if it has one, as its processes see it.
     """
 
     memory_max: int | None = None
     tasks_max: int | None = None
     cpu_quota: float | None = None
     watches_tasks: bool = False
+    private_folder: str = ""
 
 
 class Rationed(Protocol):
@@ -39,6 +44,8 @@ class Rationed(Protocol):
 
     @property
     def cgroup(self) -> Cgroup | None: ...
+
+    def take_inquiry(self) -> socket.socket | None: ...
 
 
 class Rationing:
@@ -65,10 +72,16 @@ class Rationing:
         watched = WatchedLimits(
             memory_max=None if "memory" in controllers else ration.memory_max,
             tasks_max=ration.tasks_max if ration.watches_tasks and "pids" not in controllers else None,
+            record_locks_max=None if ration.memory_max is None else _RECORD_LOCKS_MAX,
         )
+        unmapped = None
+        if watched.memory_max is not None:
+            unmapped = UnmappedMemory(process.take_inquiry(), ration.private_folder)
         watch = None
         if watched != WatchedLimits():
-            watch = self._watchdog.watch(process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit))
+            watch = self._watchdog.watch(
+                process.init_pid, watched, lambda hit: on_overrun(_REASONS[hit.name], hit), unmapped
+            )
         return RationedProcess(watch, ration)
 
 
@@ -92,4 +105,8 @@ class RationedProcess:
         return ExitReason.MEMORY, LimitHit("memory_max", size_text(self._ration.memory_max), peak, "cgroup memory")
 
 
-_REASONS = {"memory_max": ExitReason.MEMORY, "tasks_max": ExitReason.TASKS}
+_REASONS = {
+    "memory_max": ExitReason.MEMORY,
+    "record locks": ExitReason.MEMORY,
+    "tasks_max": ExitReason.TASKS,
+}

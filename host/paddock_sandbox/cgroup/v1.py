@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+from typing import Final
 
 from paddock_sandbox.cgroup import files
 from paddock_sandbox.cgroup.quota import period_and_quota
+
+_TCP_BYTES: Final = 32 << 20
 
 
 def limit_memory(directory: str, most_bytes: int) -> None:
@@ -16,6 +19,9 @@ def limit_memory(directory: str, most_bytes: int) -> None:
         files.write(directory, "memory.memsw.limit_in_bytes", most_bytes)
     else:
         files.write(directory, "memory.swappiness", 0)
+    # What waits in TCP connections has a count of its own, which is kept only under a limit.
+    if files.exists(directory, "memory.kmem.tcp.limit_in_bytes"):
+        files.write(directory, "memory.kmem.tcp.limit_in_bytes", min(most_bytes, _TCP_BYTES))
 
 
 def limit_cpu(directory: str, share: float) -> None:

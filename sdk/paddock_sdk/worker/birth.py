@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import msgpack
 
-from paddock_sandbox import mounts, namespaces
+from paddock_sandbox import ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -54,7 +54,7 @@ class Unborn:
             doors = [] if self._group is None else self._group.doors()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _be_init(init_line, worker_line, self.shared, doors)
+                _be_init(init_line, worker_line, self.shared, doors, counts_memory=self._counts_memory())
             # By the time it is abandoned it may have ended, and its number be somebody else's.
             self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
@@ -104,6 +104,9 @@ class Unborn:
         if self._group is not None:
             self._group.remove()
 
+    def _counts_memory(self) -> bool:
+        return self._group is not None and "memory" in self._group.controllers
+
     def _close(self) -> None:
         self._to_init.close()
         self._to_worker.close()
@@ -148,7 +151,12 @@ class Unborn:
 
 
 def _be_init(
-    line: socket.socket, worker_line: socket.socket, shared: Sequence[Mount], doors: Sequence[int]
+    line: socket.socket,
+    worker_line: socket.socket,
+    shared: Sequence[Mount],
+    doors: Sequence[int],
+    *,
+    counts_memory: bool,
 ) -> NoReturn:
     """Be process 1: take on who it is, fork the worker, and do nothing but wait, so as to stay small."""
     try:
@@ -160,11 +168,13 @@ def _be_init(
             namespaces.become_mapped_root()
         else:
             namespaces.map_own_ids(*ids)
+        if not counts_memory:
+            _bound_objects(is_root=ids is None)
         init.prepare_for_children()
         worker = os.fork()
         if worker == 0:
             line.close()
-            _be_worker(worker_line, shared)
+            _be_worker(worker_line, shared, counts_memory=counts_memory)
         worker_line.close()
         init.give_up_powers()
         _, (lifeline,) = _told(line)
@@ -177,7 +187,18 @@ def _be_init(
         init.give_up(lifeline, error)
 
 
-def _be_worker(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
+def _bound_objects(*, is_root: bool) -> None:
+    """Bound System V objects; where that cannot be, the filter of system calls refuses them."""
+    try:
+        if is_root:
+            ipc.set_bounds()
+        else:
+            ipc.enter_bounded_namespace()
+    except OSError:
+        pass
+
+
+def _be_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: bool) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     try:
         close_all_but(0, 1, 2, line.fileno())
@@ -208,6 +229,7 @@ def _be_worker(line: socket.socket, shared: Sequence[Mount]) -> NoReturn:
         stdout=stdout,
         stderr=stderr,
         lifeline=lifeline,
+        counts_memory=counts_memory,
         missing=root.missing,
     )
 

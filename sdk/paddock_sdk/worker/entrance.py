@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from paddock_sandbox import lockdown, network, self_check
+from paddock_sandbox import lockdown, network, self_check, socket_memory
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
 from paddock_sdk.worker import attempt_log
@@ -50,11 +50,13 @@ def cross(
     stdout: int,
     stderr: int,
     lifeline: int,
+    counts_memory: bool,
     missing: Sequence[str] = (),
 ) -> NoReturn:
     """Take every step up to the entry, `module:function`, say `ready`, run it and end the process.
 
-    `init` is the parent; `missing` is what the file system it made lacks. What only this worker may know, its
+    `init` is the parent; `counts_memory` says that a control group limits the worker's memory; `missing` is what the
+    file system it made lacks. What only this worker may know, its
     environment above all, is the first thing to come over `rpc`: a template that had seen it would hand it on, in
     memory it no longer uses, to every worker it forks later.
     """
@@ -71,6 +73,7 @@ def cross(
             # While there are capabilities to make it with. The host has all of its sockets before any code of the
             # module runs, and the worker none: the self-check would find them.
             ("network", lambda: _make_network(profile, lifeline)),
+            ("inquiry", lambda: _hand_over_inquiry(profile, lifeline, counts_memory=counts_memory)),
         )
         for name, take in steps:
             step = name
@@ -80,7 +83,7 @@ def cross(
         step = "pidfds"
         hand_over(lifeline, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
         step = "lockdown"
-        locked = lockdown.apply(profile, parent=init)
+        locked = lockdown.apply(profile, parent=init, counts_memory=counts_memory)
         step = "self-check"
         # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
         known = (0, 1, 2, rpc, lifeline)
@@ -157,6 +160,16 @@ def _make_network(profile: SandboxProfile, lifeline: int) -> None:
     if profile.network is not None and profile.has_own_network:
         sockets = network.open_network(profile.network)
         hand_over(lifeline, "network", [each.detach() for each in sockets])
+
+
+def _hand_over_inquiry(profile: SandboxProfile, lifeline: int, *, counts_memory: bool) -> None:
+    """Give the host what answers for the sockets of a network namespace of one's own, where nothing counts them."""
+    if profile.level in ("ns", "bwrap") and not counts_memory:
+        try:
+            inquiry = socket_memory.open_inquiry()
+        except OSError:
+            return  # a kernel without; the host takes each socket for full
+        hand_over(lifeline, "inquiry", [inquiry.detach()])
 
 
 def _link_home(links: dict[str, str], environ: dict[str, str]) -> None:

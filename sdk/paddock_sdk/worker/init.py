@@ -36,13 +36,21 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, lifeline
     try:
         prepare_for_children()
         init = os.getpid()
-        if request["cgroup"] is not None:
-            Cgroup.from_dict(request["cgroup"]).place(init)
+        group = None if request["cgroup"] is None else Cgroup.from_dict(request["cgroup"])
+        if group is not None:
+            group.place(init)
         worker = os.fork()
         if worker == 0:
             profile = SandboxProfile.from_dict(request["profile"])
             entrance.cross(
-                request["entry"], profile, init=init, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline
+                request["entry"],
+                profile,
+                init=init,
+                rpc=rpc,
+                stdout=stdout,
+                stderr=stderr,
+                lifeline=lifeline,
+                counts_memory=group is not None and "memory" in group.controllers,
             )
         if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
             capabilities.drop_all()  # bubblewrap left some for the worker to make its network with

@@ -6,6 +6,8 @@ the filter of system calls is one of a few programs. Imported in the template, t
 
 from __future__ import annotations
 
+from itertools import product
+
 from pydantic import BaseModel
 
 from paddock_sandbox.lockdown import filter_of
@@ -21,8 +23,10 @@ for _source in (models, message_models, interfaces):
 set_up_logging()
 
 for _level in ISOLATION_LEVELS:
-    for _programs in ((), (ANY_PROGRAM,)):
+    for _programs, (_counted, _bounded) in product(
+        ((), (ANY_PROGRAM,)), ((True, False), (False, True), (False, False))
+    ):
         try:
-            filter_of(SandboxProfile(level=_level, programs=_programs))
+            filter_of(SandboxProfile(level=_level, programs=_programs), counts_memory=_counted, bounds_ipc=_bounded)
         except NotImplementedError:
             pass  # on such a machine a lockdown fails, and says so

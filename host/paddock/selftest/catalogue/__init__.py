@@ -15,6 +15,7 @@ from .network import NETWORK
 from .processes import PROCESSES
 from .programs import PROGRAMS
 from .resources import RESOURCES
+from .unmapped import UNMAPPED
 from .way_out import WAY_OUT
 
 __all__ = ["CATALOGUE"]
@@ -28,6 +29,7 @@ CATALOGUE: Final[tuple[Attack, ...]] = (
     *WAY_OUT,
     *KEYS,
     *RESOURCES,
+    *UNMAPPED,
     *ENDINGS,
     *MESSAGES,
     *IDENTITY,

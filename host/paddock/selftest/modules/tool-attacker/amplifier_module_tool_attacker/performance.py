@@ -25,6 +25,7 @@ from . import (
     programs,
     resources,
     smuggling,
+    unmapped,
     ways_out,
 )
 from .way import RefusedError, Way
@@ -41,6 +42,7 @@ _FAMILIES = (
     programs,
     network,
     resources,
+    unmapped,
     endings,
     messages,
     ways_out,

@@ -1,0 +1,409 @@
+"""Attacks with memory that no process maps: it stays taken, and is in the size of none of them.
+
+Each takes so many mebibytes in several processes, none of which has much open, and keeps them for `seconds`: whoever
+counts from outside needs a moment to notice. What they count is what they asked the kernel to keep, less its own notes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import platform
+import select
+import signal
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+from .raw_calls import call
+from .way import RefusedError, Way
+
+__all__ = ["hold_unmapped_memory"]
+
+_MEBIBYTE = 1 << 20
+_IPC_PRIVATE, _IPC_RMID, _IPC_CREATE = 0, 0, 0o1600
+_SET_PIPE_SIZE = 1031
+_SET_LOCK, _SET_LOCK_OF_DESCRIPTION = 6, 37
+_LOCK_BYTES, _WATCH_BYTES, _MAPPING_BYTES, _INODE_BYTES = 192, 200, 200, 1024
+_LOCKS_OF_A_FILE = 500
+_HUGE = 2 * _MEBIBYTE
+_SPLICE, _PAGES_OF_A_PIPE = {"x86_64": 278, "aarch64": 75}, 16
+_RULESET, _ADD_RULE = 444, 445
+_BUFFERS = 4 * _MEBIBYTE
+_ACCESS_LIST = "system.posix_acl_access"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+_libc.mmap.restype = ctypes.c_void_p
+
+Taker = Callable[[int], Generator[int]]
+"""Takes so many bytes and yields how many more it has each time; it keeps them until it is closed."""
+
+
+def hold_unmapped_memory(kind: str, mebibytes: int, processes: int = 1, seconds: float = 0.0) -> Iterator[Way]:
+    """Take memory of one kind, and keep it for some time."""
+    yield kind, lambda: _held(_KINDS[kind], mebibytes, processes, seconds)
+
+
+def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
+    told, tell = os.pipe()
+    children = [_fork(taker, mebibytes * _MEBIBYTE // processes, tell) for _ in range(processes)]
+    os.close(tell)
+    try:
+        with os.fdopen(told, "rb") as pipe:
+            answers = [struct.unpack("=qi", answer) for _ in children if (answer := pipe.read(12))]
+        taken = sum(held for held, _ in answers) // _MEBIBYTE
+        if len(answers) < processes:
+            raise RefusedError("SIGKILL", f"ended {processes - len(answers)} of {processes} processes")
+        if taken < mebibytes:
+            number = next(number for held, number in answers if held < mebibytes * _MEBIBYTE // processes)
+            raise RefusedError(errno.errorcode.get(number, "EAGAIN"), f"after {taken} of {mebibytes} MiB")
+        time.sleep(seconds)
+        if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
+            raise RefusedError("SIGKILL", "ended what held it")
+        return f"{taken} MiB in {processes} processes"
+    finally:
+        _end(children)
+
+
+def _fork(taker: Taker, wanted: int, tell: int) -> int:
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGTERM, _stop)
+        taking = taker(wanted)
+        try:
+            _take_and_tell(taking, wanted, tell)
+            while True:
+                time.sleep(0.05)  # not for good: the signal may have come a moment ago
+        except KeyboardInterrupt:
+            taking.close()
+        finally:
+            os._exit(0)
+    return child
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _take_and_tell(taking: Generator[int], wanted: int, tell: int) -> None:
+    held = number = 0
+    try:
+        for more in taking:
+            held += more
+            if held >= wanted:
+                break
+    except OSError as error:
+        number = error.errno or 0
+    os.write(tell, struct.pack("=qi", held, number))
+    os.close(tell)
+
+
+def _end(children: list[int]) -> None:
+    """End them with time to give back what would outlive them."""
+    for child in children:
+        try:
+            os.kill(child, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+    for child in children:
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass
+
+
+def _dropped(flags: int, path: str | None = None) -> Taker:
+    def take(wanted: int) -> Generator[int]:
+        descriptor = -1 if path is None else os.open(path, os.O_RDWR)
+        kept = []
+        chunk = 16 * _MEBIBYTE
+        for _ in range(0, wanted, chunk):
+            area = mmap.mmap(descriptor, chunk, flags)
+            for page in range(0, chunk, mmap.PAGESIZE):
+                area[page] = 1
+            area.madvise(mmap.MADV_DONTNEED)
+            kept.append(area)
+            yield chunk
+
+    return take
+
+
+def _segments(wanted: int) -> Generator[int]:
+    size = min(wanted, 32 * _MEBIBYTE)
+    kept: list[int] = []
+    try:
+        for _ in range(0, wanted, size):
+            segment = _checked(_libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
+            kept.append(segment)
+            address = ctypes.c_void_p(_libc.shmat(segment, None, 0))
+            ctypes.memset(address, 1, size)
+            _libc.shmdt(address)
+            yield size
+    finally:
+        for segment in kept:
+            _libc.shmctl(segment, _IPC_RMID, None)
+
+
+def _messages(wanted: int) -> Generator[int]:
+    message = ctypes.create_string_buffer(struct.pack("=q", 1) + bytes(8000))
+    kept: list[int] = []
+    held = 0
+    try:
+        while held < wanted:
+            kept.append(_checked(_libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
+            while _libc.msgsnd(kept[-1], message, ctypes.c_size_t(8000), 0o4000) == 0:
+                held += 8000
+                yield 8000
+    finally:
+        for queue in kept:
+            _libc.msgctl(queue, _IPC_RMID, None)
+
+
+def _semaphores(wanted: int) -> Generator[int]:
+    kept: list[int] = []
+    try:
+        for _ in range(0, wanted, 64 * 16000):
+            kept.append(_checked(_libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
+            yield 64 * 16000
+    finally:
+        for one in kept:
+            _libc.semctl(one, 0, _IPC_RMID)
+
+
+def _pair() -> tuple[socket.socket, socket.socket, int]:
+    ends = socket.socketpair()
+    held = 0
+    for end in ends:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFERS)
+        try:
+            while True:
+                held += end.send(bytes(1 << 16))
+        except BlockingIOError:
+            continue
+    return (*ends, held)
+
+
+def _socket_pairs(wanted: int) -> Generator[int]:
+    kept = []
+    while True:
+        first, second, held = _pair()
+        kept.append((first, second))
+        yield held
+
+
+def _descriptors_on_their_way(wanted: int) -> Generator[int]:
+    near, far = socket.socketpair()
+    kept = [near, far]
+    near.setblocking(False)
+    while True:
+        first, second, held = _pair()
+        socket.send_fds(near, [b"x"], [first.fileno(), second.fileno()])
+        first.close()
+        second.close()
+        yield held
+    del kept
+
+
+def _pipes(wanted: int) -> Generator[int]:
+    kept = []
+    while True:
+        ends = os.pipe2(os.O_NONBLOCK)
+        kept.append(ends)
+        try:
+            fcntl.fcntl(ends[1], _SET_PIPE_SIZE, _MEBIBYTE)
+        except OSError:
+            pass
+        try:
+            while True:
+                yield os.write(ends[1], bytes(1 << 16))
+        except BlockingIOError:
+            continue
+
+
+class _Piece(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _pinned_pages(wanted: int) -> Generator[int]:
+    """Lend a byte of each huge page to a pipe, and take the page out of the address space."""
+    kept = []
+    held = 0
+    while held < wanted:
+        ends = os.pipe()
+        kept.append(ends)
+        for _ in range(_PAGES_OF_A_PIPE):
+            address = _area(2 * _HUGE)
+            first = address + -address % _HUGE
+            _checked(_libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), mmap.MADV_HUGEPAGE))
+            ctypes.memset(first, 1, 1)
+            there = ctypes.create_string_buffer(_HUGE // mmap.PAGESIZE)
+            _checked(_libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
+            pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where there was no huge one to be had
+            call(_SPLICE[platform.machine()], ends[1], _Piece(first, 1), 1, 0)
+            _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
+            held += pinned
+            yield pinned
+
+
+def _area(size: int) -> int:
+    """Return the address of memory of one's own that no object here keeps."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    address: int = _libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    _checked(-1 if address == ctypes.c_void_p(-1).value else 0)
+    return address
+
+
+def _record_locks(command: int) -> Taker:
+    def take(wanted: int) -> Generator[int]:
+        kept = []
+        # Not all in one file: with each, the kernel looks at all that there are.
+        while True:
+            file = tempfile.TemporaryFile()
+            kept.append(file)
+            for start in range(0, 2 * _LOCKS_OF_A_FILE, 2):
+                fcntl.fcntl(file, command, struct.pack("hhqqi", fcntl.F_WRLCK, 0, start, 1, 0))
+            yield _LOCKS_OF_A_FILE * _LOCK_BYTES
+
+    return take
+
+
+def _watches(wanted: int) -> Generator[int]:
+    """Have each descriptor's number stand for many files, one after the other, in many sets."""
+    sets = [select.epoll() for _ in range(80)]
+    files = [os.eventfd(0) for _ in range(80)]
+    first = max(files) + 1
+    for number in range(first, first + 70):
+        for file in files:
+            os.dup2(file, number)
+            for one in sets:
+                one.register(number, select.EPOLLIN)
+            yield len(sets) * _WATCH_BYTES
+
+
+def _mappings(wanted: int) -> Generator[int]:
+    """Have every second page of a large area be one that the kernel has to note by itself."""
+    pages = 64000
+    address = _area(pages * mmap.PAGESIZE)
+    for page in range(0, pages, 2):
+        place = ctypes.c_void_p(address + page * mmap.PAGESIZE)
+        _checked(_libc.mprotect(place, ctypes.c_size_t(mmap.PAGESIZE), 0))
+        if page % 1000 == 0:
+            yield 1000 * _MAPPING_BYTES
+
+
+def _empty_files(wanted: int) -> Generator[int]:
+    folder = Path(_folder())
+    made = 0
+    try:
+        while made * _INODE_BYTES < wanted:
+            (folder / f"{made}").touch()
+            made += 1
+            yield _INODE_BYTES
+    finally:
+        for number in range(made):
+            (folder / f"{number}").unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _access_lists(wanted: int) -> Generator[int]:
+    """Attach to each of many files as long a list of who may read it as there can be."""
+    count = 8000
+    entries = [(1, 7, -1), *[(2, 7, os.getuid())] * count, (4, 0, -1), (16, 7, -1), (32, 0, -1)]
+    attribute = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    folder = Path(_folder())
+    made = 0
+    try:
+        while True:
+            path = folder / f"{made}"
+            path.touch()
+            made += 1
+            os.setxattr(path, _ACCESS_LIST, attribute)
+            yield len(attribute)
+    finally:
+        for number in range(made):
+            (folder / f"{number}").unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _events(wanted: int) -> Generator[int]:
+    """Have the kernel keep, in many queues, the news of files with long names, for nobody who reads them."""
+    folder = _folder()
+    names = [os.path.join(folder, letter * 250) for letter in "ab"]
+    queues = [_checked(_libc.inotify_init1(0)) for _ in range(100)]
+    for queue in queues:
+        _checked(_libc.inotify_add_watch(queue, folder.encode(), 0xFFF))
+    try:
+        for _ in range(4000):
+            for name in names:
+                os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600))
+                os.unlink(name)
+            yield len(queues) * len(names) * 4 * 300
+    finally:
+        os.rmdir(folder)
+
+
+def _rules(wanted: int) -> Generator[int]:
+    """Write down rules of a confinement that is never entered: for every port there is, and over again."""
+    while True:
+        attributes = ctypes.create_string_buffer(struct.pack("=QQQ", 0, 3, 0))
+        ruleset = call(_RULESET, attributes, 16, 0)
+        for port in range(65536):
+            call(_ADD_RULE, ruleset, 2, ctypes.create_string_buffer(struct.pack("=QQ", 1, port)), 0)
+            if port % 1024 == 0:
+                yield 1024 * 64
+
+
+def _filters(wanted: int) -> Generator[int]:
+    """Give each of many sockets as long a program as it may have, to say what it takes."""
+    program = ctypes.create_string_buffer(struct.pack("=HBBI", 0, 0, 0, 1) * 1000 + struct.pack("=HBBI", 6, 0, 0, 1))
+    described = struct.pack("@HP", 1001, ctypes.addressof(program))
+    kept = []
+    while True:
+        ends = socket.socketpair()
+        kept.append(ends)
+        for end in ends:
+            end.setsockopt(socket.SOL_SOCKET, 26, described)
+            yield 8008
+
+
+def _folder() -> str:
+    """Return a new folder, in memory where there is such a place."""
+    shared = "/dev/shm"  # noqa: S108 - it is in memory everywhere
+    return tempfile.mkdtemp(prefix="attack-", dir=shared if os.access(shared, os.W_OK) else None)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+_KINDS: dict[str, Taker] = {
+    "shared memory that was dropped": _dropped(mmap.MAP_SHARED | mmap.MAP_ANONYMOUS),
+    "shared zeros that were dropped": _dropped(mmap.MAP_SHARED, "/dev/zero"),
+    "segments": _segments,
+    "messages": _messages,
+    "semaphores": _semaphores,
+    "unread bytes of socket pairs": _socket_pairs,
+    "descriptors on their way": _descriptors_on_their_way,
+    "unread bytes of pipes": _pipes,
+    "pages lent to pipes": _pinned_pages,
+    "record locks": _record_locks(_SET_LOCK),
+    "record locks of descriptions": _record_locks(_SET_LOCK_OF_DESCRIPTION),
+    "watches": _watches,
+    "mappings": _mappings,
+    "empty files": _empty_files,
+    "access lists": _access_lists,
+    "events that nobody reads": _events,
+    "rules": _rules,
+    "filters of sockets": _filters,
+}

@@ -1,0 +1,117 @@
+"""Bound what the System V objects of a process take: segments, queues and semaphores stay when nobody has them mapped.
+
+Each IPC namespace has limits of its own, next to none at first, which only the user that is root in the namespace's
+owner may set, and only on some kernels (from Linux 6.9 on). Whether they are in force is asked of the kernel, by calls
+that need neither a right nor a `/proc`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+from typing import Final
+
+from paddock_sandbox import namespaces
+from paddock_sandbox.syscalls import call
+
+SEGMENT_BYTES: Final = 8 << 20  # of all segments together
+_SEGMENTS: Final = 64
+_QUEUES: Final = 4
+_QUEUE_BYTES: Final = 16384  # and as many messages of no bytes, which take 64 each
+_SEMAPHORES: Final = (250, 1024, 32, 64)  # in a set, altogether, in one operation, sets
+
+_SETTINGS: Final = {
+    "shmmax": str(SEGMENT_BYTES),
+    "shmall": str(SEGMENT_BYTES // mmap.PAGESIZE),
+    "shmmni": str(_SEGMENTS),
+    "msgmni": str(_QUEUES),
+    "msgmnb": str(_QUEUE_BYTES),
+    "sem": " ".join(map(str, _SEMAPHORES)),
+}
+_IPC_INFO: Final = 3
+
+
+class _SegmentLimits(ctypes.Structure):
+    """struct shminfo."""
+
+    _fields_ = tuple((name, ctypes.c_ulong) for name in ("max", "min", "number", "each", "pages", *"abcd"))
+
+
+class _QueueLimits(ctypes.Structure):
+    """struct msginfo."""
+
+    _fields_ = tuple((name, ctypes.c_int) for name in ("pool", "map", "max", "bytes", "number", "size", "all", "rest"))
+
+
+class _SemaphoreLimits(ctypes.Structure):
+    """struct seminfo."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int)
+        for name in ("map", "sets", "all", "undo", "each", "operation", "most_undo", "size", "value", "adjust")
+    )
+
+
+def set_bounds() -> None:
+    """Set the limits of the namespace that the calling process is in.
+
+    Raises:
+        OSError: It may not; or `/proc/sys` cannot be written to.
+    """
+    for name, value in _SETTINGS.items():
+        setting = os.open(f"/proc/sys/kernel/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(setting, value.encode("ascii"))
+        finally:
+            os.close(setting)
+
+
+def are_bounded() -> bool:
+    """Return whether the limits are in force, or stricter ones."""
+    segments, queues, semaphores = _SegmentLimits(), _QueueLimits(), _SemaphoreLimits()
+    try:
+        call("shmctl", 0, _IPC_INFO, segments)
+        call("msgctl", 0, _IPC_INFO, queues)
+        call("semctl", 0, 0, _IPC_INFO, semaphores)
+    except OSError:
+        return False
+    return bool(
+        segments.pages * mmap.PAGESIZE <= SEGMENT_BYTES
+        and segments.number <= _SEGMENTS
+        and queues.number <= _QUEUES
+        and queues.bytes <= _QUEUE_BYTES
+        and semaphores.all <= _SEMAPHORES[1]
+        and semaphores.sets <= _SEMAPHORES[3]
+    )
+
+
+def enter_bounded_namespace() -> None:
+    """Have the calling process, of a user namespace without a root, enter an IPC namespace that has these limits.
+
+    A child makes it, in a user namespace where it is root. The calling process has one thread, and capabilities.
+
+    Raises:
+        OSError: It cannot be made or entered.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    made, say = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            namespaces.leave_for_new_ipc(uid, gid)
+            set_bounds()
+            os.write(say, b".")
+            signal.pause()
+        finally:
+            os._exit(0)
+    os.close(say)
+    try:
+        if not os.read(made, 1):
+            raise PermissionError("no IPC namespace with limits can be made")
+        namespaces.enter_ipc_of(child)
+    finally:
+        os.close(made)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
