@@ -410,8 +410,8 @@ async def test_a_worker_that_says_it_is_at_another_level_is_not_believed(
 ) -> None:
     code = """
 _real = apply
-def apply(profile, *, parent):
-    report = _real(profile, parent=parent)
+def apply(profile, **how):
+    report = _real(profile, **how)
     return LockdownReport("none", report.steps, report.protections)
 """
     error = await refused_with(levels, way, scratch, tmp_path, "lockdown", code)
