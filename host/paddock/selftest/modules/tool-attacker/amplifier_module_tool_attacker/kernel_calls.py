@@ -82,7 +82,8 @@ def _cloned(number: int) -> str:
 
 
 def _called_as_i386() -> int:
-    memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    private, allowed = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    memory = mmap.mmap(-1, mmap.PAGESIZE, private, allowed)
     memory.write(_GETPID_OF_I386)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     result: int = ctypes.PYFUNCTYPE(ctypes.c_int)(address)()
