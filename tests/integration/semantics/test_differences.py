@@ -113,6 +113,7 @@ async def test_the_boundary_makes_this_difference(place: Place, case: str) -> No
     assert outcome == (difference.plain if place.name == PLAIN else difference.across), difference.reason
 
 
+@pytest.mark.difference("a hook that does not load stops the start")
 async def test_a_hook_that_does_not_load_is_left_out_in_a_plain_process_alone(
     place: Place, open_place: OpenPlace
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_hook_that_does_not_load_is_left_out_in_a_plain_process_alone(
     assert any("on_failure: continue" in hint for hint in failed.value.hints)
 
 
+@pytest.mark.difference("two modules of a plan that mount one name stop the start")
 async def test_two_modules_that_mount_one_name_start_in_a_plain_process_alone(
     place: Place, open_place: OpenPlace
 ) -> None:
