@@ -11,6 +11,7 @@ import pytest
 from paddock.rpc.budget import Budget
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.emitter import event_emitter
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -63,21 +64,18 @@ async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool", "orchestrator"])
-async def test_an_event_of_a_modules_own_making_says_whose_it_is_whatever_the_module_says(
-    kind: str, hosted: Hosted
-) -> None:
+async def test_a_handler_learns_whose_event_it_is_and_data_stays_as_it_is(kind: str, hosted: Hosted) -> None:
     heard: list[Any] = []
-    for event in ("news", "tool:pre"):
-        hosted.coordinator.hooks.register(event, lambda event, data: heard.append((event, data.get("emitter"))))
-    hosted.coordinator.hooks.register("count", lambda event, data: HookResult(data=data))
+    for event in ("news", "count"):
+        hosted.coordinator.hooks.register(event, lambda event, data: heard.append((event, event_emitter(), data)))
     _, worker = await hosted.start(kind, f"{kind}-x")
-    await worker.ask(0, HostMethod.EMIT, ["news", {"emitter": "somebody else"}])
     await worker.ask(0, HostMethod.EMIT, ["news", ["no", "mapping"]])
-    await worker.ask(0, HostMethod.EMIT, ["tool:pre", {}])
-    collected = await worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"emitter": 1}, 1.0])
-    assert heard[0] == ("news", f"{kind}-x")
-    assert ("tool:pre", f"{kind}-x") not in heard
-    assert collected[0]["emitter"] == f"{kind}-x"
+    await worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"emitter": "somebody else"}, 1.0])
+    assert heard == [
+        ("news", f"{kind}-x", ["no", "mapping"]),
+        ("count", f"{kind}-x", {"emitter": "somebody else"}),
+    ]
+    assert await worker.ask(0, HostMethod.EMITTER, []) is None, "it asks of its own accord, for no event"
 
 
 async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
