@@ -44,7 +44,7 @@ async def test_every_module_of_a_kind_can_be_held_to_what_its_kind_does(trials: 
     """
     outcome = await trials.behave(trials.write("tool-x", code))
     told = "\n".join(trials.printed)
-    assert not outcome.passed and "execute() has to return a ToolResult, not str" in told and "3 failed" in told
+    assert not outcome.passed and "execute() has to return a ToolResult, not str" in told and "4 failed" in told
 
 
 async def test_tests_fail_as_they_do_elsewhere(trials: Trials) -> None:
