@@ -4,7 +4,7 @@
 may call, which reserved names it may offer under, whose things it may replace, and whether it decides for the session.
 An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and everything
 that a module asks of the host is decided by it. Event names outside the contract's list are free for every module.
-SECURITY.md shows the table (adr/0003).
+SECURITY.md shows the table (adr/0004).
 """
 
 from __future__ import annotations
