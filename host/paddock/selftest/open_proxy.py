@@ -15,14 +15,15 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from .carrier import Carrier
+
 _MAX_PORT: Final = 1 << 16
-_BACKLOG: Final = 512
 _CHUNK: Final = 1 << 16
 _TARGET: Final = re.compile(rb"^(?:[a-z]+://)?(?P<authority>[^/]*)", re.IGNORECASE)
 _BEHIND: Final = re.compile(r"[#?/\0].*", re.DOTALL)
 
 
-class OpenProxy:
+class OpenProxy(Carrier):
     """Carries to `ports` only.
 
     Args:
@@ -32,34 +33,12 @@ class OpenProxy:
     """
 
     def __init__(self, listener: socket.socket, ports: frozenset[int], suffixes: Mapping[str, str]) -> None:
-        self.url = "http://{}:{}".format(*listener.getsockname()[:2])
-        self._listener = listener
+        super().__init__(listener)
+        self.url = "http://{}:{}".format(*self.address)
         self._ports = ports
         self._suffixes = suffixes
-        self._serving: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
-        """Begin to serve."""
-        self._server = await asyncio.start_server(self._serve, sock=self._listener, backlog=_BACKLOG)
-
-    async def close(self) -> None:
-        """End it, and all that it carries."""
-        self._server.close()
-        for task in tuple(self._serving):
-            task.cancel()
-        if self._serving:
-            await asyncio.wait(tuple(self._serving))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await self._carry(reader, writer)
-        writer.transport.abort()
-        self._serving.discard(task)
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         method, target, *_ = head.split(b" ")
         authority = target if method == b"CONNECT" else _TARGET.match(target)["authority"]  # type: ignore[index]
