@@ -103,21 +103,26 @@ class OutputRing:
             self._end(stream)
 
     def _pump(self, stream: Stream) -> None:
+        data = self._read(stream, _LIVE_READ_BYTES if self._on_line else _READ_BYTES)
+        if data and not self._hand_on(stream, data):
+            self._loop.remove_reader(self._open[stream])
+            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+
+    def _read(self, stream: Stream, size: int) -> bytes | None:
+        """Return what was read and kept; nothing at the end of the pipe, None if it is empty for now."""
         try:
-            data = os.read(self._open[stream], _LIVE_READ_BYTES if self._on_line else _READ_BYTES)
+            data = os.read(self._open[stream], size)
         except BlockingIOError:
-            return
+            return None
         except OSError:
             data = b""
         if not data:
             self._end(stream)
-            return
+            return data
         self._keep(stream, data)
         if self.on_data:
             self.on_data(len(data))
-        if not self._hand_on(stream, data):
-            self._loop.remove_reader(self._open[stream])
-            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+        return data
 
     def _hand_on(self, stream: Stream, data: bytes) -> bool:
         """Hand over the lines in what was read; return whether that was not too much."""
@@ -131,26 +136,16 @@ class OutputRing:
 
     def _skim(self, stream: Stream) -> None:
         """Read what has come in a flood, and go on as before when that was little."""
-        fd = self._open.get(stream)
-        if fd is None:
+        if stream not in self._open:
             return
-        try:
-            data = os.read(fd, _PIPE_BYTES)
-        except BlockingIOError:
+        data = self._read(stream, _PIPE_BYTES)
+        if data is None:
             self._tell_left_out(stream)
-            self._loop.add_reader(fd, self._pump, stream)
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._end(stream)
-            return
-        self._keep(stream, data)
-        if self.on_data:
-            self.on_data(len(data))
-        self._hand_on(stream, data)
-        self._tell_left_out(stream)
-        self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
+            self._loop.add_reader(self._open[stream], self._pump, stream)
+        elif data:
+            self._hand_on(stream, data)
+            self._tell_left_out(stream)
+            self._loop.call_later(_PAUSE_SECONDS, self._skim, stream)
 
     def _tell_left_out(self, stream: Stream, *, is_last: bool = False) -> None:
         if self._rate is not None and self._on_line and (said := self._rate.summary(is_last=is_last)):

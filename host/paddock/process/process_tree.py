@@ -18,7 +18,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -75,7 +76,7 @@ class ListedChildren:
         try:
             # A child belongs to the thread that forked it.
             for thread in (pid,) if threads == 1 else os.listdir(f"/proc/{pid}/task"):
-                found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+                found += map(int, read_whole(f"/proc/{pid}/task/{thread}/children").split())
         except OSError as error:
             _raise_unless_gone(error)
         return found
@@ -163,7 +164,7 @@ class ProcessTree:
 def swapped_bytes() -> int:
     """Return how much the whole machine has swapped out; no tree can have more there."""
     try:
-        rows = _read("/proc/swaps").splitlines()[1:]
+        rows = read_whole("/proc/swaps").splitlines()[1:]
     except FileNotFoundError:
         return 0  # a kernel without swap
     return sum(int(row.split()[3]) for row in rows) * 1024
@@ -205,7 +206,7 @@ def _stat(pid: int) -> _Stat | None:
 
 def _stat_fields(pid: int) -> list[bytes]:
     """Return the fields after the program's name, which may itself hold blanks and parentheses."""
-    line = _read(f"/proc/{pid}/stat")
+    line = read_whole(f"/proc/{pid}/stat")
     return line[line.rindex(b")") + 2 :].split()
 
 
@@ -270,7 +271,7 @@ def _lenders(pids: frozenset[int]) -> frozenset[int]:
 def _fields(pid: int, name: str) -> dict[bytes, bytes]:
     """Return a file of lines with names, or nothing when the process is gone."""
     try:
-        lines = _read(f"/proc/{_speaker_of(pid, _stat_fields(pid))}/{name}").splitlines()
+        lines = read_whole(f"/proc/{_speaker_of(pid, _stat_fields(pid))}/{name}").splitlines()
     except OSError as error:
         _raise_unless_gone(error)
         return {}
@@ -303,7 +304,17 @@ def _raise_unless_gone(error: OSError) -> None:
         raise error
 
 
-def _read(path: str) -> bytes:
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """End the block, without an error, at a process that is gone."""
+    try:
+        yield
+    except OSError as error:
+        _raise_unless_gone(error)
+
+
+def read_whole(path: str) -> bytes:
+    """Return all of a file of `/proc`, which has no size before it is read."""
     # Less than half the time of open().
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

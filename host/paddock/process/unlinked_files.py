@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from paddock.process.process_tree import read_whole, unless_gone
 from paddock_sandbox.syscalls import call
 
 _BLOCK_BYTES: Final = 512
@@ -84,7 +85,7 @@ class _Count:
         """Look at what a process has mapped; all its threads have, but one that has ended says that there is none."""
         for thread in threads:
             with self._or_hidden(pid, thread):
-                if maps := _read(f"/proc/{pid}/task/{thread}/maps"):
+                if maps := read_whole(f"/proc/{pid}/task/{thread}/maps"):
                     self._look_at_maps(pid, maps)
                     return
 
@@ -95,7 +96,7 @@ class _Count:
                 self.found.hidden = True
             if self._descriptors > _MAX_DESCRIPTORS or self.is_done:
                 return
-            with _unless_gone():
+            with unless_gone():
                 path = f"{process}/fd/{name}"
                 told = os.stat(path)
                 if stat.S_ISSOCK(told.st_mode):
@@ -108,7 +109,7 @@ class _Count:
         if inode in self._sockets:
             return
         self._sockets.add(inode)
-        sent = next((line for line in _read(path).splitlines() if line.startswith(b"scm_fds:")), b":0")
+        sent = next((line for line in read_whole(path).splitlines() if line.startswith(b"scm_fds:")), b":0")
         if int(sent.partition(b":")[2]):
             self.found.hidden = True
 
@@ -121,7 +122,7 @@ class _Count:
         for line in maps.splitlines():
             area, _, _, _, inode, *path = line.split(None, 5)
             if path and path[0].endswith(_DELETED) and path[0].startswith(tuple(one + b"/" for one in self.written)):
-                with _unless_gone():
+                with unless_gone():
                     self._look_at_mapping(f"/proc/{pid}/map_files/{area.decode()}", int(inode))
 
     def _look_at_mapping(self, path: str, inode: int) -> None:
@@ -152,7 +153,7 @@ class _Count:
     @contextmanager
     def _or_hidden(self, pid: int, thread: int) -> Iterator[None]:
         """Take what cannot be read for hidden, unless it is gone, or has ended and was not waited for."""
-        with _unless_gone():
+        with unless_gone():
             try:
                 yield
             except (FileNotFoundError, ProcessLookupError):
@@ -162,22 +163,14 @@ class _Count:
                     self.found.hidden = True
 
 
-@contextmanager
-def _unless_gone() -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-
-
 def _threads(pid: int) -> list[int]:
-    with _unless_gone():
+    with unless_gone():
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     return []
 
 
 def _has_ended(pid: int, thread: int) -> bool:
-    line = _read(f"/proc/{pid}/task/{thread}/stat")
+    line = read_whole(f"/proc/{pid}/task/{thread}/stat")
     return line[line.rindex(b")") + 2 :][:1] in _ENDED
 
 
@@ -187,8 +180,3 @@ def _share_descriptors(thread: int, other: int) -> bool:
         return call("kcmp", thread, other, _KCMP_FILES, 0, 0) == 0
     except OSError:
         return False
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.readall()

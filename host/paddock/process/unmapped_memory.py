@@ -12,12 +12,11 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from paddock.process.process_tree import descriptors_of, speaker_of
+from paddock.process.process_tree import descriptors_of, read_whole, speaker_of, unless_gone
 from paddock_sandbox.socket_memory import SOCKET_BYTES, internet_sockets, open_inquiry, unix_sockets
 from paddock_sandbox.syscalls import call
 
@@ -87,7 +86,7 @@ class UnmappedMemory:
         for pid in pids:
             if count.is_beyond:
                 break
-            with _unless_gone():
+            with unless_gone():
                 count.look_at(speaker_of(pid))
         if sockets is None:
             count.held += self._bytes_of(count.sockets)
@@ -170,7 +169,7 @@ class _Count:
     def look_at_folder(self, pids: Iterable[int], folder: str) -> None:
         """Look at the one private folder that all these processes have."""
         for pid in pids:
-            with _unless_gone():
+            with unless_gone():
                 told = os.statvfs(f"/proc/{pid}/root{folder}")
                 self.held += (told.f_files - told.f_ffree) * _INODE_BYTES
                 return
@@ -182,20 +181,20 @@ class _Count:
             for number in os.listdir(f"/proc/{pid}/fd"):
                 if self.is_beyond:
                     return
-                with _unless_gone():
+                with unless_gone():
                     self._look_at_descriptor(pid, number)
         except PermissionError:
             # It ended meanwhile, and has nothing open; or it runs a program that nobody may read.
             self.held += descriptors_of(pid) * SOCKET_MOST
 
     def _look_at_mappings(self, pid: int) -> None:
-        with _unless_gone(), open(f"/proc/{pid}/maps", "rb", buffering=0) as maps:
+        with unless_gone(), open(f"/proc/{pid}/maps", "rb", buffering=0) as maps:
             read = 0
             while read < _MAPS_BYTES and not self.is_beyond and (data := maps.read(1 << 18)):
                 read += len(data)
                 self.held += data.count(b"\n") * _MAPPING_BYTES
-        with _unless_gone():
-            told = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
+        with unless_gone():
+            told = (line.split() for line in read_whole(f"/proc/{pid}/status").splitlines())
             self.held += sum(int(fields[1]) for fields in told if fields and fields[0] == b"VmPTE:") * _KIB
 
     def _look_at_descriptor(self, pid: int, number: str) -> None:
@@ -224,12 +223,12 @@ class _Count:
         if kind == _EVENTS:
             self.held += _QUEUE_BYTES
         else:
-            self.held += _read(f"/proc/{pid}/fdinfo/{number}").count(b"\ntfd:") * _WATCH_BYTES
+            self.held += read_whole(f"/proc/{pid}/fdinfo/{number}").count(b"\ntfd:") * _WATCH_BYTES
 
 
 def _sent_descriptors(pid: int, number: str) -> int:
     """Return how many descriptors were sent to a socket and not received: none has them, and they hold what they do."""
-    lines = _read(f"/proc/{pid}/fdinfo/{number}").splitlines()
+    lines = read_whole(f"/proc/{pid}/fdinfo/{number}").splitlines()
     return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"scm_fds:"))
 
 
@@ -239,16 +238,3 @@ def _is_same(pid: int, other: int, descriptor: int) -> bool:
         return call("kcmp", pid, other, _KCMP_FILE, descriptor, descriptor) == 0
     except OSError:
         return False
-
-
-@contextmanager
-def _unless_gone() -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.readall()

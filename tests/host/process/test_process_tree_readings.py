@@ -320,14 +320,14 @@ def test_another_process_with_the_same_number_is_not_taken_for_the_root(monkeypa
 
 
 def test_memory_that_may_not_be_measured_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    plainly = process_tree._read
+    plainly = process_tree.read_whole
 
     def refusing(path: str) -> bytes:
         if path.endswith("smaps_rollup"):
             raise PermissionError(13, "Permission denied", path)
         return plainly(path)
 
-    monkeypatch.setattr(process_tree, "_read", refusing)
+    monkeypatch.setattr(process_tree, "read_whole", refusing)
     with tree(_EATS) as running:
         seen = ProcessTree(running.init_pid)
         running.begin()
@@ -345,7 +345,7 @@ def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_no_empty_tr
 
     with tree("here()") as running:
         seen = ProcessTree(running.init_pid)
-        monkeypatch.setattr(process_tree, "_read", exhausted)
+        monkeypatch.setattr(process_tree, "read_whole", exhausted)
         with pytest.raises(OSError, match="Too many open files"):
             seen.read()
 
@@ -356,7 +356,7 @@ def test_swap_is_summed_over_all_devices(monkeypatch: pytest.MonkeyPatch) -> Non
         b"/dev/zram0                              partition\t8388604\t\t1024\t\t100\n"
         b"/swap\\040file                           file\t\t1048572\t\t2048\t\t-2\n"
     )
-    monkeypatch.setattr(process_tree, "_read", lambda path: listing)
+    monkeypatch.setattr(process_tree, "read_whole", lambda path: listing)
     assert swapped_bytes() == 3 * _MIB
 
 
