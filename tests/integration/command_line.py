@@ -25,6 +25,8 @@ from typing import Any, Self
 import psutil
 import pytest
 
+from paddock_sandbox.profile import IsolationLevel
+
 _SECONDS = 60  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it
 _PR_SET_CHILD_SUBREAPER = 36
@@ -68,11 +70,20 @@ def diagnosis() -> Mapping[str, Any]:
     return told
 
 
-def reachable_level() -> str:
+def require_level(level: IsolationLevel) -> IsolationLevel:
+    """Return a level of isolation that can be had here; skips where it cannot, which `none` always can."""
+    found = next((one for one in diagnosis()["levels"] if one["level"] == level), {"reachable": True})
+    if not found["reachable"]:
+        pytest.skip(f"{level} cannot be had here: {found}")
+    return level
+
+
+def reachable_level() -> IsolationLevel:
     """Return the strongest level of isolation that can be had here; skips where there is none."""
     for found in diagnosis()["levels"]:
         if found["reachable"] and found["level"] != "none":
-            return str(found["level"])
+            level: IsolationLevel = found["level"]
+            return level
     pytest.skip(f"nothing isolates modules here: {diagnosis()['levels']}")
 
 

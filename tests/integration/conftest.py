@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import anyio
 import psutil
 import pytest
 
+from integration.command_line import require_level
 from paddock import Session
+from paddock_sandbox.profile import IsolationLevel
 
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
@@ -33,6 +36,23 @@ _DIRECT = """
     async def mount(coordinator, config):
         await coordinator.mount("orchestrator", Direct())
 """
+
+
+@pytest.fixture(params=("ns", "landlock"))
+def level(request: pytest.FixtureRequest) -> IsolationLevel:
+    """Each level that refuses files and networks in a way of its own, as far as this machine has it."""
+    return require_level(request.param)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home folder with a key in it; not below /tmp, of which modules have one of their own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:
+        home = Path(os.path.realpath(folder))
+        (home / "work").mkdir()
+        (home / ".ssh").mkdir()
+        (home / ".ssh/id_x").write_text("the key")
+        yield home
 
 
 @pytest.fixture

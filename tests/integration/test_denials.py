@@ -6,15 +6,12 @@ import json
 import os
 import shutil
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from integration.command_line import diagnosis
 from integration.conftest import OpenSession, WriteModule
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
@@ -86,27 +83,6 @@ _REACH = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Reach())
 """
-
-
-@pytest.fixture(params=("ns", "landlock"))
-def level(request: pytest.FixtureRequest) -> IsolationLevel:
-    """Each level at which a refusal looks different, as far as this machine has it."""
-    found = next(one for one in diagnosis()["levels"] if one["level"] == request.param)
-    if not found["reachable"]:
-        pytest.skip(f"{request.param} cannot be had here: {found}")
-    level: IsolationLevel = request.param
-    return level
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A home folder with a key in it; not below /tmp, of which modules have one of their own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:
-        home = Path(os.path.realpath(folder))
-        (home / "work").mkdir()
-        (home / ".ssh").mkdir()
-        (home / ".ssh/id_x").write_text("the key")
-        yield home
 
 
 async def reach(

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from integration.command_line import diagnosis
+from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock.kernel.tool_call import ToolCall
 from paddock_sandbox.profile import IsolationLevel
@@ -44,11 +44,7 @@ _DIARY = """
 
 @pytest.fixture(params=("ns", "landlock", "none"))
 def level(request: pytest.FixtureRequest) -> IsolationLevel:
-    level: IsolationLevel = request.param
-    found = next((one for one in diagnosis()["levels"] if one["level"] == level), {"reachable": True})
-    if not found["reachable"]:
-        pytest.skip(f"{level} cannot be had here: {found}")
-    return level
+    return require_level(request.param)
 
 
 @pytest.fixture

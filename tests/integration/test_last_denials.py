@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from integration.command_line import diagnosis
+from integration.command_line import reachable_level
 from integration.conftest import OpenSession, WriteModule
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
@@ -86,33 +85,6 @@ _THIEF = """
                 steal(config["port"], config["key"])
             coordinator.register_cleanup(cleanup)
 """
-
-
-@pytest.fixture(params=("ns", "landlock"))
-def level(request: pytest.FixtureRequest) -> IsolationLevel:
-    """Each level at which a refusal looks different, as far as this machine has it."""
-    found = next(one for one in diagnosis()["levels"] if one["level"] == request.param)
-    if not found["reachable"]:
-        pytest.skip(f"{request.param} cannot be had here: {found}")
-    level: IsolationLevel = request.param
-    return level
-
-
-def diagnosed_level() -> IsolationLevel:
-    """The strongest level that can be had here."""
-    level: IsolationLevel = next(one["level"] for one in diagnosis()["levels"] if one["reachable"])
-    return level
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A home folder with a key in it; not below /tmp, of which modules have one of their own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:
-        home = Path(os.path.realpath(folder))
-        (home / "work").mkdir()
-        (home / ".ssh").mkdir()
-        (home / ".ssh/id_x").write_text("the key")
-        yield home
 
 
 @pytest.fixture
@@ -256,7 +228,7 @@ _UNREADY = """
 async def test_a_module_that_ends_before_any_call_ends_in_the_step_it_was_at(
     write_module: WriteModule, home: Path, port: int, mount: str, call: str
 ) -> None:
-    await steal(write_module("tool-unready", _UNREADY.format(mount=mount)), home, port, diagnosed_level())
+    await steal(write_module("tool-unready", _UNREADY.format(mount=mount)), home, port, reachable_level())
     (ended,) = [line["report"] for line in audited(home) if line["event"] == "module.ended"]
     assert (ended["code"], ended["call_in_flight"]) == (3, call)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from integration.command_line import diagnosis, paddock
+from integration.command_line import paddock, require_level
 from integration.conftest import WriteModule
 from paddock import Session
+from paddock_sandbox.profile import IsolationLevel
 
 _TOOL = """
     import os
@@ -50,11 +51,9 @@ def _folders(root: Path, write_module: WriteModule) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 def test_a_worker_sees_no_name_of_a_folder_that_was_not_granted(
-    tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, level: str
+    tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, level: IsolationLevel
 ) -> None:
-    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
-    if not found["reachable"]:
-        pytest.skip(f"{level} cannot be had here: {found}")
+    require_level(level)
     cache = tmp_path / "cache"
     monkeypatch.setenv("PADDOCK_CACHE_DIR", str(cache))
     work, code = _folders(tmp_path, write_module)

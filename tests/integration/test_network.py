@@ -15,7 +15,6 @@ from typing import Any
 import anyio
 import pytest
 
-from integration.command_line import diagnosis
 from paddock.egress import echo_filter
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
@@ -43,16 +42,6 @@ def client_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server() -> Iterator[OpenAIServer]:
     with OpenAIServer() as listening:
         yield listening
-
-
-@pytest.fixture(params=("ns", "landlock"))
-def level(request: pytest.FixtureRequest) -> IsolationLevel:
-    """Each level that the network is brought to in a way of its own, as far as this machine has it."""
-    found = next(one for one in diagnosis()["levels"] if one["level"] == request.param)
-    if not found["reachable"]:
-        pytest.skip(f"{request.param} cannot be had here: {found}")
-    level: IsolationLevel = request.param
-    return level
 
 
 async def reach(

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from host.egress.certificates import TestAuthority
-from integration.command_line import Terminal, diagnosis, nothing_outlives_its_command, paddock, reachable_level
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock, reachable_level
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
 from vendor.openai_server import OpenAIServer
@@ -108,15 +108,6 @@ def _nothing_outlives_its_command(
 def operator(tmp_path: Path) -> Operator:
     tmp_path.chmod(0o700)
     return Operator(tmp_path.resolve())
-
-
-@pytest.fixture(params=("ns", "landlock"))
-def level(request: pytest.FixtureRequest) -> str:
-    """Each level that networks and files are different at, as far as this machine has it."""
-    found = next(one for one in diagnosis()["levels"] if one["level"] == request.param)
-    if not found["reachable"]:
-        pytest.skip(f"{request.param} cannot be had here: {found}")
-    return str(request.param)
 
 
 # -- in the open ---------------------------------------------------------------------------

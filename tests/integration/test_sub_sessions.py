@@ -14,11 +14,12 @@ import anyio
 import psutil
 import pytest
 
-from integration.command_line import diagnosis
+from integration.command_line import require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.kernel import ending, sub_sessions
 from paddock.kernel.hosted_session import HostedSession
+from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
 
 _LOOP = """
@@ -562,11 +563,9 @@ async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act)
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
-    open_family: Act, write_module: WriteModule, level: str
+    open_family: Act, write_module: WriteModule, level: IsolationLevel
 ) -> None:
-    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
-    if not found["reachable"]:
-        pytest.skip(f"{level} cannot be had here: {found}")
+    require_level(level)
     with OpenAIServer() as server:
         fetch = {
             "module": "tool-fetch",

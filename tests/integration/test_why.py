@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from integration.command_line import diagnosis, paddock, reachable_level
+from integration.command_line import paddock, reachable_level, require_level
 from integration.conftest import _DIRECT, OpenSession, WriteModule
 from paddock import Session
 from paddock.kernel.preview import located_paths
@@ -24,6 +24,7 @@ from paddock.policy.accepted_plans import AcceptedGrant
 from paddock.policy.explanation import Family, explain
 from paddock.policy.grants_file import GrantsFile
 from paddock.policy.trust import Acceptance
+from paddock_sandbox.profile import IsolationLevel
 
 _TRY = """
     import os, socket, subprocess
@@ -141,11 +142,13 @@ async def trying(
 
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
 async def test_what_is_explained_is_what_a_module_finds(
-    level: str, scene: Scene, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    level: IsolationLevel,
+    scene: Scene,
+    open_session: OpenSession,
+    write_module: WriteModule,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = next(one for one in diagnosis()["levels"] if one["level"] == level)
-    if not found["reachable"]:
-        pytest.skip(f"{level} cannot be had here: {found}")
+    require_level(level)
     if shutil.which("bash", path="/usr/bin:/bin") is None:
         pytest.skip("there is no bash in /usr/bin or /bin")
     monkeypatch.setenv("EDITOR", "vi")
