@@ -100,7 +100,7 @@ def _ended(session: Session) -> dict[str, list[str]]:
     return {m.module: [r.describe() for r in m.exit_reports] for m in session.modules if m.exit_reports}
 
 
-async def test_who_blocks_its_loop_gets_the_last_state_and_costs_no_writer_anything(
+async def test_a_blocked_module_gets_the_last_state_and_delays_no_writer(
     open_session: OpenSession, write_module: WriteModule, tmp_path: Any
 ) -> None:
     tools = [

@@ -191,7 +191,7 @@ async def test_status_diff_and_log_work_in_a_repository_that_may_only_be_read(
 @pytest.mark.parametrize(
     "command", [["git", *_ME, "commit", "-am", "two"], f"true && git {' '.join(_ME)} commit -am two"]
 )
-async def test_a_refused_commit_names_the_line_that_allows_it_and_works_with_that(
+async def test_a_refused_commit_names_the_grant_that_allows_it(
     command: list[str] | str, tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     work = tmp_path / "work"
@@ -212,7 +212,7 @@ async def test_a_refused_commit_names_the_line_that_allows_it_and_works_with_tha
     assert made.success, made.output
 
 
-async def test_folders_of_other_programs_and_whole_repositories_cannot_be_written(
+async def test_folders_of_other_programs_and_repositories_are_read_only(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     work = tmp_path / "work"

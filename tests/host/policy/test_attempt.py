@@ -126,7 +126,7 @@ def test_what_was_granted_is_no_denial_whether_it_exists_or_not(
 @_BOTH
 @pytest.mark.parametrize("kind", ["read", "write"])
 @pytest.mark.parametrize("path", ["work/missing", "other/c.txt", "nowhere/at/all"])
-def test_what_is_outside_the_grants_is_told_as_it_stands_whether_it_exists_or_not(
+def test_a_path_outside_the_grants_is_reported_as_it_was_named(
     scene: Scene, level: IsolationLevel, kind: AttemptKind, path: str
 ) -> None:
     denial = scene.judge(level).judge(Attempt(kind, str(scene.root / path)))
@@ -134,7 +134,7 @@ def test_what_is_outside_the_grants_is_told_as_it_stands_whether_it_exists_or_no
     assert "whether it is there was not looked at" in denial.reason
 
 
-def test_a_file_that_could_be_made_in_a_folder_that_may_be_read_is_a_denial(scene: Scene) -> None:
+def test_a_new_file_in_a_read_only_folder_is_a_denial(scene: Scene) -> None:
     denial = scene.judge().judge(Attempt("write", str(scene.work / "src/new.txt")))
     assert facts(denial) == (
         "write to",

@@ -102,7 +102,7 @@ def test_a_folder_of_gits_that_is_granted_itself_is_open_and_watched(tmp_path: P
         assert {git / "hooks", git / "config"} <= set(guarded.watched)
 
 
-def test_a_repository_beside_what_makes_its_folder_a_bare_one_stays_guarded(tmp_path: Path) -> None:
+def test_a_repository_stays_guarded_in_a_folder_that_looks_like_a_bare_one(tmp_path: Path) -> None:
     bare = make_git_folder(tmp_path / "work")
     app = make_repository(bare / "app")
     assert GuardedPaths.find(bare, tmp_path).to_protect([bare]) == (app,)

@@ -98,7 +98,7 @@ async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(net
     await worker.answer(id)
 
 
-async def test_of_a_worker_that_says_too_much_unasked_nothing_more_is_heard_for_a_while(network: Network) -> None:
+async def test_a_worker_that_notifies_too_much_is_not_read_for_a_while(network: Network) -> None:
     peer, worker = await network.connect("worker", work=Budget(per_second=50_000, at_once=20_000))
     for number in range(40):
         worker.notify(7, [number, *_MUCH])

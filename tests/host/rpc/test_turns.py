@@ -37,7 +37,7 @@ def _argument(worker: ScriptedWorker, request: Frame) -> Any:
     return worker.value(request)[0][0]
 
 
-async def test_no_more_than_so_many_calls_are_handed_over_and_the_rest_as_those_end(network: Network) -> None:
+async def test_a_worker_gets_a_bounded_number_of_calls_and_the_next_as_one_ends(network: Network) -> None:
     peer, callee, handle = await _callee(network)
     _, asking, target = await _caller(network, "asker", handle)
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED + 3)]
@@ -224,7 +224,7 @@ async def test_what_waits_for_a_worker_that_dies_is_asked_of_its_next_life_once(
             await asking.answer(id)
 
 
-async def test_a_given_up_call_counts_until_it_has_ended_and_ends_in_a_calls_time(network: Network) -> None:
+async def test_a_cancelled_call_counts_until_it_ends_within_the_time_of_a_call(network: Network) -> None:
     peer, callee, handle = await _callee(network, runtime_max=0.2)
     _, asking, target = await _caller(network, "asker", handle)
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED)]
