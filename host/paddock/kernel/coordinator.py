@@ -182,6 +182,7 @@ class HostedCoordinator(ModuleCoordinator):
         untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
         refusals = {key: self._refusal(key, module) for key in keys}
         allowed = [change for change in changes if refusals[change[0][0]] is None]
+        self._mirrors.take_own(origin)  # what is written from here on comes after it
         if allowed:
             self._shared_state.apply(allowed)
             self._tell_state(allowed, origin)

@@ -39,6 +39,7 @@ _COMPUTED_FROM: Final = frozenset(
         MirrorSection.UNMOUNTED,
     }
 )
+_CONFIRMED_EACH: Final = 64  # changes of state by one worker, which remembers them until then
 _MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; more are told as all that is under the key
 
 Key = tuple[Hashable, ...]
@@ -138,19 +139,35 @@ class Mirrors:
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
     ) -> None:
         """Tell everyone but its origin of changes of `session_state`, which `message` says; some keys may be `new`."""
+        if origin is not None and origin.channel.is_behind:
+            self._note_own(origin, changes)
         for peer in self._those_to_tell(MirrorSection.STATE, origin):
             if not peer.channel.is_behind:
                 self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, everyone))
                 continue
             for change in changes:
                 name = change[0][0]
-                if is_gone(change) and peer.channel.drop_new(("state", name)):
-                    continue
                 latest = peer.channel.kept(("state", name))
                 if not isinstance(latest, _LateState):
                     latest = _LateState(self.state, peer, name)
+                if is_gone(change) and not latest.is_known and peer.channel.drop_new(("state", name)):
+                    continue
                 latest.add(change)
                 peer.channel.keep(("state", name), latest, is_new=name in new)
+
+    def _note_own(self, origin: Peer, changes: list[Change]) -> None:
+        """Put a worker's own changes behind those of others at the same key that it has yet to be told."""
+        for change in changes:
+            latest = origin.channel.kept(("state", change[0][0]))
+            if isinstance(latest, _LateState):
+                latest.is_known = True
+                latest.add(change)
+
+    def take_own(self, origin: Peer) -> None:
+        """Count a change of `session_state` by a worker; now and then it is told how many were taken in."""
+        origin.state_changes_taken += 1
+        if origin.state_changes_taken % _CONFIRMED_EACH == 0:
+            origin.confirm_state_changes()
 
     def tell_state_again(self, peer: Peer, name: Hashable) -> None:
         """Tell a worker what is under a key of `session_state`."""
@@ -220,6 +237,7 @@ class _LateState:
         self._name = name
         self._changes: dict[tuple[Hashable, ...], Change] = {}
         self.is_whole = False
+        self.is_known = False  # the worker itself has written under the key since
 
     def add(self, change: Change) -> None:
         """Take a change in place of those at its path and below it."""

@@ -205,10 +205,10 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open and self.connection.is_serving(id):
             self.write(self.connection.send_failure(id, body))
 
-    def mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = ()) -> None:
+    def mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0) -> None:
         """Tell the worker of a change of shared state, before any later frame."""
         if self.is_open:
-            self.write(self.connection.send_mirror(section, body, handles))
+            self.write(self.connection.send_mirror(section, body, handles, target=target))
 
     def mirror_along(self, key: Hashable, section: int, body: Buffer, *, target: int = 0) -> None:
         """Tell the worker of a change along with the next frame, or at the next tick; the last of each `key` alone."""

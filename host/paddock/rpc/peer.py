@@ -29,11 +29,14 @@ from paddock_sdk.protocol import (
 from paddock_sdk.protocol.body import count_values
 from paddock_sdk.protocol.description import check_description, without_data
 from paddock_sdk.protocol.frames import Buffer, Parts
+from paddock_sdk.protocol.methods import MirrorSection
 
 if TYPE_CHECKING:
     from paddock.rpc.calls import IncomingCall
     from paddock.rpc.channel import Channel
 
+_NO_CHANGES: Final = b"\x90"
+_ID_BITS: Final = 0xFFFFFFFF  # of a number in a frame's header
 _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
 _MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
@@ -158,6 +161,7 @@ class Peer:
         self.answers = answers
         self.channel: Channel
         self.computes = False  # whether something that it mounted has properties
+        self.state_changes_taken = 0  # of this worker's own; each change of state that it is sent says how many
         self.is_restoring = False  # it lives, and is not yet what callers take it for
         self.incoming: dict[int, IncomingCall] = {}
         self.open_bytes = 0  # in the bodies of those
@@ -405,7 +409,7 @@ class Peer:
         if self.is_open:
             entries = self.send(change.handles, anything if may_call else nothing)
             try:
-                self.channel.mirror(section, change.body, entries)
+                self.channel.mirror(section, change.body, entries, target=self._taken_before(section))
             except LocalProtocolError:
                 self.take_back(entries)
                 raise
@@ -417,11 +421,20 @@ class Peer:
         """
         entries = self._send_ahead(change.handles, anything if may_call else nothing)
         try:
-            return self.channel.connection.send_mirror(section, change.body, entries)
+            target = self._taken_before(section)
+            return self.channel.connection.send_mirror(section, change.body, entries, target=target)
         except LocalProtocolError as exc:
             self.take_back(entries)
             _log.warning("module `%s` is not told of a change of shared state: %s", self.name, exc)
             return None
+
+    def confirm_state_changes(self) -> None:
+        """Tell the worker how many of its changes of state were taken in."""
+        section = MirrorSection.STATE
+        self.channel.mirror_along("state changes taken", section, _NO_CHANGES, target=self._taken_before(section))
+
+    def _taken_before(self, section: int) -> int:
+        return self.state_changes_taken & _ID_BITS if section == MirrorSection.STATE else 0
 
     # -- what the channel reports ----------------------------------------------------------
 

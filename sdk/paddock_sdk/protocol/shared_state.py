@@ -139,6 +139,12 @@ def is_gone(change: Change) -> bool:
     return len(path) == 1 and not value
 
 
+def touch(one: Change, other: Change) -> bool:
+    """Whether one of two changes is made at or below the path of the other."""
+    common = min(len(one[0]), len(other[0]))
+    return bool(one[0][:common] == other[0][:common])
+
+
 def _is_key(key: object) -> bool:
     try:
         hash(key)

@@ -2,6 +2,9 @@
 
 A change is applied before any later frame is looked at, also inside a synchronous call. Nothing
 applied here is reported back. What another module offers and nobody can read is left out.
+
+The host's order decides what stays of changes of `session_state` that cross. Each change of the host says how many of
+this process's own it had taken in; the others come after it in the host's order, so they are made again on top of it.
 """
 
 from __future__ import annotations
@@ -9,12 +12,12 @@ from __future__ import annotations
 import logging
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
-from paddock_sdk.protocol.shared_state import SharedState
+from paddock_sdk.protocol.shared_state import Change, SharedState, touch
 from paddock_sdk.worker.cancellation import RemoteCancellationToken
 from paddock_sdk.worker.coordinator import RemoteCoordinator
 from paddock_sdk.worker.crossing import explained
@@ -23,6 +26,7 @@ from paddock_sdk.worker.hooks import RemoteHookRegistry
 from paddock_sdk.worker.objects import ObjectTable
 from paddock_sdk.worker.reporter import Reporter
 
+_NUMBERS: Final = 1 << 32  # that a frame's header can hold
 _log = logging.getLogger(__name__)
 
 
@@ -38,6 +42,7 @@ class Mirror:
         self._reporter = reporter
         self._state = SharedState(driver.codec, on_kept=self._on_kept)
         self._attributes = SharedState(driver.codec)
+        self._sent = _SentChanges()
         self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
         self._is_telling = False
 
@@ -55,7 +60,11 @@ class Mirror:
             if section in (MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE):
                 self._apply_named(section, change)
             else:
-                self._apply(section, self._driver.decode(change))
+                value = self._driver.decode(change)
+                if section == MirrorSection.STATE:
+                    self._apply_state(value, change.target)
+                else:
+                    self._apply(section, value)
         finally:
             self._coordinator.observer = self._reporter
 
@@ -82,9 +91,6 @@ class Mirror:
         match section, value:
             case MirrorSection.HEARD, [event, is_heard] if isinstance(hooks, RemoteHookRegistry):
                 hooks.hear(event, is_heard)
-            case MirrorSection.STATE, changes:
-                self._state.live = coordinator.session_state
-                self._state.apply(changes)
             case MirrorSection.CANCELLATION, [state, running] if isinstance(token, RemoteCancellationToken):
                 token.mirror(state, running)
             case MirrorSection.MOUNTED, [point, name, obj]:
@@ -105,6 +111,15 @@ class Mirror:
             case MirrorSection.SESSION, {"session_id": str(), "config": dict()}:
                 self._take_session(value)
 
+    def _apply_state(self, changes: list[Change], taken: int) -> None:
+        self._state.live = self._coordinator.session_state
+        keys = {path[0]: None for path, _ in changes}
+        # What module code changed here meanwhile would be taken for known otherwise, and never be sent.
+        self._tell_state(self._state.changes(among=keys))
+        own = self._sent.later_than(taken)
+        replaced = [change for change in own if any(touch(change, theirs) for theirs in changes)]
+        self._state.apply([*changes, *replaced])
+
     def _take_session(self, said: dict[str, Any]) -> None:
         coordinator = self._coordinator
         # The dict stays the same one: modules keep it, and expect to see the application's changes in it.
@@ -123,8 +138,7 @@ class Mirror:
         self._is_telling = True
         try:
             self._state.live = self._coordinator.session_state
-            for change in self._state.changes():
-                self._tell(HostMethod.PATCH_STATE, [change])
+            self._tell_state(self._state.changes())
             if self._reporter.shared:
                 self._tell_attributes()
         except Exception:  # the frame that is about to leave may be an answer, which somebody waits for
@@ -141,6 +155,15 @@ class Mirror:
             if not (isinstance(key, str) and key.startswith("_")):
                 _log.warning("it stays in this module: %s", explained(exc, {key: value}, "session_state", encode))
 
+    def _tell_state(self, changes: list[Change]) -> None:
+        was_telling, self._is_telling = self._is_telling, True
+        try:
+            for change in changes:
+                if self._tell(HostMethod.PATCH_STATE, [change]):
+                    self._sent.add(change)
+        finally:
+            self._is_telling = was_telling
+
     def _tell_attributes(self) -> None:
         coordinator = self._coordinator
         self._attributes.live = {
@@ -150,9 +173,33 @@ class Mirror:
             if value:
                 self._tell(HostMethod.SET_ATTRIBUTE, self._attributes.live[path[0]], head=path[0])
 
-    def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> None:
+    def _tell(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
+        """Send a change; return whether it could be sent."""
         try:
             self._driver.notify(method, value, head=head)
         except LocalProtocolError as exc:
             # Raised here, it would fail whatever call happens to come next, which has nothing to do with it.
             _log.warning("a change of shared state stays in this module: %s", exc)
+            return False
+        return True
+
+
+class _SentChanges:
+    """This process's changes of `session_state` that the host is not known to have taken in: the last at each path."""
+
+    def __init__(self) -> None:
+        self._number = 0  # of those that were sent
+        self._changes: dict[tuple[Any, ...], tuple[int, Change]] = {}  # in the order of their numbers
+
+    def add(self, change: Change) -> None:
+        """Remember a change that was sent."""
+        self._number += 1
+        path = tuple(change[0])
+        self._changes.pop(path, None)
+        self._changes[path] = self._number, change
+
+    def later_than(self, number: int) -> list[Change]:
+        """Return the changes after so many that the host has taken in, whose number has 32 bits, and forget those."""
+        for path in [path for path, (sent, _) in self._changes.items() if (number - sent) % _NUMBERS < _NUMBERS // 2]:
+            del self._changes[path]
+        return [change for _, change in self._changes.values()]

@@ -188,3 +188,41 @@ async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch
     assert watch is not None
     await until(lambda: not watch.is_on)
     assert not module.reports
+
+
+async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it(hosted: Hosted) -> None:
+    _, writer = await hosted.start("tool", "tool-writer")
+    reader, slow = await hosted.start("tool", "tool-reader")
+    _stop_reading(slow)
+    await _fill(hosted, writer, reader)
+    writer.notify(HostMethod.PATCH_STATE, [[["notes"], ["other"]], [["passing"], ["other"]]])
+    await writer.round_trip()
+    slow.notify(HostMethod.PATCH_STATE, [[["notes"], ["own"]]])
+    slow.notify(HostMethod.PATCH_STATE, [[["passing"], ["own"]]])
+    await until(lambda: hosted.coordinator.session_state.get("passing") == "own")
+    writer.notify(HostMethod.PATCH_STATE, [[["passing"], []]])
+    await writer.round_trip()
+    _read_on(slow)
+    await until(lambda: not reader.peer.channel.is_behind)
+    await slow.round_trip()
+    told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame]
+    assert [change for change in told if change[0] == ["notes"]][-1] == [["notes"], ["own"]]
+    assert [change for change in told if change[0] == ["passing"]][-1] == [["passing"], []]
+
+
+async def test_a_change_of_state_says_how_many_of_the_workers_own_came_before(hosted: Hosted) -> None:
+    _, writer = await hosted.start("tool", "tool-writer")
+    _, reader = await hosted.start("tool", "tool-reader")
+    for number in range(3):
+        reader.notify(HostMethod.PATCH_STATE, [[["mine"], [number]]])
+    await reader.round_trip()
+    writer.notify(HostMethod.PATCH_STATE, [[["theirs"], [1]]])
+    await writer.round_trip()
+    await reader.round_trip()
+    (told,) = [frame for frame in reader.heard(Kind.MIRROR) if frame.method == MirrorSection.STATE]
+    assert told.target == 3
+    for number in range(61):
+        reader.notify(HostMethod.PATCH_STATE, [[["mine"], [number]]])
+    await reader.round_trip()
+    told = [frame for frame in reader.heard(Kind.MIRROR) if frame.method == MirrorSection.STATE][-1]
+    assert (told.target, reader.codec.decode(told.body)) == (64, [])

@@ -387,3 +387,51 @@ async def test_a_turn_polls_the_cancellation_without_asking(rig: Rig) -> None:
     await _mirrored(rig, (MirrorSection.CANCELLATION, ["graceful", {}]))
     async with asyncio.timeout(60):
         await turning
+
+
+# -- changes of state that cross ---------------------------------------------------------------
+
+
+async def _cross(rig: Rig, taken: int, *theirs: Any) -> Any:
+    """Have the host change state after it took in `taken` of two changes by the worker; return what the worker has."""
+    state = rig.coordinator.session_state
+    for key in ("a", "b"):
+        state.setdefault("notes", {})[key] = "own"
+        await _telling(rig, 2, lambda: rig.driver.notify(HostMethod.RESET_TURN, []))
+    await rig.play(lambda host: host.mirror(MirrorSection.STATE, list(theirs), target=taken))
+    await rig.play(lambda host: host.is_silent())
+    return state.get("notes")
+
+
+@pytest.mark.parametrize(
+    ("taken", "left"),
+    [
+        (0, {"a": "own", "b": "own"}),
+        (1, {"c": "other", "b": "own"}),
+        (2, {"c": "other"}),
+        (2**32 - 1, {"a": "own", "b": "own"}),
+    ],
+)
+async def test_what_the_host_had_not_taken_in_is_made_again_on_top(taken: int, left: Any, rig: Rig) -> None:
+    assert await _cross(rig, taken, [["notes"], [{"c": "other"}]]) == left
+
+
+async def test_a_change_beside_ones_own_replaces_no_object(rig: Rig) -> None:
+    state = rig.coordinator.session_state
+    state["notes"] = {"deep": {}}
+    deep = state["notes"]["deep"]
+    assert (await _cross(rig, 0, [["other"], [1]]))["deep"] is deep
+
+
+async def test_what_was_not_sent_yet_is_sent_and_kept_when_others_change_the_key(rig: Rig) -> None:
+    state = rig.coordinator.session_state
+    await _mirrored(rig, (MirrorSection.STATE, [[["notes"], [{}]]]))
+    state["notes"]["own"] = 1
+
+    def script(host: ScriptedHost) -> list[tuple[HostMethod, Any]]:
+        host.mirror(MirrorSection.STATE, [[["notes"], [{"other": 2}]]])
+        return _told(host, 1)
+
+    assert await rig.play(script) == [(HostMethod.PATCH_STATE, [[["notes", "own"], [1]]])]
+    await rig.play(lambda host: host.is_silent())
+    assert state["notes"] == {"other": 2, "own": 1}
