@@ -38,6 +38,17 @@ def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
     return tuple(inside)
 
 
+def is_gone(mount: Mount) -> bool:
+    """Whether nothing is at a mount's source: what may not be looked at is no such thing, a module can see to that."""
+    try:
+        os.lstat(mount.source)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def attached(mountinfo: int) -> frozenset[str]:
     """Return where something is mounted, by an open `/proc/PID/mountinfo`, in the words of its process.
 

@@ -248,15 +248,62 @@ async def test_the_plan_and_the_lock_are_guarded_again(tmp_path: Path, write_mod
             assert await _append(session, work / name) == "Read-only file system"
 
 
+async def test_a_name_that_is_no_text_ends_no_guard(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    (work / ".husky").mkdir(parents=True)
+    (work / ".envrc").write_text("one\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        (work / ".husky").rmdir()
+        (tmp_path / "other").mkdir()
+        os.close(os.open(os.fsencode(tmp_path / "other") + b"/\xff", os.O_CREAT))
+        (tmp_path / "other").rename(work / ".husky")
+        assert r"different in \xff" in await _told_of(session, work / ".husky")
+        _by_renaming(work / ".envrc", "two\n")
+        await _told_of(session, work / ".envrc")
+        assert await _append(session, work / ".envrc") == "Read-only file system"
+
+
+async def test_a_repository_whose_name_is_no_text_is_guarded(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    repository = Path(os.fsdecode(os.fsencode(work) + b"/\xff"))
+    _repository(repository)
+    (work / ".envrc").write_text("one\n")
+    async with open_session(tools=[_tool(write_module)]) as session:
+        assert await _append(session, repository / ".git/config") == "Read-only file system"
+        assert await _append(session, repository / "file") == "written"
+        _by_renaming(work / ".envrc", "two\n")
+        await _told_of(session, work / ".envrc")
+        assert await _append(session, work / ".envrc") == "Read-only file system"
+
+
+def test_what_a_module_closes_to_its_host_is_guarded_when_it_opens_it() -> None:
+    refused = "Read-only file system"
+    done = _as_a_user("main_of_closing")
+    in_a_part, in_all_of_it = done.pop("next life")
+    assert in_a_part == refused
+    # Without a folder that it may enter the worker does not start; nothing of that life was open.
+    assert in_all_of_it == refused or "Permission denied" in in_all_of_it
+    assert done == {"next session": [refused] * 3, "told": []}
+
+
 def test_it_is_so_for_an_ordinary_user() -> None:
-    require_root()
-    tests = Path(__file__).resolve().parents[1]
-    with home_of_its_own() as home:
-        code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding import main\nmain(sys.argv[1])"
-        done = as_ordinary_user(code, str(home), home=home, seconds=_SECONDS * 2)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout) == {
+    assert _as_a_user("main") == {
         "before": ["Read-only file system"] * 2,
         "after": ["Read-only file system"] * 2,
         "told": ["it was guarded again at once"] * 2,
     }
+
+
+def _as_a_user(main: str) -> dict[str, list[str]]:
+    require_root()
+    tests = Path(__file__).resolve().parents[1]
+    with home_of_its_own() as home:
+        code = f"sys.path.insert(0, {str(tests)!r})\nfrom integration.guarding import {main}\n{main}(sys.argv[1])"
+        done = as_ordinary_user(code, str(home), home=home, seconds=_SECONDS * 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told: dict[str, list[str]] = json.loads(done.stdout)
+    return told

@@ -12,7 +12,7 @@ from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.module_process import ModuleProcess
 from paddock.process.mount_guard import MountGuard
 from paddock_sandbox.profile import Mount
-from paddock_sandbox.remounting import kept_inside
+from paddock_sandbox.remounting import is_gone, kept_inside
 
 
 class GuardedLauncher:
@@ -49,6 +49,4 @@ class GuardedLauncher:
 
 
 def _gone(mounts: Iterable[Mount]) -> frozenset[Mount]:
-    return frozenset(
-        mount for mount in mounts if not os.path.lexists(mount.source) or os.path.realpath(mount.source) != mount.source
-    )
+    return frozenset(mount for mount in mounts if is_gone(mount) or os.path.realpath(mount.source) != mount.source)

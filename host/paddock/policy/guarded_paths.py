@@ -69,6 +69,7 @@ class GuardedPaths:
             *(config / name for name in _CONFIG_NAMES),
             *search.git_files,
             *settings.named,
+            *search.closed,
         )
         gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
@@ -131,6 +132,7 @@ class _Search:
         self.projects: list[Path] = []
         self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees that are known to be its
         self.git_files: list[Path] = []
+        self.closed: list[Path] = []  # to us, for now
         self.is_complete = True
         self._folder = folder
         self._left = _MAX_ENTRIES
@@ -181,6 +183,7 @@ class _Search:
         folders: list[str] = []
         names: set[str] = set()
         try:
+            os.stat(os.path.join(folder, os.curdir))  # as names can be read where nothing can be entered
             with os.scandir(folder) as entries:
                 for entry in entries:
                     self._left -= 1
@@ -191,7 +194,8 @@ class _Search:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.name)
         except PermissionError:
-            return  # what cannot be listed by us cannot be entered by a module that runs as us
+            self._note_closed(folder)
+            return
         except OSError:
             self.is_complete = False  # as of a path too long to name; a module may go there step by step
             return
@@ -215,6 +219,19 @@ class _Search:
             self._note_git_file(folder / GIT)
         below = (name for name in folders if name != GIT and name not in _NOT_SEARCHED)
         self._pending.extend(folder / name for name in below)
+
+    def _note_closed(self, folder: Path) -> None:
+        """Guard as a whole what cannot be looked into, where a module that runs as us could enter or open it."""
+        try:
+            is_ours = folder.stat().st_uid == os.geteuid()
+        except OSError:
+            is_ours = True
+        if not is_ours and not os.access(folder, os.X_OK):
+            return
+        if folder == self._folder:
+            self.is_complete = False  # it was granted
+        else:
+            self.closed.append(folder)
 
     def _note_git_file(self, file: Path) -> None:
         """Guard a `.git` that says where the real one is, and that one, as far as they are inside."""

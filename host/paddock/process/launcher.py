@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
-import msgpack
 
 from paddock.errors import LaunchError
 from paddock.process.module_process import ModuleProcess
@@ -19,7 +18,7 @@ from paddock.process.runtime import WorkerRuntime
 from paddock.process.wiring import Wiring
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import SandboxProfile
-from paddock_sdk.worker.lifeline import PARTICULARS_LENGTH
+from paddock_sdk.worker.lifeline import PARTICULARS_LENGTH, pack
 
 _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usual start takes milliseconds
 
@@ -80,7 +79,7 @@ class LaunchSpec:
         return PARTICULARS_LENGTH.pack(len(packed)) + packed
 
     def _packed(self, what: str, message: Mapping[str, object]) -> bytes:
-        packed: bytes = msgpack.packb(message)
+        packed = pack(message)
         if len(packed) > _REQUEST_BYTES:
             raise LaunchError(
                 self.name,

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgpack
-
 from paddock.process.exit_status import FailedStep
 from paddock.process.worker_sockets import WorkerSockets
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.lockdown import LockdownReport
+from paddock_sdk.worker.lifeline import unpack
 
 Command = Literal["terminate", "kill"]
 
@@ -139,7 +138,7 @@ class Lifeline:
         self._on_change()
 
     def _note(self, data: bytes, fds: list[int]) -> None:
-        for kind, body in msgpack.unpackb(data).items():
+        for kind, body in unpack(data).items():
             if kind == "network":
                 self._take_sockets(fds, body)
             elif kind == "inquiry" and len(fds) == body == 1:

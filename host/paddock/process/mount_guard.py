@@ -15,12 +15,12 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 import anyio
-import msgpack
 
 from paddock.process.module_process import ModuleProcess
 from paddock.process.reaper import Reaper
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import Mount
+from paddock_sdk.worker.lifeline import pack, unpack
 
 _MESSAGE_BYTES: Final = 1 << 16
 _START_SECONDS: Final = 10.0  # for an interpreter to start, and to look at what is guarded
@@ -94,7 +94,7 @@ class MountGuard:
             if process.status is not None:
                 raise ProcessLookupError  # and what was opened may be somebody else's
             watch = {"id": len(self._names), "mounts": [astuple(mount) for mount in mounts]}
-            socket.send_fds(self._running(), [msgpack.packb({"watch": watch})], fds, socket.MSG_NOSIGNAL)
+            socket.send_fds(self._running(), [pack({"watch": watch})], fds, socket.MSG_NOSIGNAL)
             self._names.append(name)
             self._watching.append(watching)
         except (OSError, ValueError) as error:
@@ -152,7 +152,7 @@ class MountGuard:
         except OSError:
             data = b""
         if data:
-            self._note(msgpack.unpackb(data))
+            self._note(unpack(data))
             return
         self._hang_up()
         if not self._is_closing:

@@ -17,18 +17,16 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-import msgpack
-
 from paddock_sandbox import ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import entrance, init
-from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, report, report_failure
+from paddock_sdk.worker.lifeline import FAILED_BEFORE_ENTRY, REQUEST_BYTES, pack, report, report_failure, unpack
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, lifeline
 _GROUP: Final = "worker"
-_SOMETHING: Final = msgpack.packb(None)  # descriptors do not travel alone
+_SOMETHING: Final = pack(None)  # descriptors do not travel alone
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
@@ -121,7 +119,7 @@ class Unborn:
             ids = [os.getuid(), os.getgid()]
         else:
             namespaces.map_ids_of(self._pid, self._outer)
-        self._to_init.send(msgpack.packb(ids))
+        self._to_init.send(pack(ids))
         self._tell_worker(ids, self.shared)
 
     def _tell_worker(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
@@ -130,7 +128,7 @@ class Unborn:
             raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
         trees = [] if self._outer is None else self._trees_of(sources, self._outer)
         try:
-            socket.send_fds(self._to_worker, [msgpack.packb(message)], [*fds, *trees])
+            socket.send_fds(self._to_worker, [pack(message)], [*fds, *trees])
         finally:
             for tree in trees:
                 os.close(tree)
@@ -260,7 +258,7 @@ def _told(line: socket.socket) -> tuple[Any, list[int]]:
     data, fds = receive(line, _MOST_FDS)
     if not data:
         os._exit(0)  # there will be no request
-    return msgpack.unpackb(data), fds
+    return unpack(data), fds
 
 
 def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int, cgroups: dict[str, Any] | None) -> NoReturn:
@@ -273,7 +271,7 @@ def start_alone(lifeline: int, rpc: int, stdout: int, stderr: int, cgroups: dict
     data = os.read(lifeline, REQUEST_BYTES)
     if not data:
         os._exit(0)
-    request = msgpack.unpackb(data)
+    request = unpack(data)
     if request["profile"]["level"] != "ns":
         request = with_group(request, groups, lifeline)
         init.run(request, rpc=rpc, stdout=stdout, stderr=stderr, lifeline=lifeline)

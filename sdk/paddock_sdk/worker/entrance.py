@@ -21,8 +21,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import msgpack
-
 from paddock_sandbox import lockdown, network, self_check, socket_memory
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
@@ -33,6 +31,7 @@ from paddock_sdk.worker.lifeline import (
     hand_over,
     report_failure,
     say_ready,
+    unpack,
 )
 
 
@@ -124,7 +123,7 @@ def _read_particulars(rpc: int) -> tuple[dict[str, Any], int]:
     finally:
         line.detach()
     length += _read_exactly(rpc, PARTICULARS_LENGTH.size - len(length))
-    particulars: dict[str, Any] = msgpack.unpackb(_read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
+    particulars: dict[str, Any] = unpack(_read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
     return particulars, log
 
 

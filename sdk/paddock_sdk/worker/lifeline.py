@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from typing import Any
 
 import msgpack
 
@@ -19,10 +20,21 @@ PARTICULARS_LENGTH = struct.Struct(">I")  # before what the host tells the worke
 _DETAIL_CHARS = 2000
 
 
+def pack(message: object) -> bytes:
+    """Return a message between the host and its processes; names of files keep bytes that are no text."""
+    packed: bytes = msgpack.packb(message, unicode_errors="surrogateescape")
+    return packed
+
+
+def unpack(data: bytes) -> Any:
+    """Return what was packed."""
+    return msgpack.unpackb(data, unicode_errors="surrogateescape")
+
+
 def report(lifeline: int, message: dict[str, object]) -> None:
     """Send one message to the host."""
     try:
-        os.write(lifeline, msgpack.packb(message))
+        os.write(lifeline, pack(message))
     except OSError:
         pass  # the host is gone, which is seen elsewhere
 
@@ -42,7 +54,7 @@ def hand_over(lifeline: int, kind: str, descriptors: list[int]) -> None:
     """
     line = socket.socket(fileno=lifeline)
     try:
-        socket.send_fds(line, [msgpack.packb({kind: len(descriptors)})], descriptors)
+        socket.send_fds(line, [pack({kind: len(descriptors)})], descriptors)
     finally:
         line.detach()
         for descriptor in descriptors:

@@ -13,6 +13,7 @@ since, and `{"blind"}` once the kernel has no more notices of moves to give.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 import select
 import signal
@@ -23,14 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-import msgpack
-
 from paddock_sandbox import prctl
 from paddock_sandbox.profile import Mount
-from paddock_sandbox.remounting import attached, put_back
+from paddock_sandbox.remounting import attached, is_gone, put_back
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker import birth, init
-from paddock_sdk.worker.lifeline import report
+from paddock_sdk.worker.lifeline import report, unpack
 
 _FDS: Final = 3  # the worker's mount namespace, its list of mounts, itself
 _MOST_READ: Final = 1 << 20  # of one file, to say what it has become
@@ -83,7 +82,8 @@ class _State:
             return "with the same content"
         if stat.S_ISDIR(self.kind):
             more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
-            return f"different in {', '.join(changed[:_MOST_NAMED])}{more}"
+            named = (os.fsencode(name).decode("utf-8", "backslashreplace") for name in changed[:_MOST_NAMED])
+            return f"different in {', '.join(named)}{more}"
         return f"with other content, {self.size} bytes before and {other.size} now"
 
 
@@ -92,7 +92,7 @@ def _parts(path: str, info: os.stat_result) -> Iterator[tuple[str, bytes]]:
         yield "", _content(path, info)
         return
     with os.scandir(path) as entries:
-        for entry in sorted(entries, key=lambda one: one.name)[:_MOST_ENTRIES]:
+        for entry in heapq.nsmallest(_MOST_ENTRIES, entries, key=lambda one: one.name):
             yield entry.name, _content(entry.path, entry.stat(follow_symlinks=False))
 
 
@@ -103,7 +103,8 @@ def _content(path: str, info: os.stat_result) -> bytes:
         with suppress(OSError):
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as file:
-                return facts + hashlib.sha256(file.read(_MOST_READ)).digest()
+                if stat.S_ISREG(os.fstat(fd).st_mode):  # no pipe by now
+                    return facts + hashlib.sha256(file.read(_MOST_READ)).digest()
     return facts
 
 
@@ -129,12 +130,13 @@ class _Worker:
     def missing(self) -> list[Mount]:
         """Return the mounts that are gone and have something to be on again."""
         there = attached(self.mountinfo)
-        return [mount for mount in self.mounts if mount.target not in there and os.path.lexists(mount.source)]
+        return [mount for mount in self.mounts if mount.target not in there and not is_gone(mount)]
 
     def replaced(self) -> list[str]:
-        """Return what is another file or folder than when this was asked last."""
+        """Return what is another file or folder than when it was seen last."""
         now = {source: _identity(source) for source in self.before}
-        changed = [source for source in now if now[source] is not None and now[source] != self.seen[source]]
+        changed = [source for source, identity in self.seen.items() if None not in (identity, now[source])]
+        changed = [source for source in changed if now[source] != self.seen[source]]
         self.seen |= {source: identity for source, identity in now.items() if identity is not None}
         return changed
 
@@ -192,7 +194,7 @@ class _Guard:
         data, fds = birth.receive(self._control, _FDS)
         if not data:
             return False
-        asked = msgpack.unpackb(data)["watch"]
+        asked = unpack(data)["watch"]
         self._workers.append(_Worker(asked["id"], [Mount(*one) for one in asked["mounts"]], fds))
         self._tell({"watching": asked["id"]})
         return True
@@ -203,8 +205,9 @@ class _Guard:
             os.close(self._notices)
             self._notices = -1
         wanted: dict[str, int] = {}
-        for source in {mount.source for worker in self._workers for mount in worker.mounts}:
-            if os.path.lexists(source):
+        places = {mount.source: mount for worker in self._workers for mount in worker.mounts}
+        for source, mount in places.items():
+            if not is_gone(mount):
                 wanted[source] = wanted.get(source, 0) | _MOVED
                 continue
             above = os.path.dirname(source)
@@ -215,13 +218,21 @@ class _Guard:
             return
         try:
             self._notices = call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
-            for path, mask in wanted.items():
-                with suppress(FileNotFoundError, NotADirectoryError):
-                    call("inotify_add_watch", self._notices, os.fsencode(path), mask)
         except OSError as error:
-            if not self._is_blind:
-                self._tell({"blind": error.strerror})
-            self._is_blind = True
+            self._look_by_itself(error)
+            return
+        for path, mask in wanted.items():
+            try:
+                call("inotify_add_watch", self._notices, os.fsencode(path), mask)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError as error:
+                self._look_by_itself(error)  # for this one; a module may close its own folders to us, and no others
+
+    def _look_by_itself(self, error: OSError) -> None:
+        if not self._is_blind:
+            self._tell({"blind": error.strerror})
+        self._is_blind = True
 
     def _mend(self) -> bool:
         """Put back the mounts that are gone and have something to be on; return whether there were any."""

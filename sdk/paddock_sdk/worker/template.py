@@ -20,14 +20,12 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-import msgpack
-
 from paddock_sandbox import namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sdk.worker import birth, init
-from paddock_sdk.worker.lifeline import report, report_failure
+from paddock_sdk.worker.lifeline import report, report_failure, unpack
 
 _FDS = 4  # rpc, stdout, stderr, lifeline
 _QUIET_MS = 10  # a worker that has just been started has the processor to itself
@@ -151,7 +149,7 @@ def _fork_init(nursery: _Nursery, control: socket.socket, request: dict[str, Any
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next request with its descriptors, or None once the host is gone."""
     data, fds = birth.receive(control, _FDS)
-    return (msgpack.unpackb(data), fds) if data else None
+    return (unpack(data), fds) if data else None
 
 
 def _expanded(names: Iterable[str]) -> Iterator[str]:
