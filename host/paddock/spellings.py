@@ -1,7 +1,7 @@
 """How a value may be spelled in a text that somebody else wrote: as it is, in JSON, for a URL, in base64, by its lines.
 
 What JSON has in it may be JSON again, and what is in that as well. How many spellings there are is bounded by JSON's
-styles and a value's lines. Whoever hides a secret hides all of these. Knows nothing of where it is hidden, or what is
+styles and a value's lines. Hiding a secret means to hide all of these. Knows nothing of where it is hidden, or what is
 put there instead.
 """
 

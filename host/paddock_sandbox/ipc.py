@@ -1,4 +1,4 @@
-"""Bound what the System V objects of a process take: segments, queues and semaphores stay when nobody has them mapped.
+"""Bound what the System V objects of a process take: segments, queues and semaphores outlive every mapping.
 
 Each IPC namespace has limits of its own, next to none at first, which only the user that is root in the namespace's
 owner may set, and only on some kernels (from Linux 6.9 on). Whether they are in force is asked of the kernel, by calls

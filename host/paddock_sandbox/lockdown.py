@@ -140,7 +140,7 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
         writable = [profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ())]
     writable += [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
     yield from (PathRule(path, Access.WRITE) for path in writable)
-    # What is mapped of it to be written to is memory without a file, which nobody could count.
+    # A writable mapping of it is memory without a file, which no reading of /proc could count.
     yield PathRule(_ZEROS, Access.READ)
     yield from (PathRule(path, Access.DEVICE) for path in DEVICES if path != _ZEROS)
     if ANY_PROGRAM in profile.programs:

@@ -1,9 +1,9 @@
-"""Find out which mounts of a worker the kernel detached, and put them back.
+"""Find the mounts of a worker that the kernel detached, and put them back.
 
-A mount goes when somebody in another mount namespace renames something over the place it is on, or removes that: by
-`git config`, an editor, a checkout. What has the name then is open to the worker. The kernel tells of it at once, by
-the worker's list of mounts; one that only moved, along with what it is on, is missed in that list under its own name.
-Nothing here is a defence against a worker that is quicker. Used by a process with one thread.
+The kernel detaches a mount when a process in another mount namespace renames a file over its mount point or removes it,
+as `git config`, editors and checkouts do. The worker can then open what has the name. The worker's list of mounts shows
+the change at once; a mount that moved along with its folder is missing there under its old name. A worker that is
+quicker is not kept out. Used by a process with one thread.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
 
     By a child, since who enters the namespaces of a worker does not come back.
     """
-    outcome, told = os.pipe2(os.O_CLOEXEC)
+    outcome, result = os.pipe2(os.O_CLOEXEC)
     child = namespaces.fork_plainly()
     if child == 0:
         try:
             problems = _attach_inside(namespace, missing)
-            os.write(told, json.dumps(problems).encode())
+            os.write(result, json.dumps(problems).encode())
         finally:
             os._exit(0)
-    os.close(told)
+    os.close(result)
     try:
         with open(outcome, "rb") as answer:
             said = answer.read()

@@ -254,12 +254,12 @@ def _by_argument() -> dict[str, Program]:
 
 def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
     return {
-        # A thread with descriptors of its own: whoever counts what a process has open looks at one table.
+        # A thread with descriptors of its own: the watchdog counts one table of descriptors a process.
         "clone": _clone(Mask(_THREAD_WITH_FILES, Branch(Test.EQUAL, _THREAD, yes=_FORBIDDEN, no=_ALLOW))),
         # What the kernel answers who has as many pages in pipes as a user may have.
         "fcntl": _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW)),
-        # It can be filled, and taken out of the address space but for a page: then nobody sees how large it is. Memory
-        # is shared by files of the private folder, which is bounded.
+        # It can be filled, and taken out of the address space but for a page: then no reading of /proc shows its size.
+        # Memory is shared by files of the private folder, which is bounded.
         "mmap": _mmap(Mask(_SHARED_WITHOUT_FILE, Branch(Test.EQUAL, _SHARED_WITHOUT_FILE, yes=_FORBIDDEN, no=_ALLOW))),
         "close_range": _argument(2, Branch(Test.ANY_BIT, _UNSHARES, yes=_INVALID, no=_ALLOW)),
         # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
@@ -272,8 +272,9 @@ def _clone(otherwise: Program) -> Program:
 
 
 def _fcntl(otherwise: Program) -> Program:
-    # Whoever opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time. Record locks are
-    # counted by no control group, and from outside only those that are a process's; kernels before 3.15 had no others.
+    # A process that opens a leased file waits until the holder lets go: up to /proc/sys/fs/lease-break-time. Record
+    # locks are counted by no control group, and from outside only those that are a process's; kernels before 3.15 had
+    # no others.
     locks = _among(_DESCRIPTION_LOCKS, yes=_INVALID, no=otherwise)
     return _argument(1, _among(_LEASES, yes=_FORBIDDEN, no=locks))
 
@@ -283,7 +284,7 @@ def _mmap(otherwise: Program) -> Program:
 
 
 def _setsockopt(policy: FilterPolicy) -> Program:
-    # How much may wait unread: programs ask for more than they need, and go on whatever they got.
+    # How much may wait unread: programs ask for more than they need, and go on with what they got.
     buffers = _ALLOW if policy.counts_memory else _DONE
     # What is laid over TCP: by `smc` the socket becomes one of another family, and `tls` is code of the kernel that
     # libraries do without.

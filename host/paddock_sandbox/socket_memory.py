@@ -1,7 +1,7 @@
 """Ask the kernel what the sockets of a network namespace hold: bytes that wait, and what belongs to them.
 
-A descriptor from `open_inquiry` answers for the namespace that it was made in, whoever has it, also for sockets that no
-process has open because they are on their way to one. Needs no right. Linux calls it sock_diag.
+A descriptor from `open_inquiry` answers for the namespace in which it was made, in any process, and also for sockets
+that no process has open because they are in transit to one. Needs no right. Linux calls it sock_diag.
 """
 
 from __future__ import annotations

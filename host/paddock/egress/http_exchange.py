@@ -37,7 +37,7 @@ _PARTIAL: Final = frozenset((b"range", b"if-range"))
 _EMPTY: Final = frozenset((204, 304))
 # A request with a key asks for none of these, whose answers could not be searched: compressed, or in wide characters.
 _UNSEARCHABLE: Final = frozenset((b"accept-encoding", b"accept-charset", b"sec-websocket-extensions"))
-# Streams of lines: whoever reads them can do nothing with half a line, so that none is passed on for its age.
+# Streams of lines: half a line is of no use to a client, so it is never passed on because of its age.
 _LINES: Final = frozenset(
     (b"text/event-stream", b"application/x-ndjson", b"application/ndjson", b"application/jsonl", b"application/x-jsonl")
 )
@@ -377,7 +377,7 @@ async def _received_or_released(
     held: EchoFilter | None,
     release: Callable[[bytes], Awaitable[None]],
 ) -> bytes:
-    """Return what comes next; until then, release of what is held back whatever comes of age."""
+    """Return the next data; until then, release data that has been held back long enough."""
     if held is None or held.due is None:
         return await receive()
     clock = asyncio.get_running_loop().time

@@ -5,7 +5,7 @@ and are data for the orchestrator and the provider; no wish brings code, a sourc
 
 No wish takes away what may guard a gate. What it does in one session says nothing of what it would do in another, so
 that the plan's word alone counts: a hook may be left out if its entry says `on_failure: continue`, which is that a gate
-may do without it, and a tool if it says so or is granted no handler of a gate. So whatever guards a session guards all
+may do without it, and a tool if it says so or is granted no handler of a gate. So the guards of a session guard all
 below it.
 """
 

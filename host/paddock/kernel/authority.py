@@ -30,7 +30,7 @@ HOST_NAMES: Final = ("session.", "host.")
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
 _ACTING_POINTS: Final = (*MOUNTED_BY_GRANT, RESOLVER_POINT)
-"""The mount points of what acts for the session: it is told everything there, or decides which code is trusted."""
+"""The mount points of what acts for the session: it sees the whole conversation, or decides which code is trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Authority:
         )
 
     def may_mount(self, point: str) -> bool:
-        """Whether the module may mount objects of its own at `point`, under names that are nobody else's."""
+        """Whether the module may mount objects of its own at `point`, under names that no other module has."""
         return point in self._mounts
 
     def check_mount(self, point: str) -> None:

@@ -77,8 +77,8 @@ class Chronicle:
 
     def refuse_call(self, source: str, tool: str, error: PaddockError) -> None:
         """Note that the module at a source is not started for a call of its tool, and why."""
-        told = without_credentials(source)
-        self._audit.record("call.refused", source=told, tool=tool, why=[error.summary, *error.detail])
+        shown = without_credentials(source)
+        self._audit.record("call.refused", source=shown, tool=tool, why=[error.summary, *error.detail])
 
     async def end(self) -> None:
         """Note that it is over; of a session that did not begin there is nothing to note."""

@@ -362,7 +362,7 @@ class _State:
                 raise RemoteProtocolError("it is too large for a message")
             check_caps(whole)
         except RemoteProtocolError as exc:
-            _log.warning("session_state[%r] cannot be told as a whole: %s", key, exc)
+            _log.warning("session_state[%r] cannot be sent as a whole: %s", key, exc)
             return None
         return Encoded(whole)
 
@@ -370,7 +370,7 @@ class _State:
         try:
             return self._coordinator._values.encode(changes)
         except LocalProtocolError as exc:
-            _log.warning("changes of session_state cannot be told at once: %s", exc)
+            _log.warning("changes of session_state cannot be sent at once: %s", exc)
             return None
 
 

@@ -421,9 +421,9 @@ class HostedModule:
         """Return a report that names the call in flight, in the place of one that names none."""
         if method is None or report.call_in_flight is not None:
             return report
-        told = replace(report, call_in_flight=method)
-        self.supervisor.reports[:] = [told if known is report else known for known in self.reports]
-        return told
+        complete = replace(report, call_in_flight=method)
+        self.supervisor.reports[:] = [complete if known is report else known for known in self.reports]
+        return complete
 
     async def _death(self) -> ExitReport | None:
         life = self._life
@@ -441,7 +441,7 @@ class HostedModule:
             left = [Attempt(kind, target) for kind, target in life.process.last_attempts]
             self.attempts.weigh(left, has_failed=False, now=self._router.now())
             life.report.set_result(report)
-            if life.peer.channel.is_held:  # nobody waits for what it said too much of
+            if life.peer.channel.is_held:  # no caller waits for its notifications
                 life.peer.channel.close()
         self.audit.record("module.ended", module=self.name, report=report.as_dict())
 

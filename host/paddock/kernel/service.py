@@ -292,7 +292,7 @@ class HostService:
         return self._values.encode(result)
 
     def _note_emitter(self, module: HostedModule) -> None:
-        """Have the handlers that are called from here on told whose event it is, where they ask."""
+        """Remember whose event it is for the handlers that are called from here on, which may ask."""
         call = current.get()
         assert call is not None  # the request to emit
         call.emitter = module.name

@@ -1,8 +1,8 @@
 """What a module reached for in vain, as a denial with the line that would allow it.
 
 `judge` is for people. It looks at what is there only within the grants: outside of these a path that a module named is
-taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell` is what
-the module itself may hear: it looks at nothing at all, so that nobody learns from it what exists (kernel/adr/0001).
+taken as it stands, since to look it up may mount a file system or ask a server, on the module's behalf. `tell` is for
+the module itself: it looks at nothing at all, so that a module cannot learn from it what exists (kernel/adr/0001).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Explainer(Protocol):
     """Says of the attempts of one module which were refused."""
 
     def judge(self, attempt: Attempt) -> Denial | None:
-        """Return what people are told: the refusal, if there may be anything behind it. May take a while."""
+        """Return the refusal for people, if there may be anything behind it. May take a while."""
         ...
 
     def tell(self, attempt: Attempt) -> Denial | None:

@@ -2,7 +2,7 @@
 
 A hook in `.git`, a line in `.bashrc`, a task of an editor: writing one of these is a way to run code outside, later and
 with the user's rights. Those that exist are to stay as they are unless they were granted themselves; a folder is one
-thing, whatever of it is run, since a file in it could be replaced by others at any moment and would be guarded no more.
+thing, not only the parts that are run: others could replace a file in it at any moment, which would end its guard.
 Looks in fixed places, for repositories however deep, the nearest first, and at what their configuration and the user's
 names; and says when there was more than it looks at.
 """

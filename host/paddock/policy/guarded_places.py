@@ -47,7 +47,7 @@ AT_HOME: Final = (
     GuardedPlace((".gitconfig", ".config/git"), GIT_COMMAND),
     GuardedPlace((".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf"), "your editor"),
 )
-"""In the user's home, and at the top of whatever is granted, which may be a copy or a part of it."""
+"""In the user's home, and at the top of each granted folder, which may be a copy or a part of it."""
 
 AT_PROJECT: Final = (
     GuardedPlace((GIT,), GIT_COMMAND),  # its hooks, and commands that its configuration names
@@ -62,7 +62,7 @@ AT_PROJECT: Final = (
     GuardedPlace((".amplifier/settings.yaml", ".amplifier/settings.local.yaml"), "Amplifier"),
     GuardedPlace((".github/workflows", ".github/actions"), "the server you push to, with the repository's secrets,"),
 )
-"""At the top of whatever is granted, and of each repository in it."""
+"""At the top of each granted folder, and of each repository in it."""
 
 
 def runner_of(guarded: Path) -> str:

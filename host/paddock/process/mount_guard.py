@@ -1,7 +1,7 @@
 """The host's end of the process that guards again what was replaced inside folders that workers may write to.
 
-Started when the first worker has something of the kind, it ends with `aclose`, or with the host. It is told of each
-worker before any code of the module runs there. Nothing here waits on it but the end, which is bounded.
+The first worker with a guarded place starts the process; `aclose`, or the end of the host, ends it. The host names each
+worker to it before any code of the module runs, and waits for it a bounded time: ten seconds a worker, five at the end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Replacement:
 
     @property
     def line(self) -> str:
-        """What a person is told."""
+        """One line for a person."""
         guarded = f"it is not guarded since: {self.problem}" if self.problem else "it was guarded again at once"
         return f"{self.path} was replaced during the run, {self.what}; {guarded}"
 
@@ -48,8 +48,8 @@ class Replacement:
 class MountGuard:
     """Guards for one host, with an interpreter of `runtime`.
 
-    `on_replaced` is told of each replacement on the loop, and again when it has become something else by the end;
-    `on_problem` in words why something is not guarded.
+    `on_replaced` is called on the loop with each replacement, and again at the end if its content changed since;
+    `on_problem` with the reason why something is not guarded.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class MountGuard:
         self._is_closing = False
 
     def prepare(self) -> None:
-        """Start the process, should it be needed, so that it is there by the time the first worker is."""
+        """Start the process before the first worker starts, so that the two starts overlap."""
         try:
             self._running()
         except OSError:
-            pass  # told when a worker is to be guarded
+            pass  # `follow` tries again, and reports it
 
     async def follow(self, name: str, process: ModuleProcess, mounts: Sequence[Mount]) -> None:
         """Guard these mounts of a worker for as long as it lives; return when they are, as they are now."""
@@ -108,7 +108,7 @@ class MountGuard:
         return watching
 
     async def aclose(self) -> None:
-        """Hear what there is to be told still, and end it; bounded in time."""
+        """Wait for the last replacements, and end the process; bounded in time."""
         self._is_closing = True
         control, reaper = self._control, self._reaper
         if control is None or reaper is None:
@@ -158,14 +158,16 @@ class MountGuard:
         if not self._is_closing:
             self._on_problem("what is replaced in granted folders is not guarded again: the process for that ended")
 
-    def _note(self, told: dict[str, Any]) -> None:
-        if "watching" in told:
-            self._watching[told["watching"]].set()
+    def _note(self, message: dict[str, Any]) -> None:
+        if "watching" in message:
+            self._watching[message["watching"]].set()
             return
-        if "blind" in told:
-            self._on_problem(f"what is moved in granted folders is guarded again later: {str(told['blind']).lower()}")
+        if "blind" in message:
+            self._on_problem(
+                f"what is moved in granted folders is guarded again later: {str(message['blind']).lower()}"
+            )
             return
-        self._on_replaced(Replacement(self._names[told["id"]], told["path"], told["what"], told["problem"]))
+        self._on_replaced(Replacement(self._names[message["id"]], message["path"], message["what"], message["problem"]))
 
     def _hang_up(self) -> None:
         control, self._control = self._control, None

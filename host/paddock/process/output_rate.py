@@ -1,6 +1,6 @@
-"""How much of what a process prints is handed on: so much at once, and so much a second after that.
+"""Limit how much of a process's output is shown: so much at once, and so much a second after that.
 
-What is beyond is counted, in lines and bytes, and told in one line when it is over.
+Output beyond the limit is counted in lines and bytes; one line a second at most reports the count.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Count the memory that a tree of processes holds and that none of them maps, so that it is in the size of none.
+"""Count the memory that a tree of processes holds but none of them maps, which is why no process's size shows it.
 
-What waits unread in sockets and pipes, what waits to be read of watched folders, watches, page tables, the kernel's
-notes of mappings, the files of a private folder beyond their contents. What cannot be measured is taken for the most
-that it can be. Plain reads of `/proc`, a third of a millisecond for a worker; for a thread that may wait. No module
-code is asked. What a process cannot have without a system call that its filter refuses is not looked for.
+It consists of unread bytes in sockets and pipes, unread events of watched folders, watches, page tables, the kernel's
+records of mappings, and the inodes of a private folder. A value that cannot be measured counts as the most it can be.
+Memory that takes a system call which the filter refuses is not looked for. Plain reads of `/proc`, a third of a
+millisecond for a worker; for a thread that may wait.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _QUEUE_BYTES: Final = _EVENT_BYTES * _setting("fs/inotify/max_queued_events", 16
 
 
 class UnmappedMemory:
-    """Counts for one tree; it is closed by whoever counts no more.
+    """Counts for one tree, until it is closed.
 
     `inquiry` answers for the network namespace that the tree has to itself; without one, its sockets are looked for
     among those of this process's namespace. `private_folder` is a tmpfs of its own, as its processes see it.
@@ -96,7 +96,7 @@ class UnmappedMemory:
         return max(count.held, most + 1) if self._is_hidden_for_long(is_hidden) and not count.is_beyond else count.held
 
     def _is_hidden_for_long(self, is_hidden: bool) -> bool:
-        """Return whether sockets have been on their way for long: what is sent inside of them is seen by nobody."""
+        """Return whether sockets have been on their way for long: nothing shows what is sent inside of them."""
         if not is_hidden:
             self._hidden_since = None
             return False
@@ -170,8 +170,8 @@ class _Count:
         """Look at the one private folder that all these processes have."""
         for pid in pids:
             with unless_gone():
-                told = os.statvfs(f"/proc/{pid}/root{folder}")
-                self.held += (told.f_files - told.f_ffree) * _INODE_BYTES
+                system = os.statvfs(f"/proc/{pid}/root{folder}")
+                self.held += (system.f_files - system.f_ffree) * _INODE_BYTES
                 return
 
     def look_at(self, pid: int) -> None:
@@ -184,7 +184,7 @@ class _Count:
                 with unless_gone():
                     self._look_at_descriptor(pid, number)
         except PermissionError:
-            # It ended meanwhile, and has nothing open; or it runs a program that nobody may read.
+            # It ended meanwhile, and has nothing open; or it runs a program that may not be read.
             self.held += descriptors_of(pid) * SOCKET_MOST
 
     def _look_at_mappings(self, pid: int) -> None:
@@ -194,23 +194,23 @@ class _Count:
                 read += len(data)
                 self.held += data.count(b"\n") * _MAPPING_BYTES
         with unless_gone():
-            told = (line.split() for line in read_whole(f"/proc/{pid}/status").splitlines())
-            self.held += sum(int(fields[1]) for fields in told if fields and fields[0] == b"VmPTE:") * _KIB
+            lines = (line.split() for line in read_whole(f"/proc/{pid}/status").splitlines())
+            self.held += sum(int(fields[1]) for fields in lines if fields and fields[0] == b"VmPTE:") * _KIB
 
     def _look_at_descriptor(self, pid: int, number: str) -> None:
         self.held += _DESCRIPTOR_BYTES
         path = f"/proc/{pid}/fd/{number}"
-        told = os.stat(path)
-        if stat.S_ISSOCK(told.st_mode):
-            if told.st_ino not in self.sockets:
-                self.sockets.add(told.st_ino)
+        info = os.stat(path)
+        if stat.S_ISSOCK(info.st_mode):
+            if info.st_ino not in self.sockets:
+                self.sockets.add(info.st_ino)
                 sent = _sent_descriptors(pid, number)
                 self.sent += sent
                 self.held += sent * _SENT_BYTES
-        elif stat.S_ISFIFO(told.st_mode):
-            self.held += _PIPE_BYTES if told.st_ino not in self._pipes else 0
-            self._pipes.add(told.st_ino)
-        elif not stat.S_IFMT(told.st_mode):
+        elif stat.S_ISFIFO(info.st_mode):
+            self.held += _PIPE_BYTES if info.st_ino not in self._pipes else 0
+            self._pipes.add(info.st_ino)
+        elif not stat.S_IFMT(info.st_mode):
             self._look_at_kept(pid, number, os.readlink(path))
 
     def _look_at_kept(self, pid: int, number: str, kind: str) -> None:

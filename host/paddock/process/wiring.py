@@ -77,7 +77,7 @@ def _pipe(opened: ExitStack) -> tuple[int, int]:
 
 
 def _sealed_memory(opened: ExitStack, size: int) -> int:
-    """Return a descriptor of memory, all 0, whose size nobody can change."""
+    """Return a descriptor of memory, all 0, whose size cannot be changed."""
     memory = os.memfd_create("paddock-attempts", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     opened.callback(os.close, memory)
     os.ftruncate(memory, size)

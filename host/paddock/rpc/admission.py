@@ -1,8 +1,8 @@
 """Put off the requests of a worker that has the host do too much, until the host has caught up with it.
 
-What the host reads and writes for a worker is counted as it is done. While a worker owes some of that, its further
-requests wait, in order, and the time they wait is its own: a call that it serves meanwhile runs on. Nothing else is put
-off by it, least of all its answers, and no worker is ended for it. A request that is given up meanwhile is skipped.
+Values that the host reads and writes for a worker are counted against its budget. While a worker owes some, its further
+requests wait, in order, and the deadline of a call that it serves runs on. Nothing else waits, least of all its
+answers, and no worker is ended for it. A request that is cancelled meanwhile is skipped.
 """
 
 from __future__ import annotations

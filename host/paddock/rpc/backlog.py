@@ -1,7 +1,7 @@
-"""What one worker has yet to be sent while it does not read as fast as it is written to.
+"""Keep what waits for one worker that reads more slowly than others write to it.
 
-Frames keep their order. Of what only its last value counts of there is one entry a key, at the place of the first that
-was not sent, written down when it is sent: shared state that changes again and again takes no more room than the state.
+Frames keep their order. A value of which only the latest counts has one entry a key, at the place of its first unsent
+change, and is encoded when it is sent: shared state that keeps changing takes no more room than the state itself.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class IncomingCall:
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
         self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
-        self.early_credit = 0  # items that the worker allowed before anybody could be told
+        self.early_credit = 0  # items that the worker allowed before the caller could be informed
         self.emitter: str | None = None  # the module whose event this emits
         self.values_read = 0  # by the host, of what others answered in its service
         # Nobody works for the worker (yet), or it reads a stream whose items wait for it, and not it for them.
@@ -182,7 +182,7 @@ class RoutedCall(OpenCall):
 
     def on_given_up(self, now: float) -> None:
         if self.is_stream and self.credit == 0:
-            self.nested_ends(now)  # nobody will want its items any more
+            self.nested_ends(now)  # its items are not wanted any more
         if self.deadline != FOREVER:
             self.deadline = now + self.owner.runtime_max
 

@@ -73,7 +73,7 @@ class OpenCall:
         raise NotImplementedError
 
     def on_given_up(self, now: float) -> None:
-        """The worker is told that nobody waits for the call any more, and has a call's time to end it."""
+        """Send the worker a cancellation; it has the time of a call to end the call."""
 
     def on_over(self) -> None:
         """Nobody waits for the call any more, so that it will not be ended; `on_end` does the same."""
@@ -229,7 +229,7 @@ class Channel(asyncio.BufferedProtocol):
         return self._backlog.kept(key)
 
     def drop_new(self, key: tuple[Hashable, ...]) -> bool:
-        """Forget what is kept under a key that the worker has not been told of; return whether it was that."""
+        """Forget what is kept under a key that the worker does not know yet; return whether it was that."""
         return self._backlog.drop_new(key)
 
     def release(self, id: int, times: int) -> None:
@@ -313,7 +313,7 @@ class Channel(asyncio.BufferedProtocol):
             self._receiver.on_room()
 
     def hold(self, seconds: float) -> None:
-        """Hear no more for a while of a worker that says too much unasked; what it says then waits in its socket."""
+        """Pause reading from a worker that sends too many notifications; its further frames wait in its socket."""
         if not self.is_held:
             self.is_held = True
             self._loop.call_later(seconds, self._let_go_on)

@@ -2,7 +2,7 @@
 
 Counted as each answer comes, by the memory it takes rather than by its bytes. What one module answers with leaves
 room for the others. Whatever has no room is left out, which costs the rest nothing; contributors of whoever was left
-out are asked no further, and nobody is once all is full.
+out are asked no further, and no contributor is asked once all is full.
 """
 
 from __future__ import annotations

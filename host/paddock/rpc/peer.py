@@ -417,7 +417,7 @@ class Peer:
     def mirrored(self, section: int, change: Encoded, *, may_call: bool) -> bytes | Parts | None:
         """Return the frame that tells the worker of a change, late and ahead of what was said meanwhile.
 
-        None if it is too large to be told.
+        None if it is too large to be sent.
         """
         entries = self._send_ahead(change.handles, anything if may_call else nothing)
         try:
@@ -425,7 +425,7 @@ class Peer:
             return self.channel.connection.send_mirror(section, change.body, entries, target=target)
         except LocalProtocolError as exc:
             self.take_back(entries)
-            _log.warning("module `%s` is not told of a change of shared state: %s", self.name, exc)
+            _log.warning("module `%s` does not get a change of shared state: %s", self.name, exc)
             return None
 
     def confirm_state_changes(self) -> None:

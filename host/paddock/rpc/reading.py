@@ -1,7 +1,7 @@
 """Notice a worker that reads nothing although there is something to read.
 
-A look every few seconds, and none while everything was read. What the kernel holds of a socket it counts in memory, so
-a worker is taken to read as soon as it may have: what it was sent meanwhile would take more if it had read none of it.
+A timer looks every few seconds, and stops while everything was read. The kernel counts unread data as the memory it
+takes, so a worker counts as reading once that memory grew by less than the data written meanwhile takes at least.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Inside a file system of its own a refusal looks like a file that is not there, s
 who reads its errors, that a grant is missing. Python's audit events say what was asked for; which of it was refused is
 found out later, when somebody wants to know. The notes are in a log that outlasts the process, so that its host finds
 there what it was not sent. This is advice and no defence: what a module does past the interpreter is not seen here, and
-what is remembered is bounded. Noting never raises, whatever it is given, and on any thread.
+what is remembered is bounded. Noting never raises, for any value and on any thread.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _is_out_of_reach(kind: str, path: str) -> bool:
     try:
         mode = os.stat(path).st_mode
         if kind == "write":
-            # Not by opening it: whoever watches the file would take it for changed.
+            # Not by opening it: a program that watches the file would take it for changed.
             return not os.access(path, os.W_OK) or _sees_what_it_may_not_read()
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
             # What can be seen may still be refused, which only trying tells; nothing comes of it.

@@ -1,7 +1,7 @@
-"""Tell from a command line which repository git is to change, where that is to be seen from the words alone.
+"""Find the repository that a git command is to change, as far as the command line shows it.
 
-What git itself is refused nobody notices but git: its folder can be read and not written to, unless it was granted.
-Commands that may as well only list something are not told. Looks at names, and starts nothing.
+The kernel's refusal of a write to git's folder reaches git alone, so the worker reads the command line to report it.
+Commands that may only list something, such as `git branch`, are left out. Looks at names, and starts nothing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Guard again, at once, what others replaced inside the folders that workers may write to; one process for a host.
 
-It holds what it takes to enter each worker's file system, opened before the first line of the module, and waits for
-the kernel to say that a mount was detached or that what it is on was moved. What has the name then gets the mount, as
-soon as there is something; the host is told what it is now. Too late for a worker that was waiting for that moment:
-nothing is promised but that it does not stay open, and that it is told. Ends with its control socket.
+It holds descriptors to enter each worker's file system, opened before the first line of the module, and waits until the
+kernel reports that a mount was detached or that its mount point was moved. The new file or folder of that name gets the
+mount as soon as it exists, and the host gets a report. A worker that waits for that moment may be quicker: the promise
+is only that the place does not stay open, and that the report comes. Ends with its control socket.
 
-The host says, with three descriptors, `{"watch": {"id", "mounts"}}`, which is answered `{"watching": id}`; it is told
-`{"id", "path", "what", "problem"}` of each guarded place that was replaced, again when the host is done and it changed
-since, and `{"blind"}` once the kernel has no more notices of moves to give.
+The host sends `{"watch": {"id", "mounts"}}` with three descriptors; the answer is `{"watching": id}`. A report is
+`{"id", "path", "what", "problem"}`, one for each guarded place that was replaced, and one more at the host's end if it
+changed since. `{"blind"}` says that the kernel gives no more notices of moves.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Worker:
         self.namespace, self.mountinfo, self.pidfd = fds
         self.before = {mount.source: _State.of(mount.source) for mount in mounts if not mount.writable}
         self.seen = {source: _identity(source) for source in self.before}
-        self.told: dict[str, tuple[_State, str]] = {}
+        self.reported: dict[str, tuple[_State, str]] = {}
 
     def missing(self) -> list[Mount]:
         """Return the mounts that are gone and have something to be on again."""
@@ -182,12 +182,12 @@ class _Guard:
             if self._control.fileno() in ready and not self._take():
                 break
             is_of_moves = ready == {self._notices}
-            self._listen()  # before looking, so that what happens meanwhile is told
+            self._listen()  # before looking, so that no change is missed between the two
             if not self._mend() and is_of_moves:
                 select.poll().poll(_REST_MS)
             self._part_with(ready)
         self._mend()
-        self._tell_what_changed_since()
+        self._report_later_changes()
 
     def _take(self) -> bool:
         """Take one worker more; return False once the host is done."""
@@ -249,16 +249,16 @@ class _Guard:
         if path not in worker.before:
             return  # a folder around one, which says nothing by itself
         now = _State.of(path)
-        if worker.told.get(path) == (now, problem):
+        if worker.reported.get(path) == (now, problem):
             return
-        worker.told[path] = (now, problem)
+        worker.reported[path] = (now, problem)
         what = worker.before[path].difference(now)
         self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
 
-    def _tell_what_changed_since(self) -> None:
-        """Tell again of what was written to after it had been guarded again: whoever had opened it before still may."""
+    def _report_later_changes(self) -> None:
+        """Report what changed after it was guarded again: a process that had it open by then can still write."""
         for worker in (*self._past, *self._workers):
-            for path, (then, problem) in worker.told.items():
+            for path, (then, problem) in worker.reported.items():
                 now = _State.of(path)
                 if now != then:
                     what = worker.before[path].difference(now)
@@ -268,7 +268,7 @@ class _Guard:
         for worker in [worker for worker in self._workers if worker.pidfd in ready]:
             self._workers.remove(worker)
             worker.close()
-            if worker.told:
+            if worker.reported:
                 self._past.append(worker)
 
     def _tell(self, message: dict[str, Any]) -> None:

@@ -162,7 +162,7 @@ class UnsafeWheelError(SourceError):
         self.problem = problem
         super().__init__(
             f"the wheel `{wheel}` {problem}",
-            hints=["take another version of it, and tell whoever publishes the package"],
+            hints=["take another version of it, and report this to the publisher of the package"],
         )
 
 

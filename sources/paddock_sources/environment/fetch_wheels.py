@@ -1,7 +1,7 @@
-"""Fetch wheels, see that they are the bytes that were wanted, and tell what is in them.
+"""Fetch wheels, check their hashes, and report their contents.
 
-A program of its own, run where an installer is: what an index sends is taken apart there, before an installer unpacks
-it, and only what it comes to is told. It needs nothing but the standard library, and writes nothing but the wheels.
+A program of its own that runs in the sandbox of an installer: it parses what an index sends, before an installer
+unpacks it, and prints a summary. It needs nothing but the standard library, and writes nothing but the wheels.
 
 Standard input is JSON: `url`, of the index, `ca_file`, `max_members`, `max_bytes`, and `wheels`: objects with `url`,
 `path` to write to where it is not there yet, and `hashes`, of which one has to be its. Standard output is a line of
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 class _Fetch:
-    """Fetches from the index's host as whom its address says, from others as nobody."""
+    """Fetches from the index's host with the credentials of its address, from others with none."""
 
     def __init__(self, order: Any) -> None:
         self._index = urlsplit(order["url"])
@@ -103,28 +103,28 @@ def _digest(path: Path) -> str:
 
 
 def _contents(path: Path, max_members: int, max_bytes: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"size": path.stat().st_size, "members": [], "entry_points": "", "problem": ""}
+    report: dict[str, Any] = {"size": path.stat().st_size, "members": [], "entry_points": "", "problem": ""}
     try:
         _check_directory(path, max_members)
         with zipfile.ZipFile(path) as archive:
-            _check_layout(archive.infolist(), told["size"])
+            _check_layout(archive.infolist(), report["size"])
             left = max_bytes
             for member in archive.infolist():
                 size = _real_size(archive, member, left)
                 left -= size
                 kind = stat.S_IFMT(member.external_attr >> 16) if member.create_system == _UNIX else 0
-                told["members"].append([member.orig_filename, kind, size])
+                report["members"].append([member.orig_filename, kind, size])
                 if member.orig_filename.endswith(".dist-info/entry_points.txt"):
-                    told["entry_points"] += archive.read(member)[: _MAX_ENTRY_POINTS_BYTES + 1].decode(
+                    report["entry_points"] += archive.read(member)[: _MAX_ENTRY_POINTS_BYTES + 1].decode(
                         "utf-8", "replace"
                     )
-        if len(told["entry_points"]) > _MAX_ENTRY_POINTS_BYTES:
+        if len(report["entry_points"]) > _MAX_ENTRY_POINTS_BYTES:
             raise NoWheelError("announces more entry points than are read")
     except NoWheelError as error:
-        told["problem"] = str(error)
+        report["problem"] = str(error)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        told["problem"] = f"cannot be read as an archive: {error}"
-    return told
+        report["problem"] = f"cannot be read as an archive: {error}"
+    return report
 
 
 def _check_directory(path: Path, max_members: int) -> None:
@@ -161,16 +161,16 @@ def _check_layout(members: list[zipfile.ZipInfo], size: int) -> None:
 
 def _real_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> int:
     """Return how many bytes a member has, of which all are read; the sum of all is checked at their end."""
-    told, member.file_size = member.file_size, _NO_END  # what it says of itself is not where reading ends
+    claimed, member.file_size = member.file_size, _NO_END  # what it says of itself is not where reading ends
     size = 0
     with archive.open(member) as file:
         while chunk := file.read(_CHUNK):
             size += len(chunk)
             if size > left:
                 raise NoWheelError(f"is too large when it is unpacked: `{member.orig_filename[:200]}`")
-    member.file_size = told
-    if size != told:
-        raise NoWheelError(f"says that a member has {told} bytes, which has {size}: `{member.orig_filename[:200]}`")
+    member.file_size = claimed
+    if size != claimed:
+        raise NoWheelError(f"says that a member has {claimed} bytes, which has {size}: `{member.orig_filename[:200]}`")
     return size
 
 

@@ -1,6 +1,6 @@
-"""What an index has of some projects: its files, each with its hash and where it is.
+"""List the files that an index has of some projects, each with its hash and address.
 
-What the index sends is taken apart by a program that is shut in (`file_hashes.py`); its word is checked for its form.
+A sandboxed program (`file_hashes.py`) parses the answers of the index; the form of its own output is checked here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HASH: Final = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A file of an index; `digest` is hexadecimal, empty where the index tells none."""
+    """A file of an index; `digest` is hexadecimal, empty where the index gives none."""
 
     name: str
     digest: str
@@ -64,16 +64,16 @@ def run_program(
     return task.run(argv, timeout=timeout, stdin=json.dumps({**index, **order}).encode(), total=total, counts=counts)
 
 
-def _checked(told: Any) -> Mapping[str, tuple[IndexFile, ...]]:
-    if not isinstance(told, dict):
+def _checked(listing: Any) -> Mapping[str, tuple[IndexFile, ...]]:
+    if not isinstance(listing, dict):
         raise ValueError("not an object")
-    for files in told.values():
+    for files in listing.values():
         if not isinstance(files, list):
             raise ValueError("not a list")
         for one in files:
             if not (isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one)):
                 raise ValueError("not three texts")
-    return {name: tuple(IndexFile(*one) for one in files if _is_usable(*one)) for name, files in told.items()}
+    return {name: tuple(IndexFile(*one) for one in files if _is_usable(*one)) for name, files in listing.items()}
 
 
 def _is_usable(name: str, digest: str, url: str) -> bool:

@@ -53,7 +53,7 @@ class UvSources:
         `applies` judges a requirement with a marker, and raises ValueError for one that is none.
 
         Raises:
-            RequirementsError: it comes from something else, or from what cannot be told.
+            RequirementsError: it comes from something else, or the entry is not understood.
         """
         written = self.entries.get(name)
         entries = written if isinstance(written, list) else [written]

@@ -1,8 +1,8 @@
-"""Fetch the wheels of locked distributions, and let none through that is not a package that may be unpacked.
+"""Fetch the wheels of locked distributions, and refuse each one that is not safe to unpack.
 
-Which file of an index is taken is decided here, by hash, and by what fits the interpreter; what is in it is judged as a
-repository's files are (`cache.tree_names`), before an installer unpacks it: where each member lies, where it would be
-installed, how many there are, and how much they come to beside what was fetched.
+The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged as a repository's files are
+(`cache.tree_names`), before an installer unpacks them: their paths, the places where they would be installed, their
+number, and their size beside the size of the wheel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SMALL_BYTES: Final = 64 << 20  # up to which a ratio does not matter
 _FOLDERS: Final = {"purelib": "", "platlib": "", "data": "", "scripts": "bin/", "headers": "include/"}
 _DATA: Final = re.compile(r"[^/]+\.data/(?P<scheme>[^/]*)/(?P<path>.*)", re.DOTALL)
 _SCRIPTS: Final = frozenset(("console_scripts", "gui_scripts"))
-_MAX_TOLD: Final = 200
+_MAX_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
     if finished.code != 0:
         raise task.failure(attempt, finished)
     try:
-        told = (_Contents.told(json.loads(line)) for line in finished.stdout.splitlines())
-        contents = dict(zip((path.name for path in paths), told, strict=True))
+        parsed = (_Contents.parse(json.loads(line)) for line in finished.stdout.splitlines())
+        contents = dict(zip((path.name for path in paths), parsed, strict=True))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InstallerError(attempt, task.attempted, "what is told of the wheels is not understood") from error
+        raise InstallerError(attempt, task.attempted, "the report about the wheels is not understood") from error
     _check_all(contents)
     return tuple(path.parent for path in paths)
 
@@ -127,7 +127,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What is told of one wheel; a stranger's word, but for its form."""
+    """What the program reports about one wheel; only the form of it is checked."""
 
     size: int
     members: tuple[_Member, ...]
@@ -135,7 +135,7 @@ class _Contents:
     problem: str
 
     @staticmethod
-    def told(one: Any) -> _Contents:
+    def parse(one: Any) -> _Contents:
         members = tuple(_Member(str(path), int(kind), int(size)) for path, kind, size in one["members"])
         return _Contents(int(one["size"]), members, str(one["entry_points"]), str(one["problem"]))
 
@@ -161,7 +161,7 @@ def check_wheel(name: str, contents: _Contents) -> None:
     from ..cache.tree_names import TreeNames
 
     if contents.problem:
-        raise UnsafeWheelError(name, contents.problem[:_MAX_TOLD])
+        raise UnsafeWheelError(name, contents.problem[:_MAX_SHOWN])
     size = sum(member.size for member in contents.members)
     if size > _SMALL_BYTES and size > _MAX_RATIO * contents.size:
         raise UnsafeWheelError(name, f"is {size // max(1, contents.size)} times as large when it is unpacked")
@@ -180,14 +180,14 @@ def check_wheel(name: str, contents: _Contents) -> None:
                 raise UnsafeTreeError(script, "it is announced as a script, and is no name of a file")
             TreeNames().admit(script)
     except UnsafeTreeError as error:
-        raise UnsafeWheelError(name, f"cannot be taken: `{error.path[:_MAX_TOLD]}`: {error.problem}") from None
+        raise UnsafeWheelError(name, f"cannot be taken: `{error.path[:_MAX_SHOWN]}`: {error.problem}") from None
 
 
 def _place(path: str) -> str:
     """Return where a member is installed.
 
     Raises:
-        UnsafeTreeError: nobody knows.
+        UnsafeTreeError: that is not known.
     """
     from ..cache.errors import UnsafeTreeError
 
@@ -198,7 +198,7 @@ def _place(path: str) -> str:
         return path
     folder = _FOLDERS.get(match["scheme"])
     if folder is None:
-        raise UnsafeTreeError(path, "nobody knows where it is installed")
+        raise UnsafeTreeError(path, "it is not known where it would be installed")
     return folder + match["path"]
 
 

@@ -118,7 +118,7 @@ NAMES = {
     "absolute": ("/tmp/outside.py", "its path is absolute"),
     "leads out of where it is installed": ("hostile-1.0.data/purelib/../../outside.py", "its path leads elsewhere"),
     "absolute where it is installed": ("hostile-1.0.data/data//tmp/outside.py", "its path is absolute|is empty"),
-    "nowhere": ("hostile-1.0.data/elsewhere/x", "nobody knows where it is installed"),
+    "nowhere": ("hostile-1.0.data/elsewhere/x", "it is not known where it would be installed"),
     "backslash": ("hostile\\..\\outside.py", "a character in its name"),
     "control character": ("hostile/\x1b[2Jx.py", "a control character in its name"),
     "unprintable": ("hostile/\u202egpj.py", "a character in its name"),
@@ -283,7 +283,7 @@ def test_what_is_told_of_wheels_is_not_believed_in_any_form(
 ) -> None:
     (tmp_path / "other.py").write_text(program)
     monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
-    with pytest.raises(InstallerError, match="what is told of the wheels is not understood"):
+    with pytest.raises(InstallerError, match="the report about the wheels is not understood"):
         customer.install(customer.publish(packed(package())))
 
 

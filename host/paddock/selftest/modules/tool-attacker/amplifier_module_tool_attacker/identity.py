@@ -62,7 +62,7 @@ def mount_in_anothers_name(session: Any, other: str) -> Iterator[Way]:
 
 
 def become_the_model(session: Any) -> Iterator[Way]:
-    """Be told the whole conversation, and have others' tools called, under a name that nobody has."""
+    """See the whole conversation, and have others' tools called, under a name that is free."""
     yield "as a provider", partial(_model_and_gone, session, lambda: session.mount("providers", _Model(), "better"))
     yield "by its own name", partial(_model_and_gone, session, lambda: session.mount("providers", _Model()))
     yield "by writing it down", partial(_model_and_gone, session, partial(_written, session, "better"))

@@ -1,7 +1,7 @@
 """Attacks with memory that no process maps: it stays taken, and is in the size of none of them.
 
-Each takes so many mebibytes in several processes, none of which has much open, and keeps them for `seconds`: whoever
-counts from outside needs a moment to notice. What they count is what they asked the kernel to keep, less its own notes.
+Each takes so many mebibytes in several processes, none of which has much open, and keeps them for `seconds`: a
+count from outside needs a moment. What they count is what they asked the kernel to keep, less its own notes.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def _access_lists(wanted: int) -> Generator[int]:
 
 
 def _events(wanted: int) -> Generator[int]:
-    """Have the kernel keep, in many queues, the news of files with long names, for nobody who reads them."""
+    """Have the kernel keep, in many queues, the news of files with long names, which are never read."""
     folder = _folder()
     names = [os.path.join(folder, letter * 250) for letter in "ab"]
     queues = [_checked(_libc.inotify_init1(0)) for _ in range(100)]
