@@ -35,7 +35,7 @@ DIFFERENCES = {
         {},
         [["1"], ["bash"]],
         [[], []],
-        "who runs tools knows them, and so does the application; telling everybody would wake each module at each call",
+        "who runs tools knows them, and so does the application; a notice would wake each module at each call",
     ),
     "another's handler is unregistered by its name": Difference(
         "ownership.unregistered", {}, [], ["guard"], "no module takes away another's guard"
@@ -69,7 +69,7 @@ DIFFERENCES = {
         {},
         ["offered", "offered", False],
         ["ValueError", "ValueError", True],
-        "what others say to an object is its owner's to hear; `replaces` allows it",
+        "calls of an object are for its owner; `replaces` allows it",
     ),
     "another's object is attached anew": Difference(
         "ownership.attached", {}, True, False, "as with a capability; there is no line to raise at"
@@ -94,14 +94,14 @@ A_TOOLS_PLACE = {
     "emit another kind's event": ("unheard", "unheard", "it is dropped, and answered as if nobody minded"),
     "take another's tool name": ("done", "ValueError", "names are owned; `replaces` allows it"),
     "mount a resolver": ("done", "RefusedError", "a resolver decides which code is trusted"),
-    "become the model": ("done", "RefusedError", "it is told every message; a `mount` grant allows it"),
+    "become the model": ("done", "RefusedError", "it sees every message; a `mount` grant allows it"),
     "mount plain data": ("done", "TypeError", "only a module's own objects can be called where they are"),
     "offer a capability of the session": ("done", "RefusedError", "names that begin with `session.` are the host's"),
     "take another's capability": ("done", "ValueError", "what is said to it is its owner's; `replaces` allows it"),
     "change what the application wrote": ("changed", "kept", "guards go by it; `replaces` allows it"),
     "cancel the turn": ("done", "RefusedError", "that is for the person, the orchestrator and hooks"),
     "trigger the callbacks of a cancellation": ("done", "RefusedError", "nothing was cancelled"),
-    "read the context": ("done", "RefusedError", "a conversation is nobody's tool's; a `call` grant allows it"),
+    "read the context": ("done", "RefusedError", "a conversation belongs to no tool; a `call` grant allows it"),
     "clean the session up": ("done", "done", "the host runs every cleanup once, when the session ends"),
 }
 
@@ -132,7 +132,7 @@ async def test_a_hook_that_does_not_load_is_left_out_in_a_plain_process_alone(
 async def test_two_modules_that_mount_one_name_start_in_a_plain_process_alone(
     place: Place, open_place: OpenPlace
 ) -> None:
-    """Which of the two others then mean nobody wrote; `replaces` says that it is the second."""
+    """The plan does not say which of the two others mean; `replaces` says that it is the second."""
     tools = [
         {"module": f"tool-{name}", "config": {"label": name, "mounts": ["same"]}} for name in ("scripted", "second")
     ]
