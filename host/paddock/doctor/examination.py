@@ -26,7 +26,7 @@ from .settings import settings_that_matter
 _CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
 _OURS: Final = "paddock-"
 _WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
-_UNMAPPED: Final = "what no process maps is counted every two seconds, and takes 64M at most that are not"
+_UNMAPPED: Final = "what no process maps is counted every two seconds; what is not takes 64M at most"
 _NO_CONTROLLER: Final = "it takes a control group, and none with that controller can be made here"
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -28,6 +29,7 @@ from .stage import CONFIDENCE, KEY, Stage
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
 _GONE_SECONDS: Final = 10.0  # at most, from the end of a module to the end of all that it started
+_SAID_SECONDS: Final = 30.0  # at most, until a replaced file is said to be guarded again; hit only where it is not
 _LOOK_SECONDS: Final = 0.02
 _FIRST: Final = 1  # place of the first attacker in the plan's list of tools
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
@@ -84,6 +86,8 @@ class Arena:
         if before.problem is not None:
             return Outcome(Verdict.UNCLEAR, before.problem.summary)
         around = self._bystanders.look()
+        if attack.saves is not None:
+            await self._save(attack.saves(self._stage))
         if attack.before:
             lent = self._session.coordinator.get("providers")["mock"]
             await self._tool(index).execute({"name": attack.before, "arguments": {"lent": lent}})
@@ -191,6 +195,18 @@ class Arena:
         confidant = self._session.coordinator.get("tools")["confidant"]
         told = (await confidant.execute({"name": "tell_its_proxy"})).output
         return str(told["how"]).removeprefix("proxy: ") if told["succeeded"] else ""
+
+    async def _save(self, path: Path) -> None:
+        """Replace a guarded file as its user would, and wait until the host has said that it did something about it.
+
+        What a module does before that is a race, which nothing prevents. Where nothing is said the attack goes on.
+        """
+        self._stage.files.save(path)
+        is_said = False
+        with anyio.move_on_after(_SAID_SECONDS):
+            while not is_said:
+                await anyio.sleep(_LOOK_SECONDS)
+                is_said = any(line.startswith(f"{path} was replaced") for line in self._session.changes)
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return what the attacker answered, or what the host said in its place."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from paddock.process.exit_report import ExitReason
@@ -74,6 +75,7 @@ class Attack:
     levels that do not refuse it, each with the reason that is documented for that; `only_at` those at which it means
     anything, where not all do. `marks`: outside, the stage must bear a mark of it, so that one is known to be noticed.
     `before` is a function that is performed in a call of its own before, which comes with a provider to call.
+    `saves` is a file that somebody outside replaces first, by renaming; the module acts once the host has said so.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Attack:
     only_at: tuple[IsolationLevel, ...] = ("ns", "bwrap", "landlock")
     marks: bool = False
     before: str = ""
+    saves: Callable[[Stage], Path] | None = None
 
     @property
     def act(self) -> str:

@@ -46,6 +46,7 @@ class Canaries:
         self.reading = folder / "reading"
         self.document = self.reading / "document.txt"
         self.workspace = folder / "workspace"
+        self.saved = folder / "saving" / ".envrc"
         self.module = folder / module.name
         self._folder = folder
         self._texts = {
@@ -57,6 +58,7 @@ class Canaries:
             self.document: "may be read\n",
             self.workspace / "notes.txt": "may be read and written\n",
             self.workspace / ".bashrc": "# nothing yet\n",
+            self.saved: "# nothing yet\n",
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
         }
@@ -68,6 +70,7 @@ class Canaries:
             self.module,
             self.workspace / ".git",
             self.workspace / ".bashrc",
+            self.saved,
         )
         shutil.copytree(module, self.module, ignore=shutil.ignore_patterns("__pycache__"))
         self._texts |= {path: path.read_text(encoding="utf-8") for path in self.module.rglob("*") if path.is_file()}
@@ -92,8 +95,8 @@ class Canaries:
 
     def restore(self) -> None:
         """Put everything back into its place, in the very files where they are still there."""
-        for path in self.workspace.iterdir():
-            if path.name not in (".git", ".bashrc", "notes.txt") and not path.is_socket():
+        for path in (*self.workspace.iterdir(), *self.saved.parent.iterdir()):
+            if path.name not in (".git", ".bashrc", "notes.txt", self.saved.name) and not path.is_socket():
                 _remove(path)
         if not self.changes():
             return
@@ -101,6 +104,14 @@ class Canaries:
             _remove(path)
         for path in self._texts:
             self._plant(path)
+        self._open_to_all()
+        self._as_planted = dict(self._look())
+
+    def save(self, path: Path) -> None:
+        """Replace a planted file as an editor does, by renaming another over it, which counts as no change."""
+        new = path.with_name("saved by an editor")
+        new.write_text(self._texts[path], encoding="utf-8")
+        new.replace(path)
         self._open_to_all()
         self._as_planted = dict(self._look())
 

@@ -77,6 +77,8 @@ class Control:
 def perform_outside(attack: Attack, stage: Stage) -> Control:
     """Perform the attack on a stage, and leave the stage as it was; takes as long as the act."""
     stage.renew()
+    if attack.saves is not None:
+        stage.files.save(attack.saves(stage))
     try:
         match attack.outside:
             case Outside.RUNS_ON:

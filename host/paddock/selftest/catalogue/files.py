@@ -14,7 +14,7 @@ from ..attack import REFUSALS, Attack, Outside
 from ..excuses import may_lack, needs
 from ..stage import Stage
 from ..victim import VARIABLE
-from .grants import workspace
+from .grants import a_folder_where_others_save, workspace
 
 
 def _forgotten_places(stage: Stage) -> Mapping[str, Any]:
@@ -126,7 +126,8 @@ FILES: Final = (
         "changes mode, owner, times and attributes of a file it was not granted",
         body="change_metadata",
         arguments=lambda stage: {"path": str(stage.files.notes)},
-        excuses=(may_lack("file system with such attributes", "EOPNOTSUPP"),),
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
     Attack(
@@ -136,7 +137,8 @@ FILES: Final = (
         body="change_metadata",
         arguments=lambda stage: {"path": str(stage.files.document)},
         grants=workspace,
-        excuses=(may_lack("file system with such attributes", "EOPNOTSUPP"),),
+        refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts what they take
+        excuses=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
     Attack(
@@ -155,6 +157,17 @@ FILES: Final = (
         grants=workspace,
         refusals=REFUSALS | {"EBUSY"},
         known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is told afterwards"},
+        marks=True,
+    ),
+    Attack(
+        "write_what_was_saved_meanwhile",
+        "files",
+        "writes to a guarded file that somebody outside has saved by renaming while it runs",
+        arguments=lambda stage: {"path": str(stage.files.saved)},
+        grants=a_folder_where_others_save,
+        saves=lambda stage: stage.files.saved,
+        refusals=REFUSALS | {"EBUSY"},
+        only_at=("ns", "bwrap"),
         marks=True,
     ),
     Attack(

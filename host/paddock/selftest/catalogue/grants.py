@@ -13,6 +13,11 @@ def workspace(stage: Stage) -> Mapping[str, list[Any]]:
     return {"read": [str(stage.files.reading)], "write": [str(stage.files.workspace)]}
 
 
+def a_folder_where_others_save(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant a folder to write to that no other attack is granted: what is guarded in it is guarded for one module."""
+    return {"write": [str(stage.files.saved.parent)]}
+
+
 def one_service(stage: Stage) -> Mapping[str, list[Any]]:
     """Grant one harmless service of the machine."""
     return {"net": [stage.network.service.authority]}

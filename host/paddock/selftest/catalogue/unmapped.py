@@ -10,7 +10,7 @@ from ..attack import REFUSALS, Attack
 from ..excuses import may_lack
 
 _REFUSALS: Final = REFUSALS | frozenset(("EINVAL", "ENOTSUP", "ENOMEM", "ENOSPC", "EMFILE", "ETOOMANYREFS", "SIGKILL"))
-_SECONDS: Final = 5.0  # in which the watchdog looks twice at what is not mapped
+_SECONDS: Final = 20.0  # the watchdog looks twice at what is not mapped, late where others use the machine
 
 
 def _attack(name: str, kind: str, tries: str, inside: tuple[int, int], outside: int, *lacking: str) -> Attack:

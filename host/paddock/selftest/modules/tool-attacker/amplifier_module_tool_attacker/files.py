@@ -34,6 +34,7 @@ __all__ = [
     "rewrite_its_own_code",
     "use_inherited_descriptors",
     "watch_what_others_touch",
+    "write_what_was_saved_meanwhile",
 ]
 
 _HIGHEST_DESCRIPTOR = 4096
@@ -176,6 +177,13 @@ def plant_what_runs_later(folder: str) -> Iterator[Way]:
     yield "replace git's configuration", lambda: _over(git / "config")
     yield "change the shell's start-up file", lambda: _append(str(Path(folder, ".bashrc")))
     yield "replace all of git's folder", lambda: _replaced(git)
+
+
+def write_what_was_saved_meanwhile(path: str) -> Iterator[Way]:
+    """Change a file that is run later and that somebody else has just put there."""
+    yield "append to it", lambda: _append(path)
+    yield "map and write", lambda: _write_through_memory(path)
+    yield "replace it", lambda: _over(Path(path))
 
 
 def leave_a_set_user_id_program(folder: str) -> Iterator[Way]:
