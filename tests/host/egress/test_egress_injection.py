@@ -316,6 +316,16 @@ async def test_an_echo_in_the_head_is_hidden(authority: TestAuthority, place: st
     assert record["echoes"] == (2 if place == "header" else 1)
 
 
+async def chunks_of_an_answer(ground: Ground) -> bytes:
+    """Return the body of an answer to a request with the key, its chunks put together."""
+    line = await connected(ground)
+    await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
+    await line.hear_until(b"\r\n\r\n")
+    heard = await line.hear_until(b"0\r\n\r\n")
+    await line.close()
+    return b"".join(heard.split(b"\r\n")[1::2])
+
+
 @pytest.mark.parametrize("cut", range(1, len(VALUE)))
 async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: TestAuthority, cut: int) -> None:
     async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -327,12 +337,7 @@ async def test_an_echo_in_two_pieces_is_hidden_wherever_it_is_cut(authority: Tes
         return True
 
     async with injected(authority, echo) as (ground, _):
-        line = await connected(ground)
-        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
-        await line.hear_until(b"\r\n\r\n")
-        heard = await line.hear_until(b"0\r\n\r\n")
-        await line.close()
-    text = b"".join(heard.split(b"\r\n")[1::2])
+        text = await chunks_of_an_answer(ground)
     assert text == f"data: {STARS}\n\n".encode()
 
 
@@ -464,12 +469,7 @@ async def test_an_echo_byte_by_byte_is_hidden_where_nothing_says_how_long_it_is(
         return False
 
     async with injected(authority, dribble) as (ground, _):
-        line = await connected(ground)
-        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
-        await line.hear_until(b"\r\n\r\n")
-        heard = await line.hear_until(b"0\r\n\r\n")
-        await line.close()
-    text = b"".join(heard.split(b"\r\n")[1::2])
+        text = await chunks_of_an_answer(ground)
     assert text == f"before {STARS} after".encode()
 
 
