@@ -59,7 +59,7 @@ def attached(mountinfo: int) -> frozenset[str]:
     parts = []
     while part := os.read(mountinfo, _READ_BYTES):
         parts.append(part)
-    lines = b"".join(parts).splitlines()
+    lines = b"".join(parts).split(b"\n")[:-1]  # nothing else ends one: a name may have a carriage return in it
     return frozenset(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[_TARGET])) for line in lines)
 
 

@@ -265,11 +265,12 @@ async def test_a_name_that_is_no_text_ends_no_guard(
         assert await _append(session, work / ".envrc") == "Read-only file system"
 
 
-async def test_a_repository_whose_name_is_no_text_is_guarded(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+@pytest.mark.parametrize("name", [b"\xff", b"a\rb", b"a b\n", "\u2028\\".encode()])
+async def test_a_repository_of_any_name_is_guarded_and_ends_no_guard(
+    name: bytes, tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     work = tmp_path / "work"
-    repository = Path(os.fsdecode(os.fsencode(work) + b"/\xff"))
+    repository = Path(os.fsdecode(os.fsencode(work) + b"/" + name))
     _repository(repository)
     (work / ".envrc").write_text("one\n")
     async with open_session(tools=[_tool(write_module)]) as session:

@@ -271,7 +271,7 @@ def _lenders(pids: frozenset[int]) -> frozenset[int]:
 def _fields(pid: int, name: str) -> dict[bytes, bytes]:
     """Return a file of lines with names, or nothing when the process is gone."""
     try:
-        lines = read_whole(f"/proc/{_speaker_of(pid, _stat_fields(pid))}/{name}").splitlines()
+        lines = read_whole(f"/proc/{_speaker_of(pid, _stat_fields(pid))}/{name}").split(b"\n")
     except OSError as error:
         _raise_unless_gone(error)
         return {}

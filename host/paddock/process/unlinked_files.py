@@ -109,7 +109,7 @@ class _Count:
         if inode in self._sockets:
             return
         self._sockets.add(inode)
-        sent = next((line for line in read_whole(path).splitlines() if line.startswith(b"scm_fds:")), b":0")
+        sent = next((line for line in read_whole(path).split(b"\n") if line.startswith(b"scm_fds:")), b":0")
         if int(sent.partition(b":")[2]):
             self.found.hidden = True
 
@@ -119,7 +119,7 @@ class _Count:
             self.found.hidden = True
         if self._maps_bytes > _MAX_MAPS_BYTES or not any(path in maps for path in self.written):
             return
-        for line in maps.splitlines():
+        for line in filter(None, maps.split(b"\n")):
             area, _, _, _, inode, *path = line.split(None, 5)
             if path and path[0].endswith(_DELETED) and path[0].startswith(tuple(one + b"/" for one in self.written)):
                 with unless_gone():

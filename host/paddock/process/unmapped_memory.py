@@ -194,7 +194,8 @@ class _Count:
                 read += len(data)
                 self.held += data.count(b"\n") * _MAPPING_BYTES
         with unless_gone():
-            lines = (line.split() for line in read_whole(f"/proc/{pid}/status").splitlines())
+            # Not by `splitlines`: a process may have a carriage return in its name, and what it likes behind that.
+            lines = (line.split() for line in read_whole(f"/proc/{pid}/status").split(b"\n"))
             self.held += sum(int(fields[1]) for fields in lines if fields and fields[0] == b"VmPTE:") * _KIB
 
     def _look_at_descriptor(self, pid: int, number: str) -> None:
@@ -228,7 +229,7 @@ class _Count:
 
 def _sent_descriptors(pid: int, number: str) -> int:
     """Return how many descriptors were sent to a socket and not received: none has them, and they hold what they do."""
-    lines = read_whole(f"/proc/{pid}/fdinfo/{number}").splitlines()
+    lines = read_whole(f"/proc/{pid}/fdinfo/{number}").split(b"\n")
     return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"scm_fds:"))
 
 

@@ -69,12 +69,17 @@ _BY_TWO = "\nif os.fork() == 0: wait()"
         ("kept = [os.pipe() for _ in range(20)]", 20 * 64 * _KIB, 20 * 70 * _KIB),
         ("kept = [libc.inotify_init1(0) for _ in range(2)]", 16 * _MIB, 17 * _MIB),
         (
+            r"kept = [libc.inotify_init1(0) for _ in range(2)]; libc.prctl(15, b'\rVmPTE: -999999')",
+            16 * _MIB,
+            17 * _MIB,
+        ),
+        (
             "ends = [select.epoll() for _ in range(40)]\n[e.register(f) for e in ends[20:] for f in ends[:20]]",
             0,
             _MIB,
         ),
     ],
-    ids=["sockets", "pipes", "events", "watches"],
+    ids=["sockets", "pipes", "events", "a name that looks like a count", "watches"],
 )
 def test_what_is_kept_for_a_tree_is_counted_once(act: str, least: int, most: int, shared: str) -> None:
     own = 400 * _KIB if shared else 0  # the second process's tables and mappings
