@@ -25,6 +25,8 @@ from paddock.policy import Owner
 from paddock.policy.grants_file import GrantsFile
 from paddock.policy.trust import Acceptance, with_places
 
+_LOOK_FIRST = "programs of yours may run what is in it: look at it first"
+
 _TRICKY = """
     import asyncio, os, signal, sys
 
@@ -659,7 +661,7 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_call_end
     call = json.dumps({"folder": str(folder), "hook": True, "then": then})
     done = paddock("call", granted, "granted", call, f"--allow-write={folder}", "--json")
     assert done.returncode == (5 if then == "die" else 0)
-    assert f"warning: {folder}/.git appeared during the run" in done.stderr.splitlines()
+    assert f"warning: {folder}/.git appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
 
 
 @pytest.mark.parametrize("then", ["end well", "die"])
@@ -685,7 +687,7 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_turn_end
     plan = _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "x", "--trust-plan")
     assert done.returncode == (5 if then == "die" else 0)
-    assert f"warning: {folder}/.git appeared during the run" in done.stderr.splitlines()
+    assert f"warning: {folder}/.git appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
 
 
 def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:

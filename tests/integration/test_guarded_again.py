@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -15,6 +15,9 @@ import pytest
 from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
+from paddock.process.module_process import ModuleProcess
+from paddock.process.mount_guard import MountGuard
+from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
 
 _EXCHANGE = 2  # from <linux/fs.h>
@@ -155,6 +158,27 @@ async def test_a_file_that_is_saved_as_it_was_is_told_to_be_so(
     async with open_session(tools=[_tool(write_module)]) as session:
         _by_renaming(work / ".envrc", "a new line\n")
         assert "with the same content" in await _told_of(session, work / ".envrc")
+
+
+async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".envrc").write_text("one\n")
+    follow = MountGuard.follow
+
+    async def follow_late(self: MountGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount]) -> None:
+        _by_renaming(work / ".envrc", "two lines\n")  # its mounts are made, and nobody has looked at them yet
+        await follow(self, name, process, mounts)
+
+    monkeypatch.setattr(MountGuard, "follow", follow_late)
+    async with open_session(tools=[_tool(write_module)]) as session:
+        assert await _append(session, work / ".envrc") == "Read-only file system"
+        assert await _told_of(session, work / ".envrc") == (
+            f"{work}/.envrc was replaced during the run, while the module was being started; "
+            "it was guarded again at once"
+        )
 
 
 async def test_a_guarded_folder_that_is_replaced_is_guarded_again(

@@ -51,7 +51,10 @@ _FAMILIES = {
     "env": ("NAME[=VALUE]", "An environment variable, passed on or set."),
     "secrets": ("NAME", "A secret of yours that --config may refer to as ${NAME}."),
     "net": ("HOST[:PORT]", "A host it may connect to, at port 443 unless one is written."),
-    "call": ("WHAT", "What it may call without having been handed it: tools, tools:<name>, `*`."),
+    "call": (
+        "WHAT",
+        "What it may call without having been handed it: tools, tools:<name>, providers, context, spawn, `*`.",
+    ),
     "emit": ("EVENT", "Events it may emit beyond those of its kind."),
     "hooks": ("EVENT", "Events it may handle."),
     "mount": ("POINT", "Where it may mount what is of another kind: providers, orchestrator, context."),
@@ -227,7 +230,11 @@ def doctor(as_json: bool) -> int:
 )
 @_JSON
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
-    """Attack the isolation of this machine for real, and show what became of each attack; by default of all."""
+    """Attack the isolation of this machine for real, and show what became of each attack; by default of all.
+
+    The name of an attack is what the table begins each of its entries with. A name that is none is answered with the
+    list of all.
+    """
     from .selftest_command import run_selftest
 
     return run_selftest(attacks, levels, as_json=as_json)
@@ -235,7 +242,7 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
 
 @paddock.command()
 @click.argument("module")
-@click.argument("kind", type=click.Choice([*_FAMILIES]))
+@click.argument("kind", type=click.Choice([*_FAMILIES]), metavar="KIND")
 @click.argument("target")
 @click.option("--session", metavar="ID", help="The session; by default the newest in this folder that ran the module.")
 @click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant; nothing is run.")
@@ -252,8 +259,9 @@ def why(
 ) -> int:
     """Explain whether MODULE may do a thing, by which rules, and which line would let it.
 
-    KIND is a family of permissions, TARGET what it is about: a path, a program, a host[:port], the name of a variable
-    or secret, `tools:<name>`, an event. Exits with 0 for what it may, with 4 for what it may not.
+    KIND is a family of permissions (read, write, run, env, secrets, net, call, emit, hooks, mount), TARGET what it is
+    about: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, a mount point.
+    Exits with 0 for what it may, with 4 for what it may not.
     """
     from .why_command import run_why
 

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -210,10 +211,13 @@ def _not_fetched(kind: Kind, uri: GitUri) -> ModuleNotUsableError:
 
 
 def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsableError:
+    close = get_close_matches(name, known, n=1)
     return ModuleNotUsableError(
         f"no module `{name}` is shipped",
         detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
-        hints=[f"fetch its code and name the folder: `--{kind} ./{_FOLDER_PREFIX}{name}`"],
+        hints=[f"did you mean `{close[0]}`?"]
+        if close
+        else [f"fetch its code and name the folder: `--{kind} ./{_FOLDER_PREFIX}{name}`"],
     )
 
 

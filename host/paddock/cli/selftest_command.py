@@ -69,7 +69,8 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            raise click.UsageError(f"there is no attack `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""))
+            instead = f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(known)}"
+            raise click.UsageError(f"there is no attack `{name}`; {instead}")
     return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
 
 

@@ -215,7 +215,11 @@ class Confinements:
     def changes(self) -> tuple[str, ...]:
         """Return, for people, what became of files in granted folders that other programs run by themselves."""
         reports = [watchlist.report() for watchlist in self._watchlists]
-        lines = [f"{change.path} {change.what} during the run" for report in reports for change in report.changes]
+        lines = [
+            f"{change.path} {change.what} during the run; programs of yours may run what is in it: look at it first"
+            for report in reports
+            for change in report.changes
+        ]
         if not all(report.is_complete for report in reports):
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))

@@ -10,7 +10,9 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from .positions import Part, Positions
 from .toml_lines import toml_lines
 from .yaml_lines import yaml_lines
 
+_EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
 
 
@@ -91,10 +94,21 @@ def _read_bytes(path: Path) -> bytes:
             content = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise _error(path, f"cannot be read: {reason}") from error
+        raise _error(path, f"cannot be read: {reason}", _instead_of(path)) from error
     if len(content) > _MAX_BYTES:
         raise _error(path, f"larger than {_MAX_BYTES // 1024} KiB")
     return content
+
+
+def _instead_of(path: Path) -> str:
+    """Return, as a hint, the plan beside `path` that has almost its name, or how to write one; empty if it is there."""
+    if os.path.lexists(path):
+        return ""
+    with suppress(OSError):
+        beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in _EXTENSIONS)
+        if close := get_close_matches(path.name, beside, n=1):
+            return f"did you mean `{path.with_name(close[0])}`?"
+    return f"`paddock init {path}` writes a plan"
 
 
 def _decoded(path: Path, content: bytes) -> str:

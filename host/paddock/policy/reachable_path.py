@@ -126,13 +126,17 @@ class ReachablePath:
 
     def _seen(self, mount: Mount, permissions: Permissions, *, wants_write: bool) -> Standing:
         for family in ("write",) if wants_write else ("read", "write"):
+            covering: dict[Path, str] = {}
             for written in getattr(permissions, family):
                 try:
                     granted = GrantedPath.resolve(written, self.working_dir, self.owner)
                 except NotAcceptedError:
                     continue  # no longer what it was when the module was shut in
                 if self.real.is_relative_to(granted.path):
-                    return Standing(True, self._that_is_there(f"it is in `{granted.path}`"), f"{family}: {written}")
+                    covering.setdefault(granted.path, written)
+            if covering:  # the innermost one counts: `.` alone does not open a `.git` in it
+                path = max(covering, key=lambda one: len(one.parts))
+                return Standing(True, self._that_is_there(f"it is in `{path}`"), f"{family}: {covering[path]}")
         return Standing(True, self._that_is_there(f"`{mount.source}` is its own code, or part of what it runs from"))
 
     def _that_is_there(self, reason: str) -> str:

@@ -125,6 +125,8 @@ class _Worker:
         self.namespace, self.mountinfo, self.pidfd = fds
         self.before = {mount.source: _State.of(mount.source) for mount in mounts if not mount.writable}
         self.seen = {source: _identity(source) for source in self.before}
+        # Replaced before it was first looked at here, so that what it was is not known.
+        self.replaced_early = frozenset(mount.source for mount in self.missing())
         self.reported: dict[str, tuple[_State, str]] = {}
 
     def missing(self) -> list[Mount]:
@@ -139,6 +141,12 @@ class _Worker:
         changed = [source for source in changed if now[source] != self.seen[source]]
         self.seen |= {source: identity for source, identity in now.items() if identity is not None}
         return changed
+
+    def what_became_of(self, path: str, now: _State) -> str:
+        """Return in a few words what a guarded place is now, beside what it was."""
+        if path in self.replaced_early and now == self.before[path]:
+            return "while the module was being started"
+        return self.before[path].difference(now)
 
     def put_back(self) -> tuple[set[str], dict[str, str]]:
         """Attach what is missing; return the paths that this was tried for, and why those of them stay open that do."""
@@ -196,6 +204,7 @@ class _Guard:
             return False
         asked = unpack(data)["watch"]
         self._workers.append(_Worker(asked["id"], [Mount(*one) for one in asked["mounts"]], fds))
+        self._mend()  # the module's first line runs as soon as the host knows that its folders are watched
         self._tell({"watching": asked["id"]})
         return True
 
@@ -252,7 +261,7 @@ class _Guard:
         if worker.reported.get(path) == (now, problem):
             return
         worker.reported[path] = (now, problem)
-        what = worker.before[path].difference(now)
+        what = worker.what_became_of(path, now)
         self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _report_later_changes(self) -> None:
@@ -261,7 +270,7 @@ class _Guard:
             for path, (then, problem) in worker.reported.items():
                 now = _State.of(path)
                 if now != then:
-                    what = worker.before[path].difference(now)
+                    what = worker.what_became_of(path, now)
                     self._tell({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _part_with(self, ready: set[int]) -> None:

@@ -166,3 +166,16 @@ def test_any_yaml_looking_text_is_data_or_a_plan_error(tmp_path: Path, text: str
         read_document(tmp_path / "plan.yaml")
     except PlanError as error:
         assert len(error.problems) == 1
+
+
+def test_a_missing_plan_is_answered_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("{}")
+    with pytest.raises(PlanError) as raised:
+        read_document(tmp_path / "plan.yml")
+    assert raised.value.problems[0].hint == f"did you mean `{tmp_path}/plan.yaml`?"
+
+
+def test_a_missing_plan_is_answered_with_how_to_write_one(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as raised:
+        read_document(tmp_path / "plan.yaml")
+    assert raised.value.problems[0].hint == f"`paddock init {tmp_path}/plan.yaml` writes a plan"

@@ -347,3 +347,8 @@ def test_the_line_for_an_entry_that_was_given_more_than_it_says_says_all_of_it(
 def test_a_line_quotes_what_is_in_it() -> None:
     line = permissions_line(with_grant(Permissions(), "read", './a "b" #c: é'))
     assert yaml.safe_load(line) == {"permissions": {"read": ['./a "b" #c: é']}}
+
+
+def test_the_innermost_grant_is_named(scene: Scene) -> None:
+    found = explain(scene.subject({"write": [".", ".git"]}), "write", ".git/config")
+    assert found.by == "write: .git"
