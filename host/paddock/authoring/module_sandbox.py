@@ -202,12 +202,12 @@ class _Caller:
 
     async def _items(self, method: int, value: object) -> AsyncIterator[Any]:
         message = self._values.encode(value, share=True)
-        async for item in self._values.router.stream(self._handle, method, message):
+        async for item in self._values.router.host_calls.stream(self._handle, method, message):
             yield self._values.decode(item)
 
     async def _call(self, method: int, value: object) -> Any:
         message = self._values.encode(value, share=True)  # what a test hands over, it means to
-        return await self._values.router.call_value(self._handle, method, message)
+        return await self._values.router.host_calls.call_value(self._handle, method, message)
 
 
 class _Elsewhere:

@@ -27,5 +27,6 @@ async def describe_anew(router: Router, mirrors: Mirrors) -> None:
     nothing = router.values.encode([])
     with anyio.move_on_after(_SECONDS):
         await asyncio.gather(
-            *(router.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked), return_exceptions=True
+            *(router.host_calls.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked),
+            return_exceptions=True,
         )

@@ -195,7 +195,7 @@ class ContextJournal:
         method = handle.description(self._values.codec).number_of(member)
         if method is None:
             raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
-        return await self._router.call_now(handle, method, message)
+        return await self._router.host_calls.call_now(handle, method, message)
 
 
 def opening(messages: Sequence[object], values: Values) -> int:

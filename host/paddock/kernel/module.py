@@ -311,7 +311,7 @@ class HostedModule:
             "config": self._config,
         }
         try:
-            answer = values.decode(await self._router.ask(peer, WorkerMethod.MOUNT, values.encode(request)))
+            answer = values.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, values.encode(request)))
         except ModuleGoneError as exc:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
@@ -357,7 +357,7 @@ class HostedModule:
             await self._ask_ready()
 
     async def _ask_ready(self) -> None:
-        await self._router.ask(self.peer, WorkerMethod.SESSION_READY, self._router.values.encode([]))
+        await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, self._router.values.encode([]))
 
     async def stop(self) -> None:
         """End the module for good."""

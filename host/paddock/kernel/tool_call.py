@@ -274,7 +274,7 @@ class ToolCall:
             message = values.encode([[self._arguments], {}])
             self._is_called = True
             # Of this life only: a tool that died in this call is not started again to be asked once more.
-            answer = values.decode(await hosting.router.call_now(handle, method, message))
+            answer = values.decode(await hosting.router.host_calls.call_now(handle, method, message))
         except LocalProtocolError as error:
             return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
         except RemoteProtocolError as error:

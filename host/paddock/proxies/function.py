@@ -61,14 +61,14 @@ class RegisteredFunction:
         """
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._router.call(handle, method, message)
+            return self._router.host_calls.call(handle, method, message)
         return self._host_call(message)
 
     def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
         """Do what `call` does, but of this life of its owner only."""
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._router.call_now(handle, method, message)
+            return self._router.host_calls.call_now(handle, method, message)
         return self._host_call(message)
 
     def _allowed(self) -> int:

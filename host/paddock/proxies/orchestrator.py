@@ -33,7 +33,9 @@ class OrchestratorProxy:
             )
         await self._before_turn()
         try:
-            return await values.router.call_value(self._handle, method, values.encode([[], {"prompt": prompt}]))
+            return await values.router.host_calls.call_value(
+                self._handle, method, values.encode([[], {"prompt": prompt}])
+            )
         except Exception as error:
             trace = getattr(error, "remote_traceback", "")
             if trace:  # the frames of this process say nothing of what went wrong in that one

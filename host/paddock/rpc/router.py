@@ -12,15 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, has_room, has_to_wait
-from paddock.rpc.calls import STREAM_WINDOW, Forward, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current
 from paddock.rpc.channel import FOREVER
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
 from paddock.rpc.peer import Grant, Peer
 from paddock.rpc.service import Service
@@ -41,7 +42,6 @@ from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import WorkerMethod
 
 _MAX_DEPTH: Final = 64  # calls nested through workers; the deepest real session seen nests 9
-_LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _MOST_OF_A_BYTE: Final = 300  # bytes of memory that a byte of a body may come to, wherever its value is built
 _UNASKED_SECONDS: Final = 1.0  # that a worker may owe the host for notifications before no more of them are heard
 _LONGEST_HOLD: Final = 1.0  # seconds for which that goes on at a time
@@ -57,6 +57,7 @@ class Router:
     def __init__(self, values: Values, tasks: asyncio.TaskGroup) -> None:
         self.values = values
         self._host_objects = HostObjects(values)
+        self.host_calls = HostCalls(self, values)
         self.service: Service
         self.afterlife: Afterlife
         self._tasks = tasks
@@ -160,7 +161,7 @@ class Router:
             if call.credited is not None:
                 call.credited.set()
             elif call.served_by is not None and call.served_by.id:
-                self._pass_credit(call.served_by, event.target)
+                self.pass_credit(call.served_by, event.target)
             else:
                 call.early_credit += event.target
         elif event.kind == Kind.RELEASE:
@@ -262,7 +263,7 @@ class Router:
         if call.task is not None:
             call.task.cancel()
         elif call.served_by is not None:
-            self._give_up(call.served_by)
+            self.give_up(call.served_by)
             self.fail(call, asyncio.CancelledError())
         else:  # it was put off
             self.fail(call, asyncio.CancelledError())
@@ -274,20 +275,20 @@ class Router:
         assert call is not None  # a forward always has one
         try:
             if owner.takes_calls:
-                self._start_admitted(forward)
+                self.start_admitted(forward)
             else:
                 call.task = self._task(self._start_after_revival(forward))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
-    def _start_admitted(self, routed: RoutedCall) -> None:
+    def start_admitted(self, routed: RoutedCall) -> None:
         """Start a call if whoever keeps count of what its object is told admits it; what they raise is passed on."""
         if routed.handle.admit is not None:
             caller = routed.origin.peer if routed.origin is not None else None
             routed.handle.admit(self.method_name(routed), routed.message, caller)
         routed.is_admitted = True
         try:
-            self._start(routed)
+            self.start(routed)
         except BaseException:
             routed.let_go()
             raise
@@ -297,7 +298,7 @@ class Router:
         if routed.handle.on_success is not None:
             routed.handle.on_success(self.method_name(routed), routed.message)
 
-    def _start(self, routed: RoutedCall) -> None:
+    def start(self, routed: RoutedCall) -> None:
         """Put a call on its owner's wire, or have it wait while its owner has enough to serve.
 
         Raises:
@@ -328,7 +329,7 @@ class Router:
                     routed.on_unmade(exc)
         peer.channel.wants_room = waiting.size > 0
 
-    def _give_up(self, routed: RoutedCall) -> None:
+    def give_up(self, routed: RoutedCall) -> None:
         """Wait no more for a call, which is not ended any more."""
         if routed.is_waiting:
             routed.owner.waiting.discard(routed)
@@ -357,7 +358,7 @@ class Router:
                 routed.is_stream = True
                 routed.wants_no_item(self._loop.time())  # until somebody does
                 if routed.early_credit:
-                    self._pass_credit(routed, routed.early_credit)
+                    self.pass_credit(routed, routed.early_credit)
         except LocalProtocolError:
             owner.take_back(entries)
             raise
@@ -421,7 +422,7 @@ class Router:
                 self.respond(call, instead)
                 return
             call.task = None  # from here on a cancellation is the owner's to hear
-            self._start_admitted(forward)
+            self.start_admitted(forward)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise
@@ -455,154 +456,13 @@ class Router:
         call.served_by, call.task = again, None
         self._send(again)
 
-    # -- calls by the host -----------------------------------------------------------------
-
-    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
-        """Call a worker's object, and return the answer undecoded.
-
-        Raises:
-            Exception: what the callee raised, or what its death amounts to for its kind.
-        """
-        return self._exchange(current.get(), handle, method, message)
-
-    def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
-        """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
-
-        Raises:
-            DeadlockError: the owner stands still waiting for this very call.
-            AttributeError: there is no such member.
-            LocalProtocolError: the message is too large.
-            OverLimitError: what it tells is too much.
-        """
-        if not handle.owner.takes_calls:
-            return None
-        routed = HostCall(self, current.get(), handle, method, message)
-        self._start_admitted(routed)
-        return routed
-
-    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
-        """Call a worker's object, and return the answer's value; an answer that has none ends the worker.
-
-        What was `begun` before is waited for.
-
-        Raises:
-            Exception: as `call`.
-        """
-        answer = await self._exchange(current.get(), handle, method, message, begun=begun)
-        try:
-            return self.values.decode(answer)
-        except RemoteProtocolError as exc:
-            self.end_for(handle.owner, exc)
-            broken = RoutedCall(current.get(), handle, method, message)
-            instead = await self.afterlife.answer_for(broken, self.method_name(broken), _LAST_TRY)
-            return self.values.decode(instead) if instead is not None else None
-
-    async def _exchange(
-        self,
-        origin: IncomingCall | None,
-        handle: Handle,
-        method: int,
-        message: Encoded,
-        begun: HostCall | None = None,
-    ) -> Encoded:
-        tries = 0
-        while True:
-            routed = begun or HostCall(self, origin, handle, method, message)
-            if begun is None:
-                if not handle.owner.takes_calls:
-                    instead = await self.afterlife.revive(handle, self.method_name(routed))
-                    if instead is not None:
-                        return instead
-                self._start_admitted(routed)
-            begun = None
-            answer = await self._end_of(routed)
-            if answer is not None:
-                return answer
-            if not routed.id:
-                continue  # its owner went before it was asked
-            tries += 1
-            instead = await self.afterlife.answer_for(routed, self.method_name(routed), tries)
-            if instead is not None:
-                return instead
-
-    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
-        """Call as `call` does, but of this life of the owner only, and unobserved.
-
-        Raises:
-            ModuleGoneError: the owner is gone, or went before it answered.
-        """
-        owner = handle.owner
-        if not owner.is_open:
-            raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostCall(self, current.get(), handle, method, message)
-        self._start(routed)
-        answer = await self._end_of(routed)
-        if answer is None:
-            raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
-        return answer
-
-    async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]:
-        """Call a worker's generator and yield its items undecoded; leaving early cancels it.
-
-        Raises:
-            ModuleGoneError: the owner is gone, or went before the end.
-            Exception: what the generator raised.
-        """
-        owner = handle.owner
-        if not owner.is_open:
-            raise ModuleGoneError(f"module `{owner.name}` is gone")
-        routed = HostStream(self, current.get(), handle, method, message)
-        self._start(routed)
-        taken = 0
-        try:
-            while True:
-                item = await routed.said.get()
-                if item is None:
-                    raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
-                if isinstance(item, Exception):
-                    raise item
-                if isinstance(item, Frame):
-                    if item.kind != _RESPONSE:
-                        raise self.values.decode_error(item.body)
-                    return
-                taken += 1
-                if taken == STREAM_WINDOW // 2:
-                    self._pass_credit(routed, taken)
-                    taken = 0
-                yield item
-        finally:
-            self._give_up(routed)
-
-    async def _end_of(self, routed: HostCall) -> Encoded | None:
-        """Wait for the answer, None when the worker went before it; raise what the callee raised."""
-        try:
-            said = await routed.future
-        except asyncio.CancelledError:
-            self._give_up(routed)
-            raise
-        if isinstance(said, Frame):
-            raise self.values.decode_error(said.body)
-        return said
+    # -- small decisions -------------------------------------------------------------------
 
     def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
         """End a worker for what it said, or has had done, when its frame is not being heard any more."""
         if peer.is_open:
             self.afterlife.on_violation(peer, error)
             peer.channel.close()
-
-    async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
-        """Call one of the worker runtime's own methods.
-
-        Raises:
-            ModuleGoneError: the worker is gone.
-        """
-        endpoint = Handle(peer, 0, b"")
-        routed = HostCall(self, current.get(), endpoint, method, message)
-        peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
-        answer = await self._end_of(routed)
-        if answer is None:
-            raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
-        return answer
 
     def method_name(self, routed: RoutedCall) -> str:
         """Return the name of the member that `routed` calls, for people and journals."""
@@ -630,9 +490,7 @@ class Router:
         task.add_done_callback(self._running.discard)
         return task
 
-    # -- small decisions -------------------------------------------------------------------
-
-    def _pass_credit(self, call: RoutedCall, items: int) -> None:
+    def pass_credit(self, call: RoutedCall, items: int) -> None:
         owner = call.owner
         if owner.is_open:
             frame = owner.channel.connection.send_credit(call.id, items)

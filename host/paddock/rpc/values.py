@@ -32,7 +32,7 @@ from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
 
 if TYPE_CHECKING:
-    from paddock.rpc.calls import HostCall
+    from paddock.rpc.host_calls import HostCalls
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -57,11 +57,8 @@ class Calls(Protocol):
     @property
     def is_at_hand(self) -> bool: ...
 
-    def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None: ...
-
-    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any: ...
-
-    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]: ...
+    @property
+    def host_calls(self) -> HostCalls: ...
 
 
 class Values:
@@ -252,7 +249,7 @@ class _Caller:
         if not values.router.is_at_hand:
             return await asyncio.wrap_future(self._from_thread(method, value))
         message = values.encode(value, share=True)  # the application's own call, with what it means to pass
-        return await values.router.call_value(self._handle, method, message)
+        return await values.router.host_calls.call_value(self._handle, method, message)
 
     def call_sync(self, target: int, method: int, value: object, *, in_place: bool = True) -> Any:
         """Call a plain function: what it returns on another thread, something to await on the session's loop.
@@ -263,15 +260,15 @@ class _Caller:
         if not values.router.is_at_hand:
             return self._from_thread(method, value).result()
         message = values.encode(value, share=True)
-        begun = values.router.begin(self._handle, method, message)
-        return asyncio.ensure_future(values.router.call_value(self._handle, method, message, begun))
+        begun = values.router.host_calls.begin(self._handle, method, message)
+        return asyncio.ensure_future(values.router.host_calls.call_value(self._handle, method, message, begun))
 
     def _from_thread(self, method: int, value: object) -> concurrent.futures.Future[Any]:
         return asyncio.run_coroutine_threadsafe(self.call(0, method, value), self._values.router.loop)
 
     async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
         values = self._values
-        items = values.router.stream(self._handle, method, values.encode(value, share=True))
+        items = values.router.host_calls.stream(self._handle, method, values.encode(value, share=True))
         async with contextlib.aclosing(items):
             async for item in items:
                 yield values.decode(item)

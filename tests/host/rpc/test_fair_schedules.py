@@ -88,7 +88,10 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
                     worker.notify(7, [1] * 300)
                 elif act == "host":
                     nothing = network.values.encode([[], {}])
-                    hosts += [asyncio.ensure_future(network.router.call(handles[one], 0, nothing)) for _ in range(60)]
+                    hosts += [
+                        asyncio.ensure_future(network.router.host_calls.call(handles[one], 0, nothing))
+                        for _ in range(60)
+                    ]
                 elif act == "cancel" and asked:
                     caller, id = asked.pop()
                     if frame := caller.connection.send_cancel(id):

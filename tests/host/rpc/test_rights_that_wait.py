@@ -196,7 +196,7 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
 
     async def relay(brought: object) -> None:
         await go_on.wait()
-        await network.router.call(target, 0, network.values.encode([[brought], {}]))
+        await network.router.host_calls.call(target, 0, network.values.encode([[brought], {}]))
 
     wash.giver.mirror(99, network.values.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
@@ -215,7 +215,7 @@ async def test_what_the_application_adds_itself_may_be_called(network: Network) 
     assert isinstance(target, Handle)
 
     async def relay() -> None:
-        await network.router.call(target, 0, network.values.encode([[lambda: "said"], {}], share=True))
+        await network.router.host_calls.call(target, 0, network.values.encode([[lambda: "said"], {}], share=True))
 
     wash.giver.mirror(99, network.values.encode(relay, share=True), may_call=True)
     entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
@@ -254,7 +254,7 @@ async def test_an_answer_may_name_what_its_giver_lets_go_of_at_once(network: Net
     assert isinstance(target, Handle)
     handle = wash.giver.grant(wash.shown).handle
     asked = asyncio.ensure_future(
-        network.router.call(target, 0, network.values.encode([[network.values.object_of(handle)], {}]))
+        network.router.host_calls.call(target, 0, network.values.encode([[network.values.object_of(handle)], {}]))
     )
     request = await wash.taking.request_from_host()
     entry = request.handles[0].id

@@ -1,0 +1,174 @@
+"""Call workers' objects for the host itself, and read the answers in the service of the request that it serves.
+
+Each call ends exactly once: with the answer, with what the callee raised, or with what the `Afterlife` makes of its
+owner's death. `call` and `call_value` start an owner again and repeat the call; the others call one life of it only. A
+call that is cancelled, and a stream that is left early, are given up: the owner is asked to end them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from paddock.rpc.calls import STREAM_WINDOW, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.peer import Peer
+from paddock.rpc.values import Values
+from paddock_sdk.contract.boundary_errors import ModuleGoneError
+from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from paddock.rpc.router import Router
+
+_LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
+_RESPONSE: Final = int(Kind.RESPONSE)
+
+
+class HostCalls:
+    """The calls that the host makes on its own; the router puts them on their way."""
+
+    def __init__(self, router: Router, values: Values) -> None:
+        self._router = router
+        self._values = values
+
+    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
+        """Call a worker's object, and return the answer undecoded.
+
+        Raises:
+            Exception: what the callee raised, or what its death amounts to for its kind.
+        """
+        return self._exchange(current.get(), handle, method, message)
+
+    def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
+        """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
+
+        Raises:
+            DeadlockError: the owner stands still waiting for this very call.
+            AttributeError: there is no such member.
+            LocalProtocolError: the message is too large.
+            OverLimitError: what it tells is too much.
+        """
+        if not handle.owner.takes_calls:
+            return None
+        routed = HostCall(self._router, current.get(), handle, method, message)
+        self._router.start_admitted(routed)
+        return routed
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
+        """Call a worker's object, and return the answer's value; an answer that has none ends the worker.
+
+        What was `begun` before is waited for.
+
+        Raises:
+            Exception: as `call`.
+        """
+        answer = await self._exchange(current.get(), handle, method, message, begun=begun)
+        try:
+            return self._values.decode(answer)
+        except RemoteProtocolError as exc:
+            self._router.end_for(handle.owner, exc)
+            broken = RoutedCall(current.get(), handle, method, message)
+            instead = await self._router.afterlife.answer_for(broken, self._router.method_name(broken), _LAST_TRY)
+            return self._values.decode(instead) if instead is not None else None
+
+    async def _exchange(
+        self,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        begun: HostCall | None = None,
+    ) -> Encoded:
+        tries = 0
+        while True:
+            routed = begun or HostCall(self._router, origin, handle, method, message)
+            if begun is None:
+                if not handle.owner.takes_calls:
+                    instead = await self._router.afterlife.revive(handle, self._router.method_name(routed))
+                    if instead is not None:
+                        return instead
+                self._router.start_admitted(routed)
+            begun = None
+            answer = await self._end_of(routed)
+            if answer is not None:
+                return answer
+            if not routed.id:
+                continue  # its owner went before it was asked
+            tries += 1
+            instead = await self._router.afterlife.answer_for(routed, self._router.method_name(routed), tries)
+            if instead is not None:
+                return instead
+
+    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
+        """Call as `call` does, but of this life of the owner only, and unobserved.
+
+        Raises:
+            ModuleGoneError: the owner is gone, or went before it answered.
+        """
+        owner = handle.owner
+        if not owner.is_open:
+            raise ModuleGoneError(f"module `{owner.name}` is gone")
+        routed = HostCall(self._router, current.get(), handle, method, message)
+        self._router.start(routed)
+        answer = await self._end_of(routed)
+        if answer is None:
+            raise ModuleGoneError(f"module `{owner.name}` ended before it answered")
+        return answer
+
+    async def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]:
+        """Call a worker's generator and yield its items undecoded; leaving early cancels it.
+
+        Raises:
+            ModuleGoneError: the owner is gone, or went before the end.
+            Exception: what the generator raised.
+        """
+        owner = handle.owner
+        if not owner.is_open:
+            raise ModuleGoneError(f"module `{owner.name}` is gone")
+        routed = HostStream(self._router, current.get(), handle, method, message)
+        self._router.start(routed)
+        taken = 0
+        try:
+            while True:
+                item = await routed.said.get()
+                if item is None:
+                    raise ModuleGoneError(f"module `{owner.name}` ended in the middle of a stream")
+                if isinstance(item, Exception):
+                    raise item
+                if isinstance(item, Frame):
+                    if item.kind != _RESPONSE:
+                        raise self._values.decode_error(item.body)
+                    return
+                taken += 1
+                if taken == STREAM_WINDOW // 2:
+                    self._router.pass_credit(routed, taken)
+                    taken = 0
+                yield item
+        finally:
+            self._router.give_up(routed)
+
+    async def _end_of(self, routed: HostCall) -> Encoded | None:
+        """Wait for the answer, None when the worker went before it; raise what the callee raised."""
+        try:
+            said = await routed.future
+        except asyncio.CancelledError:
+            self._router.give_up(routed)
+            raise
+        if isinstance(said, Frame):
+            raise self._values.decode_error(said.body)
+        return said
+
+    async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
+        """Call one of the worker runtime's own methods.
+
+        Raises:
+            ModuleGoneError: the worker is gone.
+        """
+        endpoint = Handle(peer, 0, b"")
+        routed = HostCall(self._router, current.get(), endpoint, method, message)
+        peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
+        answer = await self._end_of(routed)
+        if answer is None:
+            raise ModuleGoneError(f"module `{peer.name}` ended before it answered")
+        return answer
