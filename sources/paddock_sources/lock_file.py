@@ -68,10 +68,13 @@ class LockFile:
             raise LockFileError(path, error.problem, line=error.line, hints=error.hints) from error
 
     @classmethod
-    def update(cls, path: Path, change: Callable[[Self], Self]) -> Self:
+    def update(
+        cls, path: Path, change: Callable[[Self], Self], *, on_write: Callable[[Self, Self], None] | None = None
+    ) -> Self:
         """Write what `change` makes of what the file says at this moment, and return it.
 
-        `change` is not to take long: others wait for it.
+        `on_write` is called with what the file said and what it says now, before another process can change it through
+        here; not if it stays as it is. Neither of the two is to take long: others wait for them.
 
         Raises:
             LockFileError: the file cannot be relied on, or written.
@@ -81,6 +84,8 @@ class LockFile:
             after = change(before)
             if after != before:
                 after.write(path)
+                if on_write is not None:
+                    on_write(before, after)
         return after
 
     def write(self, path: Path) -> None:

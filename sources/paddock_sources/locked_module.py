@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from .uri import SourceUri
@@ -41,6 +43,20 @@ class LockedModule:
     dependencies: tuple[LockedDependency, ...] = ()
     requested_kind: str = ""
     committed_at: datetime | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that is said here: equal for two that say the same, in whatever order they say it."""
+        made = self.committed_at
+        said = [
+            *(self.source, self.requested_ref, self.requested_kind, self.commit, self.tree, self.subdirectory),
+            *(self.permissions_digest, sorted(self.hashes), made.astimezone(UTC).isoformat() if made else None),
+            sorted(
+                [one.name, one.version, one.source, one.commit, one.tree, sorted(one.hashes)]
+                for one in self.dependencies
+            ),
+        ]
+        return f"sha256:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
 
     def uri(self, folder: Path) -> SourceUri:
         """Return the source itself, a relative one being below `folder`, that of the lock file."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from .errors import NotLockedError, PinMismatchError
+from .errors import NotLockedError, PinMismatchError, SourceError
 from .lock_file import LockedModule, LockFile, normalised_source
 from .provisioner import Provisioner
 from .resolution import Resolution
@@ -55,6 +57,17 @@ class LockedSources:
             return uri.text
         inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
         return f"git+{uri.url}@{locked.commit}{inside}"
+
+    def pinned(self, uris: Iterable[SourceUri]) -> dict[str, LockedModule | None]:
+        """Return what the lock file says of sources, by their keys in it; without those that need none."""
+        found = {}
+        for uri in uris:
+            if isinstance(uri, BuiltinUri):
+                continue
+            with suppress(SourceError):  # what cannot be read is not provided either
+                key = normalised_source(uri, self._folder)
+                found[key] = self._lock.get(key)
+        return found
 
     def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
         """Return the ids that the code at `uri` goes by, fetching it if that is needed.

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import click
 
 from paddock.errors import PaddockError
+from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.sourced_modules import pinned_text
 from paddock.lookalikes import marked
 from paddock.plan.entry_writing import PlanEdit, entry_lines, grant_line, with_entry
@@ -136,7 +137,7 @@ def run_add(wishes: AddWishes, working_dir: Path | None, *, as_json: bool) -> in
         locked = added.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=added.lock)
-            after = await desk.call(partial(LockFile.update, added.lock_path, change))
+            after = await desk.call(partial(update_lock, added.lock_path, change, os.environ))
             if after.get(added.key) != locked:
                 raise NothingToAddError(
                     f"`{added.key}` was locked by somebody else meanwhile, and that stays",

@@ -33,6 +33,8 @@ class TerminalConsent:
         """Show the review and return the answer; with nobody there to ask, `AS_IT_IS`."""
         screen = self._dialogue.screen
         _show(screen, review)
+        if review.is_of_the_lock:
+            return await self._ask_about_the_lock(review)
         if not (review.needs_trust or review.has_proposals):
             return Answer.AS_IT_IS
         if not self._dialogue.has_person:
@@ -42,8 +44,20 @@ class TerminalConsent:
         # The end of the input is no consent to anything.
         return await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold())) or Answer.STOP
 
+    async def _ask_about_the_lock(self, review: PlanReview) -> Answer:
+        if not self._dialogue.has_person:
+            return Answer.AS_IT_IS
+        words = {"yes": Answer.ACCEPT, "stop": Answer.STOP}
+        answer = await self._dialogue.ask(_lock_question(review), lambda line, _: words.get(line.casefold()))
+        return answer or Answer.STOP
+
 
 def _show(screen: Screen, review: PlanReview) -> None:
+    if review.moved:
+        screen.title(f"pinned otherwise than you accepted, in the lock file of plan {review.plan}:")
+        screen.labelled([("    ", one.describe()) for one in review.moved])
+    if review.is_of_the_lock:
+        return
     screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
     for module in review.modules:
         screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
@@ -89,6 +103,26 @@ def _question(review: PlanReview) -> Question:
     )
 
 
+def _lock_question(review: PlanReview) -> Question:
+    count = len(review.moved)
+    moved = "1 of its sources is" if count == 1 else f"{count} of its sources are"
+    text = [
+        f"You accepted {review.plan} (sha256 {_digits(review.digest)}), but not what {moved} pinned to now.",
+        "A pin chooses the code that runs. Those listed above moved by other means than Paddock's commands.",
+        "Is that code to be run with what you granted?",
+    ]
+    return Question(
+        title="Paddock asks, not a module",
+        text="\n".join(map(escape, text)),
+        options=(
+            Option("yes ", "accept these pins too; remembered until the plan or one of them changes"),
+            Option("stop", "start nothing"),
+        ),
+        told=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
+        is_ours=True,
+    )
+
+
 def _text(review: PlanReview) -> Iterator[str]:
     asking = [module.name for module in review.modules if module.needs_trust]
     given = [module.name for module in review.modules if module.proposed_lines]
@@ -97,6 +131,8 @@ def _text(review: PlanReview) -> Iterator[str]:
         yield f"It grants what takes your consent to {', '.join(asking)}."
     if given:
         yield f"More than it grants would be given to {', '.join(given)}."
+    if review.moved:
+        yield "Its lock file pins sources otherwise than you accepted before."
     yield "All of that is listed above."
     if review.weaker_level is not None:
         yield f"On this machine its modules run at isolation level {review.weaker_level}, weaker than usual."

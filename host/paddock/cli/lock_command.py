@@ -7,6 +7,7 @@ module is `{"module", "place", "source", "locked": {"requested_ref", "requested_
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock_file import LockedModule, LockFile
 from paddock_sources.uri import FolderUri
@@ -61,7 +63,7 @@ async def _lock(desk: Desk, sources: SourcedModules, *, checks: bool) -> Outcome
         failures += [(one.name, found) for one, found in locked if isinstance(found, SourceFailedError)]
         news = {one.key: found for one, found in locked if isinstance(found, LockedModule)}
         change = partial(LockFile.with_news, news=tuple(news.values()), since=sources.lock)
-        after = await desk.call(partial(LockFile.update, sources.lock_path, change))
+        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
         done = [(one, news[one.key]) for one in lacking if one.key in news and after.get(one.key) == news[one.key]]
         for one in lacking:
             if one.key in news and after.get(one.key) != news[one.key]:

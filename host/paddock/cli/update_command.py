@@ -11,6 +11,7 @@ something newer was refused, by rule or by answer.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from typing import Final
 
 import click
 
+from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.source_updates import SourceUpdate, SourceUpdates
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
 from paddock.lookalikes import marked
@@ -89,7 +91,7 @@ def run_update(
         found = [await _answered(desk, one, wishes) for one in looked if isinstance(one, SourceUpdate)]
         news = [one.new for one in found if one.state == _MOVED and one.new is not None]
         change = partial(LockFile.with_news, news=news, since=sources.lock)
-        after = await desk.call(partial(LockFile.update, sources.lock_path, change))
+        after = await desk.call(partial(update_lock, sources.lock_path, change, os.environ))
         found = [_written(one, after) for one in found]
         _tell(desk.screen, found)
         states = {one.state for one in found}

@@ -27,7 +27,8 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
 from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate, grants_of
 from paddock.policy.accepted_plans import AcceptedPlan
-from paddock.policy.grants_file import GrantsFile
+from paddock.policy.grants_file import GrantsFile, GrantsNotKeptError
+from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.secret_sources import SecretSources
 from paddock.policy.secret_values import SecretValues
 from paddock.policy.trust import Acceptance, with_places
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 
 _BY_FLAGS: Final = Trust(True, Rule(Place("the command line"), "--allow-… and --config"))
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_PINS: Final[Pins] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,37 @@ class Clerk:
 
         return await anyio.to_thread.run_sync(look)
 
+    async def check_pins(
+        self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None
+    ) -> None:
+        """Have it accepted, once, that `lock` pins the sources of an accepted plan otherwise than when it was accepted.
+
+        Before anything is fetched: who moves a pin chooses the code that runs. `trust_plan` takes the pins as they are,
+        this once. Of a plan that was not accepted nothing is asked here: its code is fetched without the user's keys.
+
+        Raises:
+            LockMovedError: nobody could be asked.
+            ConsentRefusedError: whoever was asked wants nothing started.
+            PolicyFileError: what was accepted cannot be relied on.
+        """
+        if trust_plan or plan.origin is None:
+            return
+        plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
+        acceptance = await anyio.to_thread.run_sync(Acceptance.of, plan, self._grants_file)
+        moved = acceptance.moved(pins)
+        if not moved:
+            return
+        review = PlanReview(str(plan.origin), plan.digest, (), is_accepted=True, moved=moved)
+        match Answer.AS_IT_IS if consent is None else await consent.ask(review):
+            case Answer.AS_IT_IS:
+                raise LockMovedError(review.plan, lock, moved)
+            case Answer.STOP:
+                raise ConsentRefusedError(review.plan)
+        try:
+            await anyio.to_thread.run_sync(self._grants_file.accept_pins, plan.digest, moved)
+        except GrantsNotKeptError as error:
+            _log.warning("accepted for this time only: %s", error)
+
     async def clear_call(self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None) -> Clearance:
         """Clear the one module of a call, whose entry is made of flags.
 
@@ -134,13 +167,14 @@ class Clerk:
         grants: Mapping[str, str] = _NONE,
         named: IsolationLevel | None = None,
         consent: Consent | None = None,
+        pins: Pins = _NO_PINS,
         weaker_level: WeakerLevel,
     ) -> Clearance:
         """Clear the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
         `trust_plan` accepts what the plan says this once, `grants` names presets for modules, `consent` is asked about
-        a plan that was not accepted before, if it asks for anything or lacks something that would fit it;
-        `weaker_level` tells what else is accepted with that.
+        a plan that was not accepted before, if it asks for anything or lacks something that would fit it; it is then
+        accepted with `pins`, those that its code was chosen by. `weaker_level` tells what else is accepted with that.
 
         Raises:
             ConsentRefusedError: whoever was asked wants nothing started.
@@ -156,8 +190,13 @@ class Clerk:
             situation = self._situation(acceptance.trust, plan.positions, _folder_of(plan))
             review = await anyio.to_thread.run_sync(review_plan, plan, asked, resolutions, situation, self._environ)
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
-                review = replace(review, weaker_level=await weaker_level(), is_accepted=acceptance.trust.accepted)
-                acceptance = await self._ask(consent, review, plan) or acceptance
+                review = replace(
+                    review,
+                    weaker_level=await weaker_level(),
+                    is_accepted=acceptance.trust.accepted,
+                    moved=acceptance.moved_since(pins),
+                )
+                acceptance = await self._ask(consent, review, plan, pins) or acceptance
                 asked = _asked(plan, resolutions, given, named, acceptance)
         codes = [resolutions[one.entry.path] for one in asked]
         clearance = await self._clear(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
@@ -174,7 +213,7 @@ class Clerk:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
-    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan) -> Acceptance | None:
+    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> Acceptance | None:
         """Return what was accepted, and see to it that it is remembered; None if nothing was.
 
         Raises:
@@ -185,7 +224,8 @@ class Clerk:
                 return None
             case Answer.STOP:
                 raise ConsentRefusedError(review.plan)
-        accepted = await anyio.to_thread.run_sync(Acceptance.accepting, plan, self._grants_file, review.grants)
+        known = [pin for pin in pins.values() if pin is not None]
+        accepted = await anyio.to_thread.run_sync(Acceptance.accepting, plan, self._grants_file, review.grants, known)
         if accepted.problem is not None:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted

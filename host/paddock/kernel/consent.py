@@ -12,6 +12,7 @@ from typing import Protocol
 
 from paddock.plan.permissions import Permissions
 from paddock.policy.accepted_plans import AcceptedGrant
+from paddock.policy.pins import MovedPin
 from paddock_sandbox.profile import IsolationLevel
 
 
@@ -42,7 +43,8 @@ class PlanReview:
     """The modules of one plan, `plan` as the person named it, `digest` of what was read.
 
     `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had. Of a plan
-    that `is_accepted` already, by a flag say, only what would be given beyond it is open.
+    that `is_accepted` already, by a flag say, only what would be given beyond it is open. `moved` is what the lock file
+    pins otherwise than when the plan was accepted last; a review without modules is about nothing else.
     """
 
     plan: str
@@ -50,6 +52,12 @@ class PlanReview:
     modules: tuple[ModuleReview, ...]
     weaker_level: IsolationLevel | None = None
     is_accepted: bool = False
+    moved: tuple[MovedPin, ...] = ()
+
+    @property
+    def is_of_the_lock(self) -> bool:
+        """Whether the plan was accepted as it is, and only its pins moved."""
+        return not self.modules
 
     @property
     def needs_trust(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,11 +23,13 @@ import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.errors import ModuleMissingError, SourcesError
+from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.provisioning import provisioning
 from paddock.plan.models import ModuleEntry
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
 from paddock.policy import Policy, grants_of, refuse_sources
+from paddock.policy.pins import Pin, Pins
 from paddock_sdk.contract import module_sources
 from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
@@ -88,11 +90,24 @@ class ModuleSources:
         self._lends_keys = lends_keys
         self._unwritten: tuple[LockedModule, ...] = ()  # what was pinned, and stays so for as long as this does
         self._read = LockFile()
+        self._pins: Pins = {}
+
+    @property
+    def pins(self) -> Pins:
+        """What the lock file pins the sources to that were resolved."""
+        return self._pins
 
     async def resolve(
-        self, entries: Sequence[ModuleEntry], positions: Positions | None = None
+        self,
+        entries: Sequence[ModuleEntry],
+        positions: Positions | None = None,
+        *,
+        check_pins: Callable[[Pins], Awaitable[None]] | None = None,
     ) -> dict[str, Resolution | ModuleMissingError]:
         """Return where each entry's code is, or why it is not to be had, by the entry's place in the plan.
+
+        `check_pins` is called with what the lock file pins these sources to, before anything of them is fetched; what
+        it raises is raised.
 
         Raises:
             PolicyRefusedError: no module may come from one of the sources.
@@ -109,6 +124,10 @@ class ModuleSources:
                     found[entry.path] = ModuleMissingError.of(entry.module, error)
             texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
             refuse_sources(texts, self._policy, positions)
+            pinned = sources.pinned(one.uri for one in chosen.values())
+            self._pins = {key: None if one is None else Pin.of(one) for key, one in pinned.items()}
+            if check_pins is not None:
+                await check_pins(self._pins)
             limiter = anyio.CapacityLimiter(_AT_A_TIME)
 
             async def provide(entry: ModuleEntry) -> None:
@@ -153,7 +172,9 @@ class ModuleSources:
         news = self._unwritten
         if not news or self._locks is None:
             return
-        write = partial(LockFile.update, self._locks / LOCK_FILE, lambda lock: lock.with_news(news, since=self._read))
+        since = self._read
+        path = self._locks / LOCK_FILE
+        write = partial(update_lock, path, lambda lock: lock.with_news(news, since=since), self._environ)
         try:
             after = await anyio.to_thread.run_sync(write)
         except (OSError, SourceError) as error:

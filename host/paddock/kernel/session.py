@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.errors import ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
+from paddock.errors import ConsentRefusedError, ModuleDiedError, PaddockError, PlanError, PolicyRefusedError
 from paddock.kernel.chronicle import Chronicle
 from paddock.kernel.clearance import Clearance, Clerk
 from paddock.kernel.command_worker import check_cancelled
@@ -40,6 +40,7 @@ from paddock.kernel.sub_sessions import SubSessions
 from paddock.plan.loading import load_plan
 from paddock.plan.models import MountPlan
 from paddock.policy import Policy
+from paddock.policy.pins import LockMovedError
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -48,6 +49,7 @@ from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
+from paddock_sources.lock_file import LOCK_FILE
 
 __all__ = ["ModuleStatus", "Session"]
 
@@ -72,7 +74,8 @@ class Session:
             strongest that can be had by default.
         trust_plan: accept all that the plan asks for, for this session.
         grants: what modules are given beyond the plan: the name of a preset, by module.
-        consent: who is asked about a plan that was not accepted yet; without one, it is taken as it is.
+        consent: who is asked about a plan that was not accepted yet, and about a lock file that somebody else than
+            Paddock changed since; without one, such a plan is taken as it is, and such a lock file refused.
         on_confined: told how each module will be shut in, before the first of them is started.
         sources: how the code of modules may be come by; by default what the lock file beside the plan pins is used, and
             what it lacks is fetched and put into it.
@@ -210,7 +213,7 @@ class Session:
             cache = stack.enter_context(SourceCache.of_user(self._environ, check=check_cancelled))
             try:
                 resolutions = await self._resolve(clerk, cache)
-            except PolicyRefusedError as error:
+            except (PolicyRefusedError, LockMovedError, ConsentRefusedError) as error:
                 self._chronicle.refuse(self.plan, error)
                 raise
             stack.push_async_callback(self._chronicle.end)  # when every module has ended
@@ -242,7 +245,16 @@ class Session:
         sources = self._code = ModuleSources(
             cache, self._environ, base, locks, clerk.policy, options, self._audit, lends_keys=accepted
         )
-        return checked_resolutions(self.plan, await sources.resolve(tuple(self.plan.entries()), self.plan.positions))
+        check_pins = partial(
+            clerk.check_pins,
+            self.plan,
+            lock=base / LOCK_FILE,
+            trust_plan=self._trust_plan,
+            consent=self._consent,
+        )
+        entries = tuple(self.plan.entries())
+        found = await sources.resolve(entries, self.plan.positions, check_pins=check_pins)
+        return checked_resolutions(self.plan, found)
 
     async def _clear(self, clerk: Clerk, resolutions: Mapping[str, Resolution]) -> Clearance:
         """Have all that is asked for decided, and each module's shelter."""
@@ -254,6 +266,7 @@ class Session:
                 grants=self._grants,
                 named=self._isolation,
                 consent=self._consent,
+                pins=self._code.pins,
                 weaker_level=lambda: self._machinery.confinements.weaker_level(self.plan.entries()),
             )
             self._secrets = clearance.secrets

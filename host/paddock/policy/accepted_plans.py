@@ -8,13 +8,18 @@ accepted_at = 2026-01-01T12:00:00Z
 grants = [
     {at = "tools[0]", source = "builtin:tool-filesystem", permissions = "workspace"},
 ]
+pins = [
+    {source = "git+https://example.org/x@main", commit = "0123…", digest = "sha256:…", dependencies = ["httpx 0.28.1"]},
+]
 ```
+
+`pins` is what the lock file beside the plan pinned its sources to. Where it is missing, that is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
@@ -28,10 +33,13 @@ from paddock.plan.problems import path_text, problems_of
 from paddock.plan.toml_lines import toml_lines
 from paddock_sources.bounded_toml import TomlError, read_toml
 
+from .pins import MovedPin, Pin
+
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 _DIGITS: Final = 12  # of a digest, where people compare two
+_MAX_PINS: Final = 1000  # of one plan; further ones are asked about, as those that somebody else added
 _HEAD: Final = (
     "The plans you accepted, each by the digest of what it said then, and what you gave to the modules of each.",
     "Paddock adds to it; remove a [[plan]] to be asked again.",
@@ -50,18 +58,42 @@ class AcceptedGrant:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPlan:
-    """A plan that was accepted as it then was; `plan` is its file, empty for one that is in none."""
+    """A plan that was accepted as it then was; `plan` is its file, empty for one that is in none.
+
+    `pins` are those of its sources, None where it is not known with which it was accepted.
+    """
 
     digest: str
     plan: str
     accepted_at: datetime
     grants: tuple[AcceptedGrant, ...] = ()
     line: int | None = None
+    pins: tuple[Pin, ...] | None = None
 
     @classmethod
-    def now(cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...]) -> Self:
+    def now(
+        cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...], pins: tuple[Pin, ...] | None = None
+    ) -> Self:
         """Return a plan that is accepted now."""
-        return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants)
+        return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants, pins=pins)
+
+    def with_pins(self, moved: Iterable[MovedPin]) -> Self:
+        """Return the plan as accepted with the new ones of these pins, whatever it was accepted with."""
+        pins = {pin.source: pin for pin in self.pins or ()}
+        for one in moved:
+            if one.new is None:
+                pins.pop(one.source, None)
+            elif one.source in pins or len(pins) < _MAX_PINS:
+                pins[one.source] = one.new
+        return replace(self, pins=tuple(pins.values()))
+
+    def renewed(self, moved: Iterable[MovedPin]) -> Self:
+        """Return the plan as accepted with the new ones of these pins, as far as it was accepted with the old ones."""
+        if self.pins is None:
+            return self
+        known = {pin.source: pin for pin in self.pins}
+        meant = [one for one in moved if known.get(one.source) == one.old]
+        return self.with_pins(meant) if meant else self
 
     @property
     def day(self) -> str:
@@ -95,11 +127,19 @@ class _Grant(_Table):
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
 
 
+class _Pin(_Table):
+    source: str
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    commit: str = ""
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+
 class _Plan(_Table):
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     plan: str
     accepted_at: AwareDatetime
     grants: Annotated[tuple[_Grant, ...], BeforeValidator(_listed)] = ()
+    pins: Annotated[tuple[_Pin, ...] | None, BeforeValidator(_listed)] = None
 
 
 class _Document(_Table):
@@ -110,6 +150,7 @@ _KNOWN_KEYS: Final = {
     "": tuple(_Document.model_fields),
     "plan": tuple(_Plan.model_fields),
     "grants": tuple(_Grant.model_fields),
+    "pins": tuple(_Pin.model_fields),
     "permissions": tuple(name for name in Permissions.model_fields if name != "preset"),
     "secrets": ("name", "inject"),
 }
@@ -137,7 +178,10 @@ def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
         AcceptedGrant(one.at, one.source, one.permissions, positions.line_of(path_text(place, "grants", index)))
         for index, one in enumerate(plan.grants)
     )
-    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place))
+    pins = None
+    if plan.pins is not None:
+        pins = tuple(Pin(one.source, one.commit, one.digest, one.dependencies) for one in plan.pins)
+    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place), pins)
 
 
 def _with_line(problem: PlanProblem, positions: Positions) -> PlanProblem:
@@ -151,7 +195,7 @@ def _not_understood(path: str, problems: Iterable[PlanProblem]) -> PolicyFileErr
 
 def _said(plan: AcceptedPlan) -> object:
     grants = [(one.place, one.source, one.permissions) for one in plan.grants]
-    return plan.digest, plan.plan, plan.accepted_at, grants
+    return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
 
 
 # -- what it is to say ---------------------------------------------------------------------
@@ -179,6 +223,24 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
         document["plan"] = tables = tomlkit.aot()
     for one in new:
         tables.append(_table(one))
+    return _checked(document, after)
+
+
+def repinned(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
+    """Return the text that says `before` with other pins of some plans; raises as `rewritten` does."""
+    import tomlkit
+
+    document = tomlkit.parse(text or "")
+    tables: Any = document.get("plan")
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new is not old:
+            tables[index]["pins"] = _pins(new.pins or ())
+    return _checked(document, after)
+
+
+def _checked(document: TOMLDocument, after: Sequence[AcceptedPlan]) -> str:
+    import tomlkit
+
     written = tomlkit.dumps(document)
     if [_said(one) for one in read_accepted(written, "")] != [_said(one) for one in after]:
         raise ValueError("its tables are written in an unusual way")
@@ -207,7 +269,21 @@ def _table(plan: AcceptedPlan) -> Any:
         row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
         grants.append(row)
     table["grants"] = grants
+    if plan.pins is not None:
+        table["pins"] = _pins(plan.pins)
     return table
+
+
+def _pins(pins: Iterable[Pin]) -> Any:
+    import tomlkit
+
+    rows = tomlkit.array().multiline(multiline=True)
+    for pin in pins:
+        row = tomlkit.inline_table()
+        row.update({"source": pin.source, "commit": pin.commit, "digest": pin.digest})
+        row["dependencies"] = [*pin.dependencies]
+        rows.append(row)
+    return rows
 
 
 def _inline(value: Any) -> Any:

@@ -1,25 +1,27 @@
 """The plans that the operator accepted, and what they gave to the modules of each: a file of the user's own.
 
-An acceptance is bound to a plan's digest, so that a plan that was edited is another one, and what was given to a module
-also to the source its code came from. Whatever else the file says is kept as it is written, comments too; it is there
-as a whole, before and after a change, whoever else changes it at the same time. A file that is not understood is an
-error: less would be granted than the operator meant, and the next change would lose it.
+An acceptance is bound to a plan's digest, so that a plan that was edited is another one; what was given to a module
+also to the source its code came from; and the code, to what the lock file beside the plan pinned that source to.
+Whatever else the file says is kept as it is written, comments too; it is there as a whole, before and after a change,
+whoever else changes it at the same time. A file that is not understood is an error: less would be granted than the
+operator meant, and the next change would lose it.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
 from paddock.errors import PaddockError
 
-from .accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, rewritten
+from .accepted_plans import AcceptedGrant, AcceptedPlan, read_accepted, repinned, rewritten
 from .owned_file import read_owned
 from .owner import Owner
+from .pins import MovedPin, Pin
 from .policy import user_config_folder
 from .rule import Place, Rule
 
@@ -28,6 +30,7 @@ _VERSIONS_KEPT: Final = 8  # of one plan: people go back and forth between a few
 _LOCK_SECONDS: Final = 10.0  # others hold it for milliseconds
 
 _Change = Callable[[tuple[AcceptedPlan, ...]], Iterable[AcceptedPlan]]
+_Rewrite = Callable[[str | None, Sequence[AcceptedPlan], Sequence[AcceptedPlan]], str]
 
 
 class GrantsNotKeptError(PaddockError):
@@ -72,14 +75,16 @@ class GrantsFile:
         """Return something that the file says on a line as a rule."""
         return Rule(Place(str(self.path), line), text)
 
-    def accept(self, digest: str, plan: str, grants: Iterable[AcceptedGrant] = ()) -> AcceptedPlan:
-        """Have a plan accepted as it is now, with these grants, and return what the file then says of it.
+    def accept(
+        self, digest: str, plan: str, grants: Iterable[AcceptedGrant] = (), pins: Iterable[Pin] | None = None
+    ) -> AcceptedPlan:
+        """Have a plan accepted as it is now, with these grants and pins, and return what the file then says of it.
 
         Raises:
             PolicyFileError: The file cannot be relied on, or is not understood.
             GrantsNotKeptError: It cannot be written.
         """
-        accepted = AcceptedPlan.now(digest, plan, tuple(grants))
+        accepted = AcceptedPlan.now(digest, plan, tuple(grants), None if pins is None else tuple(pins))
 
         def changed(plans: tuple[AcceptedPlan, ...]) -> Iterator[AcceptedPlan]:
             others = [one for one in plans if one.digest != digest]
@@ -98,18 +103,41 @@ class GrantsFile:
             self._change(lambda plans: (one for one in plans if one.digest != digest))
         return known
 
+    def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
+        """Have a plan that was accepted be so with the new ones of these pins. Raises as `accept` does."""
+        moved = tuple(moved)
+        self._repin(lambda one: one.with_pins(moved) if one.digest == digest else one)
+
+    def renew_pins(self, folder: Path, moved: Iterable[MovedPin]) -> None:
+        """Have the plans in `folder` that were accepted with the old ones of these pins be so with the new ones.
+
+        For what Paddock itself moved in that folder's lock file. A pin that somebody else had moved before stays as it
+        was accepted. Raises as `accept` does.
+        """
+        moved, place = tuple(moved), os.path.realpath(folder)
+
+        def renewed(one: AcceptedPlan) -> AcceptedPlan:
+            is_there = one.plan != "" and os.path.realpath(os.path.dirname(one.plan)) == place
+            return one.renewed(moved) if is_there else one
+
+        if any(renewed(one) is not one for one in self.all()):
+            self._repin(renewed)
+
+    def _repin(self, change: Callable[[AcceptedPlan], AcceptedPlan]) -> None:
+        self._change(lambda plans: map(change, plans), repinned)
+
     # -- reading and writing ---------------------------------------------------------------
 
     def _read(self) -> str | None:
         return read_owned(self.path, self._owner, max_bytes=_MAX_BYTES)
 
-    def _change(self, change: _Change) -> tuple[AcceptedPlan, ...]:
+    def _change(self, change: _Change, rewrite: _Rewrite = rewritten) -> tuple[AcceptedPlan, ...]:
         with self._alone():
             text = self._read()
             before = () if text is None else read_accepted(text, str(self.path))
             after = [*change(before)]
             try:
-                written = rewritten(text, before, after)
+                written = rewrite(text, before, after)
             except (ValueError, TypeError, KeyError) as error:  # what a library for editing may meet in anyone's text
                 raise GrantsNotKeptError(self.path, f"it cannot be added to: {error}") from error
             if len(written.encode()) > _MAX_BYTES:

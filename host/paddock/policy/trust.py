@@ -22,6 +22,7 @@ from .decision import Trust
 from .granted_path import GrantedPath
 from .grants_file import GrantsFile, GrantsNotKeptError
 from .owner import Owner
+from .pins import MovedPin, Pin, Pins, moved_pins
 from .presets import grants_of
 from .rule import Place, Rule
 
@@ -31,12 +32,16 @@ _SESSION: Final = Place("this session")
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """`accepted` is what the operator accepted of the plan as it is; `problem` why that was kept for this time only."""
+    """`accepted` is what the operator accepted of the plan as it is; `problem` why that was kept for this time only.
+
+    `earlier` is what they accepted last of the plan's file, where it was edited since.
+    """
 
     trust: Trust
     accepted: AcceptedPlan | None = None
     file: str = ""
     problem: GrantsNotKeptError | None = None
+    earlier: AcceptedPlan | None = None
 
     @classmethod
     def of(cls, plan: MountPlan, file: GrantsFile, *, trust_plan: bool = False) -> Self:
@@ -50,30 +55,46 @@ class Acceptance:
         if accepted is not None:
             told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
             return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
-        if trust_plan:
-            return cls(Trust(True, _FLAG))
         versions = [one for one in known if one.plan and one.plan == plan_name(plan)]
-        if not versions:
+        latest = max(versions, key=lambda one: one.accepted_at, default=None)
+        if trust_plan:
+            return cls(Trust(True, _FLAG), earlier=latest)
+        if latest is None:
             return cls(Trust(False))
-        latest = max(versions, key=lambda one: one.accepted_at)
         told = f"accepted on {latest.day} as it was then (sha256 {latest.short_digest}), and edited since"
-        return cls(Trust(False, file.rule_of(latest.line, told)))
+        return cls(Trust(False, file.rule_of(latest.line, told)), earlier=latest)
 
     @classmethod
-    def accepting(cls, plan: MountPlan, file: GrantsFile, grants: Iterable[AcceptedGrant] = ()) -> Self:
-        """Have a plan accepted as it is, with these grants; where that cannot be kept, for this time.
+    def accepting(
+        cls,
+        plan: MountPlan,
+        file: GrantsFile,
+        grants: Iterable[AcceptedGrant] = (),
+        pins: Iterable[Pin] | None = None,
+    ) -> Self:
+        """Have a plan accepted as it is, with these grants and pins; where that cannot be kept, for this time.
 
         Raises:
             PolicyFileError: What was accepted so far cannot be relied on, or is not understood.
         """
         grants = tuple(grants)
         try:
-            accepted = file.accept(plan.digest, plan_name(plan), grants)
+            accepted = file.accept(plan.digest, plan_name(plan), grants, pins)
         except GrantsNotKeptError as error:
             accepted = AcceptedPlan.now(plan.digest, plan_name(plan), grants)
             return cls(Trust(True, Rule(_SESSION, "accepted when asked")), accepted, problem=error)
         told = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
         return cls(Trust(True, file.rule_of(accepted.line, told)), accepted, str(file.path))
+
+    def moved(self, now: Pins) -> tuple[MovedPin, ...]:
+        """Return what of an accepted plan's sources is pinned otherwise than when it was accepted."""
+        return () if self.accepted is None else moved_pins(self.accepted.pins, now)
+
+    def moved_since(self, now: Pins) -> tuple[MovedPin, ...]:
+        """Return what is pinned otherwise than in what was accepted before the plan was edited, of what it had then."""
+        if self.earlier is None:
+            return ()
+        return tuple(one for one in moved_pins(self.earlier.pins, now) if one.old is not None)
 
     def given(self, entry: ModuleEntry, source: str) -> tuple[Given, ...]:
         """Return what was given to an entry's module with that, if its code comes from `source` as it did then."""

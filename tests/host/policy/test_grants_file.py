@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from paddock.errors import PolicyFileError, render
 from paddock.plan import Permissions
 from paddock.policy.accepted_plans import AcceptedGrant
 from paddock.policy.grants_file import GrantsFile, GrantsNotKeptError
+from paddock.policy.pins import MovedPin, Pin
 
 from .entries import owner
 
@@ -382,3 +384,34 @@ def test_a_path_below_a_file_is_told(file: GrantsFile, tmp_path: Path) -> None:
     (tmp_path / "config").touch()
     with pytest.raises(GrantsNotKeptError, match="cannot be written"):
         file.accept(digest(1), "/a")
+
+
+def pin(commit: str, source: str = "git+https://a.example/x@main") -> Pin:
+    return Pin(source, commit, "sha256:" + sha256(commit.encode()).hexdigest(), ("httpx 0.28.1",))
+
+
+def test_pins_are_kept_with_a_plan_and_change_in_their_place(file: GrantsFile, tmp_path: Path) -> None:
+    written(file, WRITTEN.format(1, 2).replace("/old.yaml", f"{tmp_path}/plan.yaml"))
+    assert [one.pins for one in file.all()] == [None, None]  # as older versions wrote them
+    file.accept_pins(digest(1), [MovedPin(pin("a").source, None, pin("a"))])
+    file.renew_pins(tmp_path, [MovedPin(pin("a").source, pin("a"), pin("b"))])
+    assert [one.pins for one in file.all()] == [(pin("b"),), None]
+    now = file.path.read_text()
+    assert all(said in now for said in ("# mine", "# the old one", "# reads only", "# between", "# the end"))
+
+
+def test_pins_are_renewed_where_they_were_accepted_and_nowhere_else(file: GrantsFile, tmp_path: Path) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    file.accept(digest(1), f"{here}/plan.yaml", pins=[pin("a")])
+    file.accept(digest(2), f"{here}/other.yaml", pins=[pin("moved by somebody")])
+    file.accept(digest(3), f"{elsewhere}/plan.yaml", pins=[pin("a")])
+    file.accept(digest(4), "", pins=[pin("a")])
+    file.accept(digest(5), f"{here}/third.yaml")
+    file.renew_pins(here, [MovedPin(pin("a").source, pin("a"), pin("b"))])
+    assert [one.pins for one in file.all()] == [
+        (pin("b"),),
+        (pin("moved by somebody"),),
+        (pin("a"),),
+        (pin("a"),),
+        None,
+    ]

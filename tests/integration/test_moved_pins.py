@@ -1,0 +1,274 @@
+"""A lock file that changes under an accepted plan: what Paddock moves stays accepted, all else is asked about once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import module_files, repository
+
+_PLAN = """\
+session: {{orchestrator: loop-basic, context: context-simple}}
+providers:
+  - module: provider-mock
+    config: {{responses: [{{tool_calls: [{{name: tool_greet, arguments: {{}}}}]}}, "It said {{last_tool_result}}"]}}
+tools:
+  - {{module: tool-greet, source: '{source}', permissions: {{read: [../other]}}}}
+"""
+_ASKS = "type the word yes"
+_MOVED = "pinned otherwise than you accepted"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+class Project:
+    """A plan that its operator accepted at a terminal, with a module of a repository that goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        (folder.parent / "other").mkdir()
+        self.lock = folder / "paddock.lock"
+        self.plan = folder / "plan.yaml"
+        self.origin: OriginRepository = repository(folder / "good", module_files(answer="'one'"))
+        self.source = f"git+file://{self.origin.folder}@main"
+        self.plan.write_text(_PLAN.format(source=self.source))
+
+    def accept(self) -> None:
+        """Lock what the plan names, which takes the operator's own word, and say yes to it."""
+        self.paddock("lock")
+        with self.terminal() as terminal:
+            terminal.until(_ASKS)
+            terminal.type("yes\n")
+            assert terminal.exit_code() == 0, terminal.shown
+
+    def terminal(self) -> Terminal:
+        return Terminal("run", str(self.plan), "hello", "-C", str(self.folder))
+
+    def commit(self, answer: str) -> str:
+        self.origin.commit(module_files(answer=f"'{answer}'"))
+        return self.head()
+
+    def head(self) -> str:
+        return self.origin.git("rev-parse", "HEAD").strip()
+
+    def run(self, *options: str) -> tuple[int, dict[str, Any]]:
+        done = paddock("run", "plan.yaml", "hello", "--json", *options, cwd=self.folder)
+        return done.returncode, json.loads(done.stdout)
+
+    def paddock(self, *args: str) -> None:
+        done = paddock(*args, cwd=self.folder)
+        assert done.returncode == 0, done.stderr
+
+    def pull(self) -> None:
+        """Get the lock file as a colleague has it, who locked the sources as they are now."""
+        theirs = self.folder.parent / "theirs"
+        theirs.mkdir(exist_ok=True)
+        (theirs / "paddock.lock").unlink(missing_ok=True)
+        assert paddock("add", self.source, cwd=theirs).returncode == 0
+        shutil.copy(theirs / "paddock.lock", self.lock)
+
+    def is_refused(self, *options: str) -> bool:
+        code, told = self.run(*options)
+        return (code, (told["error"] or {}).get("type"), told["response"]) == (4, "LockMovedError", None)
+
+    def says(self, answer: str) -> None:
+        code, told = self.run()
+        assert (code, told["response"]) == (0, f"It said {answer}"), told
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path / "project")
+    made.accept()
+    made.says("one")
+    return made
+
+
+def test_a_lock_that_was_pulled_is_asked_about_once(project: Project) -> None:
+    before, after = project.head(), project.commit("two")
+    project.pull()
+    with project.terminal() as terminal:
+        terminal.until(_MOVED)
+        terminal.until(before[:12])
+        terminal.until(after[:12])
+        terminal.until(_ASKS)
+        terminal.type("stop\n")
+        assert terminal.exit_code() == 4 and "It said" not in terminal.shown
+    with project.terminal() as terminal:
+        terminal.until(_MOVED)
+        terminal.until(_ASKS)
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
+    project.says("two")
+
+
+def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = project.head(), project.commit("two")
+    project.pull()
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "new"))
+    code, told = project.run()
+    assert code == 4 and told["error"]["type"] == "LockMovedError", told
+    assert f"{before[:12]} -> {after[:12]}" in told["error"]["message"]
+    (moved,) = told["error"]["moved"]
+    assert (moved["old"]["commit"], moved["new"]["commit"]) == (before, after)
+    assert any("--trust-plan" in hint for hint in told["error"]["hints"])
+    assert not [*(tmp_path / "new").glob("trees-v1/*")]  # nothing was fetched for it
+    for option in ("--offline", "--locked", "--frozen"):
+        assert project.is_refused(option)
+    code, told = project.run("--trust-plan")
+    assert (code, told["response"]) == (0, "It said two")  # plan and lock as they are, this time
+    assert project.is_refused()
+
+
+@pytest.mark.parametrize("command", [("update",), ("lock",), ("add", "./mine"), ("run", "plan.yaml", "hello")])
+def test_what_paddock_itself_moves_stays_accepted(command: tuple[str, ...], tmp_path: Path) -> None:
+    made = Project(tmp_path / "project")
+    folder = made.folder / "mine"
+    if command != ("update",):
+        _write(folder, module_files(answer="'one'"))
+        made.source = "./mine"
+        made.plan.write_text(_PLAN.format(source=made.source))
+        made.paddock("add", "./mine")
+    made.accept()
+    made.says("one")
+    if command == ("update",):
+        made.commit("two")
+    else:
+        _write(folder, module_files(answer="'two'"))
+    before = made.lock.read_text()
+    made.paddock(*command)
+    assert made.lock.read_text() != before
+    made.says("two")
+
+
+@pytest.mark.parametrize("command", [("add", "./mine"), ("update",), ("lock",), ("remove", "./mine")])
+def test_no_command_makes_an_accepted_pin_of_a_moved_one(command: tuple[str, ...], project: Project) -> None:
+    _write(project.folder / "mine", module_files("tool-mine"))
+    if command[0] == "remove":
+        project.paddock("add", "./mine")
+    project.commit("two")
+    mine = project.lock.read_text()
+    project.pull()
+    if command[0] == "remove":
+        project.lock.write_text(_together(project.lock.read_text(), mine, "./mine"))
+    if command[0] == "update":
+        project.commit("three")
+    project.paddock(*command)
+    assert project.is_refused()
+
+
+def test_a_pin_that_was_taken_out_is_asked_about(project: Project) -> None:
+    kept = project.lock.read_text()
+    project.commit("two")
+    for act in (project.lock.unlink, lambda: project.lock.write_text("version = 1\n")):
+        project.lock.write_text(kept)
+        act()
+        assert project.is_refused()
+    assert "no longer locked" in project.run()[1]["error"]["message"]
+    with project.terminal() as terminal:
+        terminal.until(_MOVED)
+        terminal.until(_ASKS)
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
+    project.says("two")
+
+
+def test_what_is_no_pin_of_the_plan_is_not_asked_about(project: Project) -> None:
+    elsewhere = project.folder.parent / "elsewhere"
+    _write(elsewhere / "mine", module_files("tool-mine"))
+    assert paddock("add", "./mine", cwd=elsewhere).returncode == 0
+    other = (elsewhere / "paddock.lock").read_text()
+    project.lock.write_text("# of a colleague\n" + _together(project.lock.read_text(), other, "./mine"))
+    project.says("one")
+
+
+def test_a_plan_accepted_without_pins_is_asked_about_once(project: Project) -> None:
+    grants = Path(os.environ["HOME"]) / ".config/paddock/grants.toml"
+    without = re.sub(r"^pins = \[.*?^\]\n", "", grants.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert without != grants.read_text()
+    grants.write_text(without)
+    assert project.is_refused()
+    with project.terminal() as terminal:
+        terminal.until("not known to be accepted")
+        terminal.until(_ASKS)
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0, terminal.shown
+    project.says("one")
+
+
+def test_a_plan_that_was_edited_is_shown_with_the_pins_that_moved(project: Project) -> None:
+    before, after = project.head(), project.commit("two")
+    project.pull()
+    project.plan.write_text("# edited\n" + project.plan.read_text())
+    with project.terminal() as terminal:
+        terminal.until(_MOVED)
+        terminal.until(before[:12])
+        terminal.until(after[:12])
+        terminal.until("type the word yes, no or stop")
+        terminal.type("yes\n")
+        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
+    project.says("two")
+
+
+def test_a_plan_that_nobody_accepted_is_lent_nothing_by_its_lock(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = repository(tmp_path / "outside", module_files(answer="'private'"))
+    project.source = f"git+file://{outside.folder}@main"
+    project.pull()
+    project.plan.write_text(_PLAN.format(source=project.source))
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "new"))
+    code, told = project.run()
+    assert code in (1, 4) and told["response"] is None, told
+    assert project.run("--trust-plan")[1]["response"] == "It said private"
+
+
+def test_commands_at_the_same_time_leave_the_plan_accepted(project: Project) -> None:
+    project.commit("two")
+    names = [f"mine{number}" for number in range(3)]
+    for name in names:
+        _write(project.folder / name, module_files(f"tool-{name}"))
+    commands = [["update"], *(["add", f"./{name}"] for name in names)]
+    command = [sys.executable, "-c", "from paddock.cli import main; main()"]
+    began = [
+        subprocess.Popen([*command, *args], cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for args in commands
+    ]
+    code, told = project.run()
+    assert (code, told["response"]) in [(0, "It said one"), (0, "It said two")], told
+    assert [process.wait(60) for process in began] == [0] * len(began)
+    assert all(f'"./{name}"' in project.lock.read_text() for name in names)
+    project.says("two")
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+
+
+def _together(lock: str, other: str, source: str) -> str:
+    """Return the text of a lock file with what another has of a source at its end."""
+    (table,) = [one for one in re.split(r"(?=^\[\[module\]\])", other, flags=re.MULTILINE) if f'"{source}"' in one]
+    return f"{lock.rstrip()}\n\n{table}"
