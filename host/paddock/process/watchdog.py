@@ -81,6 +81,10 @@ class Tree(Protocol):
         ...
 
 
+def _ignore(hit: LimitHit) -> None:
+    """Do nothing about a limit of a tree that is watched no longer."""
+
+
 class Watch:
     """One tree that is watched until it is gone, has passed a limit, or is not to be watched any more.
 
@@ -115,6 +119,8 @@ class Watch:
     def stop(self) -> None:
         """Watch no longer; nothing is called back from now on."""
         self.is_stopped = True
+        # The watchdog may keep a stopped watch until its next look, and the callback leads to a whole session.
+        self._on_exceeded = _ignore
         self._release()
 
     def look(self, now: float, swapped: int) -> bool:
@@ -237,9 +243,10 @@ class Watch:
     def _exceeded(self, name: str, configured: str, observed: str) -> None:
         if self.is_stopped:
             return
+        on_exceeded = self._on_exceeded
         self.stop()
         try:
-            self._on_exceeded(LimitHit(name, configured, observed, "watchdog"))
+            on_exceeded(LimitHit(name, configured, observed, "watchdog"))
         except Exception:  # whatever is wrong with it, the other trees are to be watched
             _logger.exception("what was to be done about a module beyond its %s failed", name)
 
