@@ -332,7 +332,7 @@ async def test_a_change_to_what_other_programs_run_by_themselves_is_told_at_the_
     assert confinements.changes() == ()
     (hooks / "post-checkout").touch(0o755)
     (change,) = confinements.changes()
-    assert str(hooks.parent) in change and change.endswith("during the run")
+    assert change == (f"{hooks} changed during the run; programs of yours may run what is in it: look at it first")
 
 
 # -- policies ------------------------------------------------------------------------------
