@@ -213,7 +213,8 @@ def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 1
     assert told["error"]["type"] == "ModuleLoadError"
-    assert "by its orchestrator module, not by a tool" in told["error"]["message"]
+    assert "may not mount at `orchestrator`" in told["error"]["message"]
+    assert "the module is of kind tool" in told["error"]["message"]
     assert (told["error"]["report"]["reason"], told["error"]["report"]["signal"]) == ("start", None)
 
 
@@ -661,7 +662,7 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_call_end
     call = json.dumps({"folder": str(folder), "hook": True, "then": then})
     done = paddock("call", granted, "granted", call, f"--allow-write={folder}", "--json")
     assert done.returncode == (5 if then == "die" else 0)
-    assert f"warning: {folder}/.git appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
+    assert f"warning: {folder}/.git/hooks appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
 
 
 @pytest.mark.parametrize("then", ["end well", "die"])
@@ -687,7 +688,7 @@ def test_what_became_of_files_that_other_programs_run_is_told_however_a_turn_end
     plan = _plan(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "x", "--trust-plan")
     assert done.returncode == (5 if then == "die" else 0)
-    assert f"warning: {folder}/.git appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
+    assert f"warning: {folder}/.git/hooks appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
 
 
 def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:

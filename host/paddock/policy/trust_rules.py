@@ -17,7 +17,8 @@ from .source_name import SourceName
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
     "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, no "
-    "path or code outside the working directory, and nothing to write to that other programs run by themselves",
+    "module at another kind's mount point, no path or code outside the working directory, and nothing to write to that "
+    "other programs run by themselves",
 )
 _ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
@@ -38,7 +39,7 @@ def judge_trust(
         return ()
     findings.consult(rule, "the plan is not accepted")
     for grant in asked.grants():
-        is_of_the_operators = grant.family in ("net", "secrets") or grant.passes_on
+        is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
         if is_of_the_operators and grant.given is None:
             findings.refuse(grant.path, f"{grant.text} {_TAKES_TRUST}", _ACCEPT, rule)
     if folder is not None and asked.entry.source is not None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.channel import Channel
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -227,15 +226,3 @@ async def test_a_key_that_the_application_took_away_stays_its_own(hosted: Hosted
     await worker.round_trip()
     assert await _patch(worker, [["everything is allowed"], [True]]) == [[["everything is allowed"], []]]
     assert state == {}
-
-
-async def test_who_writes_what_it_may_not_and_does_not_read_what_is_there_is_ended(
-    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosted.coordinator.session_state["guarded"] = 1
-    hosted.coordinator.tell_state_changes()
-    module, worker = await hosted.start("tool", "tool-x")
-    monkeypatch.setattr(Channel, "unsent_bytes", 17 * 1024 * 1024)
-    worker.notify(HostMethod.PATCH_STATE, [[["guarded"], [2]]])
-    await worker.cut_off()
-    assert "faster than" in module.reports[0].detail
