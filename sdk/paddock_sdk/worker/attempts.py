@@ -165,7 +165,7 @@ class Attempts:
         def on_command(command: object, folder: Any = None) -> None:
             _looking.append(threading.get_ident())  # the module reached for nothing that is looked at here
             try:
-                git = changed_repository(command, os.fspath(folder) if folder is not None else os.getcwd())
+                git = changed_repository(command, os.fspath(folder) if folder is not None else _current_folder())
             finally:
                 _looking.remove(threading.get_ident())
             if git is not None:
@@ -253,7 +253,22 @@ def _path(kind: str, target: Any) -> str | None:
         target = os.fspath(target)
     if type(target) is not str or not target:
         return None
-    return target if kind == "run" and "/" not in target else os.path.abspath(target)
+    if kind == "run" and "/" not in target:
+        return target
+    return os.path.normpath(target if target.startswith("/") else os.path.join(_current_folder(), target))
+
+
+def _current_folder() -> str:
+    """Return the folder that relative paths start at.
+
+    Raises:
+        OSError: it is gone, or lies too deep to be named.
+    """
+    try:
+        # Not `os.getcwd()`: below 4096 characters of path the C library finds each name of it by reading its folder.
+        return os.readlink("/proc/self/cwd")
+    except FileNotFoundError:  # no /proc
+        return os.getcwd()
 
 
 def _destination(target: Any) -> str | None:
