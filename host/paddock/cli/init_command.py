@@ -215,9 +215,10 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsable
     return ModuleNotUsableError(
         f"no module `{name}` is shipped",
         detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
-        hints=[f"did you mean `{close[0]}`?"]
-        if close
-        else [f"fetch its code and name the folder: `--{kind} ./{_FOLDER_PREFIX}{name}`"],
+        hints=[
+            *(f"did you mean `{one}`?" for one in close),
+            f"fetch its code and name the folder: `--{kind} ./{_FOLDER_PREFIX}{name}`",
+        ],
     )
 
 

@@ -304,6 +304,7 @@ def test_limits_that_the_kernel_keeps_for_a_process_are_in_the_profile(scene: Sc
         "FSIZE": 5 << 20,
         "NPROC": 6,
         "MSGQUEUE": 0,
+        "SIGPENDING": 1024,
         "MEMLOCK": 64 << 10,
         "AS": 4 * (64 << 20) + (1 << 30) + 4 * (72 << 20),
     }

@@ -49,7 +49,9 @@ class _DoomedSession:
         self._reached = reached
 
     def run(self, argv: Sequence[str], **options: Any) -> Finished:
-        what = next(word for word in argv if word in _VERBS)
+        what = next(
+            (word for word in argv if word in _VERBS), Path(argv[-1]).stem
+        )  # of git or uv, or a program of ours
         self._reached(f"before {what}")
         finished = self._session.run(argv, **options)
         self._reached(f"after {what}")

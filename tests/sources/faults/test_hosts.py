@@ -31,6 +31,8 @@ STAGES = (
     "marked",
     "renamed",
     "after compile",
+    "after file_hashes",
+    "after fetch_wheels",
     "after install",
 )
 
