@@ -136,6 +136,7 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
         "is given the value of PLAIN",
         "has KEY sent to example.org:443 for it, and never sees it",
         "runs at isolation level landlock",
+        "mounts, and so acts for the whole session: providers",
     }
     assert set(found.needs_trust) == trusted
     assert set(found.granted) - trusted == {
@@ -149,7 +150,6 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
         "calls without being handed it: tools:x",
         "emits events: x:*",
         "handles events: tool:pre",
-        "mounts, and so acts for the whole session: providers",
     }
     assert "v3ry-s3cret" not in str(review)
     assert review.needs_trust and found.proposed is None and found.lacks == ()
