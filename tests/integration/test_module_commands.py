@@ -159,7 +159,7 @@ def test_a_module_of_unknown_kind_is_validated_once_it_is_named(tmp_path: Path) 
     unknown = _module("validate", str(package))
     assert unknown.returncode == 1 and "hint: say it: `--type` takes" in unknown.stderr
     named = _module("validate", str(package), "-t", "hook")
-    assert named.returncode == 1 and named.stdout.startswith("Validation: hook\nFAILED: 3/4")
+    assert named.returncode == 0 and named.stdout.startswith("Validation: hook\n"), named.stdout
 
 
 @pytest.mark.usefixtures("index")

@@ -196,6 +196,7 @@ async def test_a_module_that_never_gets_ready_does_not_keep_the_session_from_sta
         "module": "hooks-never",
         "source": write_module("hooks-never", code),
         "limits": {"start_max": "500ms"},
+        "on_failure": "continue",
     }
     async with open_session(hooks=[entry]) as session:
         assert session.session_id
