@@ -17,6 +17,7 @@ class _Watched:
 
     def __init__(self) -> None:
         self.router = self
+        self.host_calls = self
         self.threads: list[int] = []
 
     def _note(self) -> None:

@@ -69,7 +69,7 @@ async def test_a_module_that_attacks_while_it_is_validated_gets_nowhere(trials: 
         assert not any("refused" in outcome for outcome in outside.values()), outside
         assert target.was_hit
     with Target(tmp_path / "target") as target:
-        root = trials.write("tool-x", _tool("'a tool'", target.code + "print(json.dumps(OUTCOMES))\n"))
+        root = trials.write("tool-x", target.code + "print(json.dumps(OUTCOMES))\n" + _tool("'a tool'"))
         assert (await trials.validate(root)).passed
         inside = json.loads(trials.printed[0])
         assert inside.keys() == outside.keys()
