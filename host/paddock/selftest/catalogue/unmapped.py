@@ -100,4 +100,11 @@ UNMAPPED: Final = (
         "watches to spare",
     ),
     _attack("hold_rules", "rules", "writes down rules of a confinement that it never enters", (140, 1), 1, "Landlock"),
+    _attack(
+        "hold_everything",
+        "everything",
+        "takes some of each kind of memory, of none as much as its limit",
+        (512, 2),
+        48,
+    ),
 )

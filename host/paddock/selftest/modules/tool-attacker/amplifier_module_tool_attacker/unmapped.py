@@ -374,6 +374,52 @@ def _filters(wanted: int) -> Generator[int]:
             yield 8008
 
 
+def _memory(wanted: int) -> Generator[int]:
+    """Keep memory of one's own, which is mapped: here it only takes part in a sum."""
+    chunk = _MEBIBYTE
+    while True:
+        ctypes.memset(_area(chunk), 1, chunk)
+        yield chunk
+
+
+def _full_files(wanted: int) -> Generator[int]:
+    """Fill files in the folder that is in memory."""
+    folder = Path(_folder())
+    file = folder / "full"
+    try:
+        with file.open("wb", buffering=0) as opened:
+            while True:
+                yield opened.write(bytes(1 << 16))
+    finally:
+        file.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _everything(wanted: int) -> Generator[int]:
+    """Take some of every kind, always of the one of which there is least; what is refused is left out from then on."""
+    takings = {kind: taker(wanted) for kind, taker in _KINDS.items() if kind not in _APART}
+    held = dict.fromkeys(takings, 0)
+    number = errno.EAGAIN
+    try:
+        while held:
+            kind = min(held, key=held.__getitem__)
+            try:
+                more = next(takings[kind])
+            except StopIteration:
+                del held[kind]
+                continue
+            except OSError as error:
+                number = error.errno or number
+                del held[kind]
+                continue
+            held[kind] += more
+            yield more
+        raise OSError(number, os.strerror(number))
+    finally:
+        for taking in takings.values():
+            taking.close()
+
+
 def _folder() -> str:
     """Return a new folder, in memory where there is such a place."""
     shared = "/dev/shm"  # noqa: S108 - it is in memory everywhere
@@ -406,4 +452,8 @@ _KINDS: dict[str, Taker] = {
     "events that nobody reads": _events,
     "rules": _rules,
     "filters of sockets": _filters,
+    "memory": _memory,
+    "full files": _full_files,
 }
+_APART = frozenset(("rules", "record locks", "record locks of descriptions"))  # slow, or counted by themselves
+_KINDS["everything"] = _everything
