@@ -23,12 +23,14 @@ _WRITER = """
 
     class Write:
         name = "write"
-        description = "appends to files, and tells what came of each"
+        description = "makes and moves folders, appends to files, and tells what came of each"
 
         async def execute(self, input):
             told = {}
             for path in input.get("plant", []):
-                os.mkdir(path)
+                os.makedirs(path)
+            for path, target in input.get("move", {}).items():
+                os.renames(path, target)
             for path in input["paths"]:
                 try:
                     with open(path, "a") as file:
@@ -105,6 +107,85 @@ async def test_a_folder_that_a_module_made_to_look_like_gits_hides_no_repository
         assert {result.output[str(path)] for path in kept} == {"Read-only file system"}, json.dumps(result.output)
         assert result.output[str(app / "file")] == "written"
     assert {"HEAD", "objects", "refs"} <= {path.name for path in projects.iterdir()}
+
+
+_SPAWNER = """
+    import json
+    from amplifier_core.models import ToolResult
+
+    class Spawn:
+        name = "spawn"
+        description = "has an agent do what it is told"
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            ours = self._coordinator
+            spawn = ours.get_capability("session.spawn")
+            asked = dict(agent_configs=ours.config["agents"], parent_session=ours.session)
+            result = await spawn(agent_name="helper", instruction=json.dumps(input["order"]), **asked)
+            return ToolResult(output=json.loads(result["output"])["output"])
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Spawn(coordinator))
+"""
+_DECOYS = 45  # more than are guarded of one module's
+
+
+async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    git, envrc = _repository(work / "deep/er/app"), work / ".envrc"
+    envrc.touch()
+    entry = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(work)]},
+    }
+    said: list[str] = []
+    kept = [str(git / "config"), str(envrc)]
+    for planted in ([str(work / f"d{number}/.git") for number in range(_DECOYS)], []):
+        said.clear()
+        async with open_session(
+            tools=[entry],
+            on_confined=lambda confined: said.extend(line for _, one in confined for line in one.remarks()),
+        ) as session:
+            write = session.coordinator.get("tools", "write")
+            told = (await write.execute({"plant": planted, "paths": kept})).output
+        assert set(told.values()) == {"Read-only file system"}, json.dumps(told)
+        assert any("tool-write: only 40 places" in line for line in session.changes) is (not planted)
+    assert "only 40 places that other programs run are kept as they are, 7 are not:" in said
+
+
+async def test_decoys_of_a_session_take_no_place_from_what_it_found(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    work = tmp_path / "work"
+    for number in range(_DECOYS):
+        (work / f"old{number}").mkdir(parents=True)
+    git = _repository(work / "deep/er/app")
+    write = {
+        "module": "tool-write",
+        "source": write_module("tool-write", _WRITER),
+        "permissions": {"write": [str(work)]},
+    }
+    spawn = {
+        "module": "tool-spawn",
+        "source": write_module("tool-spawn", _SPAWNER),
+        "permissions": {"call": ["spawn"]},
+    }
+    # With a network of its own, each of its workers is shut in afresh.
+    own = {**write, "permissions": {"write": [str(work)], "net": ["example.com"]}}
+    agents = {"helper": {"description": "helps", "instruction": "help", "tools": [own]}}
+    older = {str(work / f"old{number}"): str(work / f"d{number}/.git") for number in range(_DECOYS)}
+    async with open_session(tools=[write, spawn], agents=agents) as session:
+        tools = session.coordinator.get("tools")
+        await tools["write"].execute({"move": older, "paths": []})
+        order = {"tool": "write", "input": {"paths": [str(git / "config"), str(work / "d0/file")]}}
+        told = (await tools["spawn"].execute({"order": order})).output
+    assert told == {str(git / "config"): "Read-only file system", str(work / "d0/file"): "written"}
 
 
 async def test_hooks_that_the_users_configuration_and_a_working_tree_elsewhere_name_cannot_be_written(

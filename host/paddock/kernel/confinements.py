@@ -24,6 +24,7 @@ from paddock.plan.problems import path_text
 from paddock.policy import (
     FLOOR,
     Confinement,
+    GuardedPaths,
     Machine,
     Owner,
     ResourceLimits,
@@ -149,6 +150,8 @@ class Confinements:
         self._subjects: dict[str, Subject] = {}
         self._explainers: dict[str, Explainer] = {}
         self._watchlists: list[Watchlist] = []
+        self._shortages: list[str] = []
+        self._guarded: dict[Path, GuardedPaths] = {}  # what each folder had guarded when it was first looked at
         self.reach = Reach()
 
     async def decide(self, clearance: Clearance) -> None:
@@ -181,7 +184,12 @@ class Confinements:
                     refused.append(error)
         _raise_all(refused)
         confined = [(module.entry, self.of(module.entry).confinement) for module in clearance.modules]
-        self._watchlists += [confinement.watchlist() for _, confinement in confined]
+        for entry, confinement in confined:
+            if confinement.shortage:
+                self._shortages.append(f"{entry.module}: {confinement.shortage}")
+            self._watchlists.append(confinement.watchlist())
+            for guarded in confinement.guarded:
+                self._guarded.setdefault(guarded.folder, guarded)
         if self._on_confined is not None:
             self._on_confined(confined)
 
@@ -216,9 +224,12 @@ class Confinements:
         """Return, for people, what became of files in granted folders that other programs run by themselves."""
         reports = [watchlist.report() for watchlist in self._watchlists]
         lines = [
-            f"{change.path} {change.what} during the run; programs of yours may run what is in it: look at it first"
-            for report in reports
-            for change in report.changes
+            *self._shortages,
+            *(
+                f"{change.path} {change.what} during the run; programs of yours may run what is in it: look at it first"
+                for report in reports
+                for change in report.changes
+            ),
         ]
         if not all(report.is_complete for report in reports):
             lines.append("a granted folder may hold more such files than were found in it")
@@ -277,6 +288,7 @@ class Confinements:
             network=network,
             modules=decided.codes,
             kept=(*self._place.kept, self._place.folder),
+            earlier=self._guarded.values(),
         )
         module.decision.check_paths(confinement.grants)
         environ = dict(network.environ) if network is not None else {}

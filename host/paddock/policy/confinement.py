@@ -6,7 +6,7 @@ entry's grants is one error, which names each place in the plan and what to writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from .enforcement import LEVELS_WITH_NAMESPACES
 from .fixed_paths import FixedPaths
 from .granted_path import GrantedPath
 from .grants import Grants
-from .guarded_paths import GuardedPaths
+from .guarded_paths import GuardedPaths, when_made
 from .guarded_places import runner_of
 from .limits import ResourceLimits
 from .mount_table import MountTable
@@ -79,9 +79,23 @@ class Confinement:
     def _granted(self) -> set[Path]:
         return {path.path for path in self.grants.writes}
 
+    @property
+    def left_open(self) -> tuple[Path, ...]:
+        """What is guarded and not protected: at a level without mounts, and beyond as many as there can be."""
+        closed = dict.fromkeys(path for one in self.guarded for path in one.closed(self._granted()))
+        return tuple(path for path in closed if not any(one in self.protected for one in (path, *path.parents)))
+
+    @property
+    def shortage(self) -> str:
+        """What to tell people where there is more to protect than can be; else nothing."""
+        if len(self.protected) < _MAX_PROTECTED or not (exposed := self.left_open):
+            return ""
+        return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
+
     def _notes(self) -> Iterator[str]:
-        closed = (path for one in self.guarded for path in one.closed(self._granted()))
-        exposed = [path for path in closed if not any(one in self.protected for one in (path, *path.parents))]
+        exposed = self.left_open
+        if self.shortage:
+            yield f"{self.shortage}:"
         for path in exposed[:_MAX_SHOWN]:
             yield f"note: {runner_of(path)} may run {path}, and nothing keeps it from being written"
         if len(exposed) > _MAX_SHOWN:
@@ -105,12 +119,14 @@ def confine(
     network: WorkerNetwork | None = None,
     modules: Iterable[Resolution] = (),
     kept: Iterable[Path] = (),
+    earlier: Collection[GuardedPaths] = (),
 ) -> Confinement:
     """Return what a plan entry's module is shut into at `level`.
 
     `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
     that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
-    code of one of its `modules`, nor the files and folders that are to be `kept`.
+    code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
+    before modules could add to it, comes first.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -126,8 +142,9 @@ def confine(
     if level == "none":
         return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
 
-    guarded = tuple(GuardedPaths.find(path.path, owner.home) for path in grants.writes if path.is_directory)
-    protected = _to_protect(guarded, grants) if by_mounts else ()
+    folders = (path.path for path in grants.writes if path.is_directory)
+    guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
+    protected = _to_protect(guarded, grants, earlier) if by_mounts else ()
     table = MountTable()
     _show_runtime(table, runtime, grants, by_mounts=by_mounts)
     for path in grants.paths:
@@ -177,10 +194,17 @@ def _show_spellings(table: MountTable, grants: Grants) -> None:
             table.alias(path.path, path.spelled)
 
 
-def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants) -> tuple[Path, ...]:
+def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants, earlier: Iterable[GuardedPaths]) -> tuple[Path, ...]:
+    """Return what is to be kept as it is; of too many what was found earlier, and then the oldest.
+
+    A module can make more, also for the next session, but none that is older than what was there before it.
+    """
     granted = {path.path for path in grants.writes}
-    found = dict.fromkeys(path for one in guarded for path in one.to_protect(granted))
-    return tuple(found)[:_MAX_PROTECTED]
+    found = tuple(dict.fromkeys(path for one in guarded for path in one.to_protect(granted)))
+    if len(found) <= _MAX_PROTECTED:
+        return found
+    known = {path for one in earlier for path in one.to_protect(granted)}
+    return tuple(sorted(found, key=lambda path: (path not in known, when_made(path)))[:_MAX_PROTECTED])
 
 
 def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:

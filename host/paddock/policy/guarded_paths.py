@@ -9,14 +9,18 @@ names; and says when there was more than it looks at.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import stat
+import struct
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from paddock_sandbox.syscalls import call
 
 from .git_settings import GitSettings
 from .guarded_places import AT_HOME, AT_PROJECT, GIT
@@ -36,6 +40,10 @@ _GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
 _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
 _FURTHER_REPOSITORIES: Final = ("modules", "worktrees")  # folders in git's own, of submodules and working trees
 _HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # as git wants it of its folder
+
+# From <linux/fcntl.h> and <linux/stat.h>.
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
+_STATX_BYTES, _BTIME_OFFSET = 256, 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,20 @@ class GuardedPaths:
         existing = tuple(_existing(guarded, folder))
         return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete)
 
+    def with_earlier(self, earlier: Iterable[GuardedPaths]) -> GuardedPaths:
+        """Return this with what was found before in the same place and is still there: a later look may not get to it.
+
+        A module can make so many folders that the rest is looked at no more.
+        """
+        known = tuple(earlier)
+        repositories = (git for one in known for git in one.repositories if os.path.isdir(git))
+        return replace(
+            self,
+            existing=self._joined((*(path for one in known for path in one.existing), *self.existing)),
+            watched=self._joined((*(path for one in known for path in one.watched), *self.watched)),
+            repositories=self.repositories.union(git for git in repositories if self._is_inside(git)),
+        )
+
     def closed(self, granted: Collection[Path]) -> tuple[Path, ...]:
         """Return what is guarded still when these paths are granted by themselves: none of them, nor what is in one."""
         opened = [path for path in granted if path in self.existing or path in self.repositories]
@@ -98,12 +120,29 @@ class GuardedPaths:
         inside = [path for path in real if self.folder in path.parents and path not in granted and path.exists()]
         return tuple(path for path in inside if not any(outer in path.parents for outer in inside))
 
+    def _joined(self, places: Iterable[Path]) -> tuple[Path, ...]:
+        return tuple(_existing(places, self.folder))
+
+    def _is_inside(self, path: Path) -> bool:
+        return path == self.folder or self.folder in path.parents
+
     def _is_part(self, path: Path, guarded: Path) -> bool:
         """Whether a path is opened along with a guarded one; beside a bare repository there may be anything in it."""
         if guarded not in path.parents:
             return False
         is_bare = guarded in self.repositories and guarded.name != GIT
         return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
+
+
+def when_made(path: Path) -> int:
+    """Return when a file or folder was made, in nanoseconds, which nobody can set; 0 where that is not kept."""
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    try:
+        call("statx", _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found)
+    except OSError:
+        return 0
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_OFFSET)
+    return int(seconds * 10**9 + nanoseconds)
 
 
 def is_repository(folder: Path) -> bool:
@@ -132,7 +171,7 @@ class _Search:
         self.projects: list[Path] = []
         self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees that are known to be its
         self.git_files: list[Path] = []
-        self.closed: list[Path] = []  # to us, for now
+        self.closed: list[Path] = []  # folders that cannot be read
         self.is_complete = True
         self._folder = folder
         self._left = _MAX_ENTRIES

@@ -63,7 +63,7 @@ class Watchlist:
 
     def report(self) -> WatchReport:
         """Return what is otherwise now; what is gone is no danger."""
-        now = [GuardedPaths.find(one.folder, self.home) for one in self.guarded]
+        now = [GuardedPaths.find(one.folder, self.home).with_earlier([one]) for one in self.guarded]
         changes = {
             path: GuardedChange(path, "changed" if path in self.seen else "appeared")
             for path, state in _states(now)

@@ -256,6 +256,7 @@ def test_more_than_can_be_protected_is_said(scene: Scene, monkeypatch: pytest.Mo
     confinement = scene.confine("workspace")
     assert len(confinement.protected) == 2
     assert sum("nothing keeps it" in line for line in confinement.lines()) == 1
+    assert "only 2 places that other programs run are kept as they are, 1 are not:" in confinement.remarks()
 
 
 def test_a_long_list_of_what_is_not_protected_is_cut_short(scene: Scene) -> None:

@@ -112,6 +112,21 @@ def test_what_is_told_is_in_order(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_filled_up_hides_no_change_of_what_was_found_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarding, "_MAX_ENTRIES", 20)
+    make_repository(tmp_path / "deep" / "er")
+    watchlist = watch(tmp_path)
+    for number in range(30):
+        (tmp_path / f"a{number}").mkdir()
+    assert not GuardedPaths.find(tmp_path, tmp_path).existing
+    add_hook(tmp_path / "deep" / "er")
+    report = watchlist.report()
+    assert not report.is_complete
+    assert [str(change.path.relative_to(tmp_path)) for change in report.changes] == ["deep/er/.git/hooks"]
+
+
 def test_a_folder_filled_up_to_hide_something_is_told_to_be_more_than_was_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
