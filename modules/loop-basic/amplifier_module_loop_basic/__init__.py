@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .orchestrator import BasicOrchestrator
-from .settings import Settings
+from .agent_loop.settings import LoopSettings
+from .orchestrator import NAME, BasicOrchestrator
 
-__all__ = ["BasicOrchestrator", "Settings", "mount"]
+__all__ = ["BasicOrchestrator", "LoopSettings", "mount"]
 __amplifier_module_type__ = "orchestrator"
 
 
@@ -18,4 +18,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     Raises:
         ValueError: a setting has the wrong shape.
     """
-    await coordinator.mount("orchestrator", BasicOrchestrator(Settings.of(config or {})))
+    await coordinator.mount("orchestrator", BasicOrchestrator(LoopSettings.of(NAME, config or {})))

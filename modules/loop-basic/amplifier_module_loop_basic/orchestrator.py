@@ -1,4 +1,4 @@
-"""The orchestrator the session talks to: it picks a provider and plays one `Turn` for each prompt.
+"""The orchestrator the session talks to: it plays one turn for each prompt.
 
 It keeps nothing between prompts, so one instance may serve prompts side by side.
 """
@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .hook_gate import HookGate
-from .settings import Settings
-from .turn import Turn
+from .agent_loop.settings import LoopSettings
+from .agent_loop.turn import Parts, Turn
 
-DEFAULT_PRIORITY = 100
+NAME = "loop-basic"
 
 
 class BasicOrchestrator:
     """The agent loop with tool calling."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._settings = settings or Settings()
+    def __init__(self, settings: LoopSettings | None = None) -> None:
+        self._settings = settings or LoopSettings()
 
     async def execute(
         self,
@@ -37,38 +36,4 @@ class BasicOrchestrator:
             RuntimeError: no provider is mounted.
             LLMError: the provider failed.
         """
-        turn = Turn(
-            settings=self._settings,
-            context=context,
-            provider=preferred(providers),
-            tools=tools,
-            gate=HookGate(hooks, coordinator, context),
-            coordinator=coordinator,
-        )
-        return await turn.run(prompt)
-
-
-def preferred(providers: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the provider with the lowest `priority` (100 where it has none), the first mounted among equals.
-
-    Raises:
-        RuntimeError: there is none.
-    """
-    if not providers:
-        raise RuntimeError(
-            "loop-basic: there is no provider to ask: none is listed under `providers` in the plan, or none could be "
-            "mounted (the session's warnings say why)"
-        )
-    return min(providers.items(), key=lambda entry: _priority(entry[1]))
-
-
-def _priority(provider: Any) -> float:
-    for value in (getattr(provider, "priority", None), _configured(provider)):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return value
-    return DEFAULT_PRIORITY
-
-
-def _configured(provider: Any) -> Any:
-    config = getattr(provider, "config", None)
-    return config.get("priority") if isinstance(config, Mapping) else None
+        return await Turn(Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator)).run(prompt)

@@ -17,7 +17,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import MockContextManager, MockCoordinator, MockTool
-from amplifier_module_loop_basic import BasicOrchestrator, Settings
+from amplifier_module_loop_basic import BasicOrchestrator, LoopSettings
 
 Answer = str | ChatResponse | Exception | Callable[[ChatRequest], Awaitable[Any]]
 
@@ -67,7 +67,7 @@ class Stage:
         self.context = MockContextManager()
         self.coordinator.mount_points["context"] = self.context
         self.tools = {tool.name: tool for tool in tools or []}
-        self.orchestrator = BasicOrchestrator(Settings(**settings))
+        self.orchestrator = BasicOrchestrator(LoopSettings(**settings))
         self.events: list[tuple[str, dict[str, Any]]] = []
 
     def record(self, *names: str) -> None:

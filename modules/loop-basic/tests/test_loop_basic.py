@@ -16,7 +16,7 @@ from amplifier_core.message_models import (
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
 from amplifier_module_loop_basic import BasicOrchestrator, mount
-from amplifier_module_loop_basic.orchestrator import preferred
+from amplifier_module_loop_basic.agent_loop.providers import preferred
 from loop_basic_stage import Provider, Stage, calls, waiting_tool
 
 pytestmark = pytest.mark.anyio
@@ -188,13 +188,13 @@ async def test_contexts_that_store_calls_without_content_can_be_sent() -> None:
 )
 def test_the_provider_with_the_lowest_priority_is_asked(priorities: dict[str, Any], chosen: str) -> None:
     providers = {name: Provider(priority=priority) for name, priority in priorities.items()}
-    assert preferred(providers) == (chosen, providers[chosen])
+    assert preferred("loop-basic", providers) == (chosen, providers[chosen])
 
 
 def test_a_priority_may_stand_in_the_providers_configuration() -> None:
     first, second = Provider(), Provider()
     second.config = {"priority": 1}
-    assert preferred({"a": first, "b": second})[0] == "b"
+    assert preferred("loop-basic", {"a": first, "b": second})[0] == "b"
 
 
 async def test_without_a_provider_the_error_says_what_is_missing() -> None:

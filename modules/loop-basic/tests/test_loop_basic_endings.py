@@ -14,7 +14,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockTool
-from amplifier_module_loop_basic import interruption
+from amplifier_module_loop_basic.agent_loop import interruption
 from loop_basic_stage import Stage, calls, waiting_tool
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""Emit events and act on what hooks answer.
+"""Emit events with the ids of their span, and act on what hooks answer.
 
 With a coordinator, persisting injections, showing messages and asking for approval are its job; without one, the gate
 persists injections itself and treats a question as denied. Ephemeral injections wait here for the next request.
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_core.models import HookResult
+
+from .spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +34,17 @@ class HookGate:
         self._context = context
         self._pending: list[Injection] = []
 
-    async def announce(self, event: str, data: Mapping[str, Any]) -> None:
+    async def announce(self, event: str, span: Span, data: Mapping[str, Any]) -> None:
         """Emit an event whose answer changes nothing."""
-        await self._hooks.emit(event, dict(data))
+        await self._hooks.emit(event, {**span.fields(), **data})
 
-    async def ask(self, event: str, data: Mapping[str, Any]) -> HookResult:
+    async def ask(self, event: str, span: Span, data: Mapping[str, Any]) -> HookResult:
         """Emit an event and return the answer after it was acted on: continue, or deny with a reason.
 
         Raises:
             ValueError: an injection is larger than the session allows.
         """
-        result = await self._hooks.emit(event, dict(data))
+        result: HookResult = await self._hooks.emit(event, {**span.fields(), **data})
         if self._coordinator is not None:
             result = await self._coordinator.process_hook_result(result, event, event)
         else:

@@ -13,12 +13,16 @@ from typing import Any
 from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSpec
 
 from .hook_gate import Injection
+from .spans import Span
 
 
 def request_for(
-    messages: Iterable[Any], injections: Iterable[Injection], tools: Mapping[str, Any] | None
+    messages: Iterable[Any], injections: Iterable[Injection], tools: Mapping[str, Any], span: Span
 ) -> ChatRequest:
-    """Return the request for these messages, with the injections at its end, offering the tools if there are any."""
+    """Return the request for these messages, with the injections at its end, offering the tools if there are any.
+
+    The ids of its span are in the request's `metadata`.
+    """
     entries = [_entry(message) for message in messages]
     for injection in injections:
         if injection.to_last_tool_result and entries and entries[-1].get("role") == "tool":
@@ -31,9 +35,11 @@ def request_for(
             description=getattr(tool, "description", None) or None,
             parameters=getattr(tool, "input_schema", {}) or {},
         )
-        for name, tool in (tools or {}).items()
+        for name, tool in tools.items()
     ]
-    return ChatRequest(messages=[Message.model_validate(entry) for entry in entries], tools=specs or None)
+    return ChatRequest(
+        messages=[Message.model_validate(entry) for entry in entries], tools=specs or None, metadata=span.fields()
+    )
 
 
 def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any]:

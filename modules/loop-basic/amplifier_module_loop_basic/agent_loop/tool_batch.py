@@ -20,6 +20,7 @@ from amplifier_core.models import ToolResult
 
 from .hook_gate import HookGate
 from .interruption import Cancellation, wait_all
+from .spans import Span
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +32,20 @@ class ToolBatch:
     """The calls of one reply and what became of them."""
 
     def __init__(
-        self, calls: Sequence[ToolCall], tools: Mapping[str, Any], gate: HookGate, cancellation: Cancellation
+        self,
+        calls: Sequence[ToolCall],
+        tools: Mapping[str, Any],
+        gate: HookGate,
+        cancellation: Cancellation,
+        span: Span,
+        coordinator: Any | None,
     ) -> None:
         self._calls = calls
         self._tools = tools
         self._gate = gate
         self._cancellation = cancellation
+        self._span = span  # of the request whose reply made the calls
+        self._dispatch_contexts = _dispatch_contexts(coordinator)
         self._group = str(uuid.uuid4())
         self.outcomes: list[str | None] = [None] * len(calls)
 
@@ -51,45 +60,65 @@ class ToolBatch:
         await wait_all(tasks, self._cancellation)
         return [outcome if outcome is not None else CANCELLED for outcome in self.outcomes]
 
+    async def choose(self, call: ToolCall, span: Span) -> ToolCall:
+        """Return the call to make in place of the one the model made; here it is that one.
+
+        Raises:
+            Exception: no call is made; the model reads the error.
+        """
+        return call
+
     async def _run(self, index: int, call: ToolCall) -> None:
+        span = self._span.child()
         about = {"tool_name": call.name, "tool_call_id": call.id, "parallel_group_id": self._group}
         try:
-            self.outcomes[index] = await self._outcome(call, about)
-        except Exception as error:  # whatever it was, the model is told and the session goes on
-            logger.debug("loop-basic: tool %s failed", call.name, exc_info=True)
+            chosen = await self.choose(call, span)
+            about["tool_name"] = chosen.name
+            self.outcomes[index] = await self._outcome(chosen, span, about)
+        except Exception as error:  # the model reads what went wrong, and the turn goes on
+            logger.debug("tool %s failed", call.name, exc_info=True)
             message = f"Error: {type(error).__name__}: {error}"
             self.outcomes[index] = message
-            await self._report(call, about, type(error).__name__, str(error))
+            await self._report(call, span, about, type(error).__name__, str(error))
 
-    async def _outcome(self, call: ToolCall, about: dict[str, Any]) -> str:
+    async def _outcome(self, call: ToolCall, span: Span, about: dict[str, Any]) -> str:
         tool = self._find(call.name)
         if tool is None:
             message = f"Error: there is no tool named `{call.name}`; available: {', '.join(self._tools) or 'none'}"
-            await self._report(call, about, "ToolNotFound", message)
+            await self._report(call, span, about, "ToolNotFound", message)
             return message
 
-        verdict = await self._gate.ask(events.TOOL_PRE, {**about, "tool_input": call.arguments})
+        verdict = await self._gate.ask(events.TOOL_PRE, span, {**about, "tool_input": call.arguments})
         if verdict.action == "deny":
             return f"Denied: {verdict.reason or 'a hook refused this tool call'}"
         tool_input = _replaced(verdict.data, "tool_input", call.arguments)
         if not isinstance(tool_input, dict):
             raise TypeError("a hook replaced the tool's input by something that is not a mapping")
 
-        result = await self._execute(tool, call, tool_input)
+        result = await self._execute(tool, call, tool_input, span)
 
         shown = _shown(result)
-        verdict = await self._gate.ask(events.TOOL_POST, {**about, "tool_input": tool_input, "result": shown})
+        # Hooks of the older contract read `tool_result`; what a hook changes is `result`.
+        seen = {**about, "tool_input": tool_input, "result": shown, "tool_result": shown}
+        verdict = await self._gate.ask(events.TOOL_POST, span, seen)
         if verdict.action == "deny":
             return f"Denied: {verdict.reason or 'a hook withheld the result of this tool call'}"
         replacement = _replaced(verdict.data, "result", shown)
         return _serialized(result if replacement is shown else replacement)
 
-    async def _execute(self, tool: Any, call: ToolCall, tool_input: dict[str, Any]) -> ToolResult:
+    async def _execute(self, tool: Any, call: ToolCall, tool_input: dict[str, Any], span: Span) -> ToolResult:
+        task = asyncio.current_task()
+        self._dispatch_contexts[task] = {
+            "tool_call_id": call.id,
+            "parallel_group_id": self._group,
+            **span.fields(),
+        }
         self._cancellation.tool_started(call.id, call.name)
         try:
             result = await tool.execute(tool_input)
         finally:
             self._cancellation.tool_ended(call.id)
+            self._dispatch_contexts.pop(task, None)
         return result if hasattr(result, "get_serialized_output") else ToolResult(success=True, output=result)
 
     def _find(self, name: str) -> Any | None:
@@ -98,12 +127,22 @@ class ToolBatch:
             return self._tools[name]
         return next((tool for tool in self._tools.values() if getattr(tool, "name", None) == name), None)
 
-    async def _report(self, call: ToolCall, about: dict[str, Any], kind: str, message: str) -> None:
+    async def _report(self, call: ToolCall, span: Span, about: dict[str, Any], kind: str, message: str) -> None:
         try:
             error = {"type": kind, "msg": message}
-            await self._gate.ask(events.TOOL_ERROR, {**about, "tool_input": call.arguments, "error": error})
+            await self._gate.ask(events.TOOL_ERROR, span, {**about, "tool_input": call.arguments, "error": error})
         except Exception:
-            logger.warning("loop-basic: could not report the failure of tool %s", call.name, exc_info=True)
+            logger.warning("could not report the failure of tool %s", call.name, exc_info=True)
+
+
+def _dispatch_contexts(coordinator: Any | None) -> dict[Any, Any]:
+    """Return the coordinator's mapping from running tasks to the tool call each one makes, for tools to read."""
+    if coordinator is None:
+        return {}
+    contexts = getattr(coordinator, "_tool_dispatch_contexts", None)
+    if not isinstance(contexts, dict):
+        contexts = coordinator._tool_dispatch_contexts = {}
+    return contexts
 
 
 def _shown(result: ToolResult) -> Any:

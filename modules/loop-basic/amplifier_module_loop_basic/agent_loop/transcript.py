@@ -30,11 +30,17 @@ class Transcript:
         self._open: deque[ToolCall] = deque()
 
     async def add_prompt(self, prompt: str) -> None:
+        """Add what a person, or a goal in their place, says."""
         await self._complete(self._context.add_message({"role": "user", "content": prompt}))
 
     async def add_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Add the model's reply; its calls are open until they are answered."""
         await self._complete(self._store_reply(response, calls))
+
+    async def add_partial(self, text: str) -> None:
+        """Add what was shown of a reply that was broken off; it calls no tools."""
+        content = [{"type": "text", "text": text}]
+        await self._complete(self._context.add_message({"role": "assistant", "content": content}))
 
     async def answer(self, outcomes: Sequence[str]) -> None:
         """Answer the open calls, in the order they were made."""
@@ -59,7 +65,7 @@ class Transcript:
                         continue
                 await self._store_answer(reason)
         except Exception:
-            logger.warning("loop-basic: could not answer the conversation's open tool calls", exc_info=True)
+            logger.warning("could not answer the conversation's open tool calls", exc_info=True)
 
     async def _store_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
         await self._context.add_message(assistant_message(response, calls))

@@ -84,7 +84,7 @@ async def finish(work: Coroutine[Any, Any, None]) -> None:
         task.result()
     else:
         task.cancel()
-        logger.warning("loop-basic: gave up waiting for the last steps of a turn")
+        logger.warning("gave up waiting for the last steps of a turn")
     if cancelled:
         raise asyncio.CancelledError
 
@@ -97,4 +97,4 @@ async def _stop(tasks: set[asyncio.Task[Any]]) -> None:
         if not task.cancelled():
             task.exception()  # looked at, so that asyncio does not report it as forgotten
     for task in stuck:
-        logger.warning("loop-basic: %s did not stop within %.0f s of being cancelled", task.get_name(), GRACE)
+        logger.warning("%s did not stop within %.0f s of being cancelled", task.get_name(), GRACE)

@@ -1,0 +1,145 @@
+"""The ids on the events of a turn, the fields that the specifications name, and the event that ends a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+from amplifier_core.llm_errors import RateLimitError
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.testing import MockTool
+from loop_basic_stage import Stage, calls, waiting_tool
+
+pytestmark = pytest.mark.anyio
+
+_ENDS = ("execution:end", "prompt:complete", "orchestrator:complete", "message.end", "error")
+
+
+async def test_every_event_has_the_ids_of_its_operation() -> None:
+    stage = Stage(calls("a", "b"), "done", tools=[MockTool("a"), MockTool("b")])
+    stage.record(
+        "prompt:submit", "execution:start", "provider:request", "provider:response", "content_block:start",
+        "content_block:end", "tool:pre", "tool:post", *_ENDS,
+    )  # fmt: skip
+    await stage.play()
+
+    (turn,) = {data["turn_id"] for _, data in stage.events}
+    roots = [data for name, data in stage.events if name in ("prompt:submit", "execution:start", *_ENDS)]
+    (root,) = {data["span_id"] for data in roots}
+    assert turn and all("parent_span_id" not in data and "iteration" not in data for data in roots)
+    first, second = stage.told("provider:request")
+    assert [(data["parent_span_id"], data["iteration"]) for data in (first, second)] == [(root, 1), (root, 2)]
+    assert first["span_id"] != second["span_id"]
+    replies = [data for name, data in stage.events if name.startswith(("provider:resp", "content_block"))]
+    assert [data["span_id"] for data in replies if data["iteration"] == 2] == [second["span_id"]] * 3
+    tools = [(data["tool_name"], data["span_id"]) for data in stage.told("tool:pre")]
+    assert len({span for _, span in tools}) == 2
+    assert sorted(tools) == sorted((data["tool_name"], data["span_id"]) for data in stage.told("tool:post"))
+    assert {(data["parent_span_id"], data["iteration"]) for data in stage.told("tool:pre")} == {(first["span_id"], 1)}
+
+
+async def test_the_application_names_one_turn_and_the_next_gets_an_id() -> None:
+    stage = Stage("one", "two")
+    stage.record("prompt:submit", "message.end")
+    stage.coordinator.session_state["turn_id"] = "theirs"
+    await stage.play()
+    await stage.play()
+    ids = [data["turn_id"] for _, data in stage.events]
+    assert ids[:2] == ["theirs"] * 2
+    assert ids[2] == ids[3] != "theirs"
+    assert "turn_id" not in stage.coordinator.session_state
+
+
+async def test_the_ids_reach_the_provider_and_the_tool() -> None:
+    tool, seen = MockTool("look"), []
+
+    async def execute(_: dict[str, Any]) -> ToolResult:
+        seen.append(dict(stage.coordinator._tool_dispatch_contexts[asyncio.current_task()]))
+        return ToolResult(output="seen")
+
+    tool.execute = execute
+    stage = Stage(calls("look"), "done", tools=[tool])
+    stage.record("provider:request", "tool:pre")
+    await stage.play()
+
+    request, pre = stage.told("provider:request")[0], stage.told("tool:pre")[0]
+    ids = ("turn_id", "span_id", "parent_span_id", "iteration")
+    assert stage.provider.requests[0].metadata == {name: request[name] for name in ids}
+    assert seen == [{name: pre[name] for name in (*ids, "tool_call_id", "parallel_group_id")}]
+    assert stage.coordinator._tool_dispatch_contexts == {}
+
+
+async def test_events_have_the_fields_of_both_contracts() -> None:
+    stage = Stage(calls("look", text="hm"), "done", tools=[MockTool("look", output="seen")], show_messages=True)
+    stage.provider.default_model = "m-1"
+    stage.record("provider:request", "provider:response", "tool:post")
+    await stage.play("hi")
+    request, reply, post = (stage.told(name)[0] for name in ("provider:request", "provider:response", "tool:post"))
+    assert (request["model"], request["messages"]) == ("m-1", [{"role": "user", "content": "hi"}])
+    assert reply["response"]["content"][0] == {"type": "text", "text": "hm"}
+    assert post["tool_result"] == post["result"] == {"success": True, "output": "seen", "error": None}
+
+
+async def test_requests_show_the_conversation_only_where_that_is_set() -> None:
+    stage = Stage("done")
+    stage.record("provider:request")
+    await stage.play()
+    assert "messages" not in stage.told("provider:request")[0]
+
+
+# --- the end of a turn
+
+
+async def test_an_answered_turn_ends_with_message_end() -> None:
+    stage = Stage("hello")
+    stage.record(*_ENDS)
+    await stage.play()
+    assert [name for name, _ in stage.events] == list(_ENDS[:4])
+    (end,) = stage.told("message.end")
+    assert (end["status"], end["response_preview"], end["length"], end["turn_count"]) == ("success", "hello", 5, 1)
+
+
+async def test_a_denied_turn_ends_with_message_end() -> None:
+    stage = Stage()
+    stage.hook("prompt:submit", HookResult(action="deny", reason="not today"))
+    stage.record(*_ENDS)
+    await stage.play()
+    assert [name for name, _ in stage.events] == list(_ENDS[:4])
+    assert stage.told("message.end")[0]["status"] == "denied"
+
+
+async def test_a_failed_turn_ends_with_error() -> None:
+    stage = Stage(RateLimitError("slow down"))
+    stage.record(*_ENDS)
+    with pytest.raises(RateLimitError):
+        await stage.play()
+    assert [name for name, _ in stage.events] == [*_ENDS[:3], "error"]
+    (error,) = stage.told("error")
+    assert (error["status"], error["error"]) == ("error", {"type": "RateLimitError", "msg": "slow down"})
+    assert error["turn_id"] == stage.told("prompt:complete")[0]["turn_id"]
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["by the session", "from outside"])
+async def test_a_cancelled_turn_ends_with_message_end(outside: bool) -> None:
+    started = asyncio.Event()
+    stage = Stage(calls("stuck"), tools=[waiting_tool("stuck", started)])
+    stage.record(*_ENDS)
+    turn = asyncio.create_task(stage.play())
+    with anyio.fail_after(60):
+        await started.wait()
+    turn.cancel() if outside else stage.coordinator.cancellation.request_immediate()
+    await asyncio.wait([turn])
+    assert [name for name, _ in stage.events] == list(_ENDS[:4])
+    assert stage.told("message.end")[0]["status"] == "cancelled"
+
+
+async def test_a_turn_ends_once_even_when_a_hook_fails_its_end() -> None:
+    stage = Stage("hello")
+    stage.coordinator.config["session"]["injection_size_limit"] = 3
+    stage.hook("prompt:complete", HookResult(action="inject_context", context_injection="too long"))
+    stage.record("message.end", "error")
+    with pytest.raises(ValueError, match="exceeds 3 characters"):
+        await stage.play()
+    assert [name for name, _ in stage.events] == ["message.end"]
