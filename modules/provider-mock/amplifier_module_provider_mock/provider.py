@@ -10,7 +10,7 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from amplifier_core import capabilities
@@ -30,11 +30,12 @@ from .script import Reply, Script
 from .settings import Settings
 
 _PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
-_CAPABILITIES = (capabilities.TOOLS, capabilities.THINKING, capabilities.LOCAL)
+_WORD = re.compile(r"\s*\S+|\s+")
+_CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.LOCAL)
 
 
 class MockProvider:
-    """The five-method provider protocol over a `Script`."""
+    """The provider protocol over a `Script`, and `stream` beside it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -85,6 +86,20 @@ class MockProvider:
         if reply.error is not None:
             raise reply.error.exception(self.name, model)
         return self._response(reply, request, number, model)
+
+    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
+        """Yield the next scripted reply word by word, thinking first, and then whole.
+
+        Raises:
+            LLMError: the script says so.
+        """
+        response = await self.complete(request)
+        for block in response.content:
+            if isinstance(block, ThinkingBlock | TextBlock):
+                text = block.text if isinstance(block, TextBlock) else block.thinking
+                for word in _WORD.findall(text):
+                    yield {"block_type": block.type, "content": word}
+        yield response
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the tool calls of one of this provider's responses."""

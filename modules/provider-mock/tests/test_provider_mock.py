@@ -92,6 +92,23 @@ async def test_a_reply_without_tool_calls_stops() -> None:
     assert (response.finish_reason, response.tool_calls, provider.parse_tool_calls(response)) == ("stop", None, [])
 
 
+async def test_a_reply_can_be_streamed_word_by_word_and_ends_whole() -> None:
+    reply = {"thinking": "hm, so", "text": "let me\n see ", "tool_calls": [{"name": "read"}]}
+    provider = await mounted({"responses": [reply, {"error": {"type": "RateLimitError"}}]})
+    *pieces, response = [piece async for piece in provider.stream(asking(), tools=[])]
+    assert [(piece["block_type"], piece["content"]) for piece in pieces] == [
+        ("thinking", "hm,"),
+        ("thinking", " so"),
+        ("text", "let"),
+        ("text", " me"),
+        ("text", "\n see"),
+        ("text", " "),
+    ]
+    assert [block.type for block in response.content] == ["thinking", "text", "tool_call"]
+    with pytest.raises(llm_errors.RateLimitError):
+        await anext(provider.stream(asking()))
+
+
 async def test_changing_one_reply_does_not_change_the_script() -> None:
     call = {"name": "read", "arguments": {"paths": ["a"]}}
     provider = await mounted({"fallback": {"tool_calls": [call]}})

@@ -41,8 +41,8 @@ class ToolBatch:
         coordinator: Any | None,
     ) -> None:
         self._calls = calls
-        self._tools = tools
-        self._gate = gate
+        self.tools = tools
+        self.gate = gate
         self._cancellation = cancellation
         self._span = span  # of the request whose reply made the calls
         self._dispatch_contexts = _dispatch_contexts(coordinator)
@@ -60,12 +60,8 @@ class ToolBatch:
         await wait_all(tasks, self._cancellation)
         return [outcome if outcome is not None else CANCELLED for outcome in self.outcomes]
 
-    async def choose(self, call: ToolCall, span: Span) -> ToolCall:
-        """Return the call to make in place of the one the model made; here it is that one.
-
-        Raises:
-            Exception: no call is made; the model reads the error.
-        """
+    async def choose(self, call: ToolCall, span: Span) -> ToolCall | str:
+        """Return the call to make in place of the one the model made, or what the model reads in place of a result."""
         return call
 
     async def _run(self, index: int, call: ToolCall) -> None:
@@ -73,6 +69,9 @@ class ToolBatch:
         about = {"tool_name": call.name, "tool_call_id": call.id, "parallel_group_id": self._group}
         try:
             chosen = await self.choose(call, span)
+            if isinstance(chosen, str):
+                self.outcomes[index] = chosen
+                return
             about["tool_name"] = chosen.name
             self.outcomes[index] = await self._outcome(chosen, span, about)
         except Exception as error:  # the model reads what went wrong, and the turn goes on
@@ -84,11 +83,11 @@ class ToolBatch:
     async def _outcome(self, call: ToolCall, span: Span, about: dict[str, Any]) -> str:
         tool = self._find(call.name)
         if tool is None:
-            message = f"Error: there is no tool named `{call.name}`; available: {', '.join(self._tools) or 'none'}"
+            message = f"Error: there is no tool named `{call.name}`; available: {', '.join(self.tools) or 'none'}"
             await self._report(call, span, about, "ToolNotFound", message)
             return message
 
-        verdict = await self._gate.ask(events.TOOL_PRE, span, {**about, "tool_input": call.arguments})
+        verdict = await self.gate.ask(events.TOOL_PRE, span, {**about, "tool_input": call.arguments})
         if verdict.action == "deny":
             return f"Denied: {verdict.reason or 'a hook refused this tool call'}"
         tool_input = _replaced(verdict.data, "tool_input", call.arguments)
@@ -100,7 +99,7 @@ class ToolBatch:
         shown = _shown(result)
         # Hooks of the older contract read `tool_result`; what a hook changes is `result`.
         seen = {**about, "tool_input": tool_input, "result": shown, "tool_result": shown}
-        verdict = await self._gate.ask(events.TOOL_POST, span, seen)
+        verdict = await self.gate.ask(events.TOOL_POST, span, seen)
         if verdict.action == "deny":
             return f"Denied: {verdict.reason or 'a hook withheld the result of this tool call'}"
         replacement = _replaced(verdict.data, "result", shown)
@@ -123,14 +122,14 @@ class ToolBatch:
 
     def _find(self, name: str) -> Any | None:
         """Return the tool mounted under the name, or else one that calls itself so."""
-        if name in self._tools:
-            return self._tools[name]
-        return next((tool for tool in self._tools.values() if getattr(tool, "name", None) == name), None)
+        if name in self.tools:
+            return self.tools[name]
+        return next((tool for tool in self.tools.values() if getattr(tool, "name", None) == name), None)
 
     async def _report(self, call: ToolCall, span: Span, about: dict[str, Any], kind: str, message: str) -> None:
         try:
             error = {"type": kind, "msg": message}
-            await self._gate.ask(events.TOOL_ERROR, span, {**about, "tool_input": call.arguments, "error": error})
+            await self.gate.ask(events.TOOL_ERROR, span, {**about, "tool_input": call.arguments, "error": error})
         except Exception:
             logger.warning("could not report the failure of tool %s", call.name, exc_info=True)
 

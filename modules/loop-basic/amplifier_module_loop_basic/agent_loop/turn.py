@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ _LIMIT_NOTE = (
     "Answer now with what you have, and say what remains undone."
 )
 
+Reply = Callable[[ChatRequest], Awaitable[Any]]
 Status = Literal["success", "incomplete", "denied", "cancelled", "error"]
 
 
@@ -200,22 +201,35 @@ class Turn:
         if isinstance(model, str):
             about["model"] = model
         if self.parts.settings.show_messages:
-            about["messages"] = [plain(message) for message in await self._messages()]
+            about["messages"] = [plain(message) for message in await self.messages()]
         return {**about, "max_reached": True} if last else about
 
     async def _ask_model(self, tools: Mapping[str, Any], last: bool) -> Any | None:
         """Return the model's reply, or None if the person stopped it."""
         if last:
             self.gate.remember(Injection(_LIMIT_NOTE))
-        request = request_for(await self._messages(), self.gate.take_injections(), tools, self.request_span)
-        return await self.interruptible(request, self.reply)
+        request = request_for(await self.messages(), self.gate.take_injections(), tools, self.request_span)
+        return await self._interruptible(request, self.reply)
 
-    async def interruptible(self, request: ChatRequest, reply: Any) -> Any | None:
-        """Return what `reply` makes of the request, or None if the person stopped it; announce a failure.
+    async def ask_aside(self, messages: Sequence[Any], purpose: str, parent: Span) -> Any | None:
+        """Ask the model what is no step of the conversation; return its reply, or None if a person stopped it.
 
         Raises:
+            PermissionError: a hook refused the request.
             Exception: the provider's.
         """
+        span = self.request_span = parent.child()
+        about: dict[str, Any] = {"provider": self.parts.provider_name, "purpose": purpose}
+        verdict = await self.gate.ask(events.PROVIDER_REQUEST, span, about)
+        if verdict.action == "deny":
+            raise PermissionError(verdict.reason or "a hook refused the request to the model")
+        response = await self._interruptible(request_for(messages, (), {}, span), self.parts.provider.complete)
+        if response is not None:
+            about |= {"usage": usage_of(response), "tool_calls": False}
+            await self.gate.ask(events.PROVIDER_RESPONSE, span, about)
+        return response
+
+    async def _interruptible(self, request: ChatRequest, reply: Reply) -> Any | None:
         asked = self._announcing(request, reply)
         task = asyncio.get_running_loop().create_task(asked, name=self.parts.provider_name)
         await wait_all([task], self.cancellation)
@@ -223,7 +237,7 @@ class Turn:
             return None
         return task.result()
 
-    async def _announcing(self, request: ChatRequest, reply: Any) -> Any:
+    async def _announcing(self, request: ChatRequest, reply: Reply) -> Any:
         try:
             return await reply(request)
         except Exception as error:
@@ -240,7 +254,8 @@ class Turn:
             )
             raise
 
-    async def _messages(self) -> list[Any]:
+    async def messages(self) -> list[Any]:
+        """Return the conversation as the next request carries it."""
         prepare = getattr(self.parts.context, "get_messages_for_request", None)
         if prepare is None:
             return list(await self.parts.context.get_messages())

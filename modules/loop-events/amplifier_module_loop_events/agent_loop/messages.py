@@ -1,0 +1,129 @@
+"""Translate between the contexts' dicts, the request models and the model's replies.
+
+Nothing a reply holds is lost on its way into the conversation: blocks keep their type, thinking keeps its signature,
+provider state in `metadata` is carried along. Reading is lenient, because providers subclass the response.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSpec
+
+from .hook_gate import Injection
+from .spans import Span
+
+
+def request_for(
+    messages: Iterable[Any], injections: Iterable[Injection], tools: Mapping[str, Any], span: Span
+) -> ChatRequest:
+    """Return the request for these messages, with the injections at its end, offering the tools if there are any.
+
+    The ids of its span are in the request's `metadata`.
+    """
+    entries = [_entry(message) for message in messages]
+    for injection in injections:
+        if injection.to_last_tool_result and entries and entries[-1].get("role") == "tool":
+            entries[-1] = _extended(entries[-1], injection.content)
+        else:
+            entries.append({"role": injection.role, "content": injection.content})
+    specs = [
+        ToolSpec(
+            name=name,
+            description=getattr(tool, "description", None) or None,
+            parameters=getattr(tool, "input_schema", {}) or {},
+        )
+        for name, tool in tools.items()
+    ]
+    return ChatRequest(
+        messages=[Message.model_validate(entry) for entry in entries], tools=specs or None, metadata=span.fields()
+    )
+
+
+def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """Return the reply as the message the context stores."""
+    content = response.content
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content if isinstance(content, str) else [_block(block) for block in content or []] or "",
+    }
+    if calls:
+        # Providers look the tool's name up under either key.
+        message["tool_calls"] = [
+            {"id": call.id, "name": call.name, "tool": call.name, "arguments": call.arguments} for call in calls
+        ]
+    metadata = getattr(response, "metadata", None)
+    if isinstance(metadata, dict) and metadata:
+        message["metadata"] = metadata
+    return message
+
+
+def tool_message(call: ToolCall, content: str) -> dict[str, Any]:
+    """Return the answer to a tool call as the message the context stores."""
+    return {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": content}
+
+
+def text_of(response: Any) -> str:
+    """Return what the model said, without its thinking."""
+    said = getattr(response, "text", None)
+    if isinstance(said, str) and said:
+        return said
+    content = response.content
+    if isinstance(content, str):
+        return content
+    texts = [getattr(block, "text", None) for block in content or [] if getattr(block, "type", "text") == "text"]
+    return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def blocks_of(response: Any) -> list[dict[str, Any]]:
+    """Return the content blocks as events show them; a provider's own streaming blocks come first."""
+    streamed = getattr(response, "content_blocks", None)
+    if isinstance(streamed, list) and streamed:
+        return [block.to_dict() for block in streamed]
+    content = response.content
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [_block(block) for block in content or []]
+
+
+def tool_calls_of(provider: Any, response: Any) -> list[ToolCall]:
+    """Return the tool calls the provider finds in its response."""
+    parse = getattr(provider, "parse_tool_calls", None)
+    found = parse(response) if callable(parse) else None
+    if not isinstance(found, list | tuple):
+        found = getattr(response, "tool_calls", None)
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def usage_of(response: Any) -> Any:
+    """Return the usage as plain data, or None where the provider reports none."""
+    return plain(getattr(response, "usage", None))
+
+
+def plain(value: Any) -> Any:
+    """Return a model as plain data, anything else as it is."""
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else value
+
+
+def _entry(message: Any) -> dict[str, Any]:
+    entry = dict(plain(message))
+    if entry.get("content") is None:  # a message of tool calls only, as some contexts store it
+        entry["content"] = ""
+    elif not isinstance(entry["content"], str | list):
+        entry["content"] = json.dumps(entry["content"], default=str)
+    return entry
+
+
+def _extended(entry: dict[str, Any], text: str) -> dict[str, Any]:
+    content = entry["content"]
+    if isinstance(content, str):
+        return {**entry, "content": f"{content}\n\n{text}" if content else text}
+    return {**entry, "content": [*content, {"type": "text", "text": text}]}
+
+
+def _block(block: Any) -> dict[str, Any]:
+    """Return a block as plain data without the optional fields it does not use; a result's output may well be None."""
+    return {key: value for key, value in dict(plain(block)).items() if value is not None or key == "output"}

@@ -1,0 +1,55 @@
+"""What the configuration of a loop says, checked once at mount."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+logger = logging.getLogger(__name__)
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How long one prompt may keep the loop going, and what hooks see of it.
+
+    `max_iterations` counts requests to the model that offer tools. Fifty is far above what ordinary tasks take and
+    stops a model that calls tools in circles before it has spent a fortune; -1 removes the limit. `show_messages` puts
+    the conversation into every `provider:request`, which costs time and shows it to every hook that listens.
+    """
+
+    max_iterations: int = 50
+    show_messages: bool = False
+
+    @classmethod
+    def of(cls, loop: str, config: Mapping[str, Any]) -> Self:
+        """Return the settings that a mount plan's `config` describes.
+
+        Unknown ones are only reported, because plans carry settings of other loops with the same name.
+
+        Raises:
+            ValueError: a value has the wrong shape; the message names the setting and what it may be.
+        """
+        known = {field.name: field.default for field in fields(cls)}
+        unknown = sorted(str(key) for key in config if key not in known)
+        if unknown:
+            logger.warning("%s: ignoring unknown settings: %s", loop, ", ".join(unknown))
+        given = {name: value for name, value in config.items() if name in known}
+        for name, value in given.items():
+            if isinstance(known[name], bool):
+                allowed, fits = "true or false", isinstance(value, bool)
+            else:
+                unlimited = name == "max_iterations"
+                allowed = "a whole number above 0" + (", or -1 for no limit" if unlimited else "")
+                is_whole = isinstance(value, int) and not isinstance(value, bool)
+                fits = is_whole and (value > 0 or (unlimited and value == UNLIMITED))
+            if not fits:
+                raise ValueError(f"{loop}: `{name}` must be {allowed}, not {value!r}")
+        return cls(**given)
+
+    def allows(self, iteration: int) -> bool:
+        """Return whether the given iteration, counted from 1, may still offer tools."""
+        return self.max_iterations == UNLIMITED or iteration <= self.max_iterations

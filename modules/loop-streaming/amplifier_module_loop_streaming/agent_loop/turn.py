@@ -1,0 +1,328 @@
+"""One prompt, from its submission to the answer.
+
+A turn ends in exactly one way (see `Ending`), announces it in `execution:end`, `prompt:complete`,
+`orchestrator:complete` and last in `message.end` or `error`, and leaves a conversation the next turn can go on from,
+whether it answered, was refused, was cancelled or failed. Loops that do more than this one override its open steps:
+`open`, `prepare`, `offer`, `reply`, `show`, `batch`, `follow_up` and `break_off`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from amplifier_core import events
+from amplifier_core.llm_errors import LLMError
+from amplifier_core.message_models import ChatRequest, ToolCall
+
+from .hook_gate import HookGate, Injection
+from .interruption import Cancellation, finish, wait_all
+from .messages import blocks_of, plain, request_for, text_of, tool_calls_of, usage_of
+from .providers import preferred
+from .settings import LoopSettings
+from .spans import Span, take_turn_id
+from .tool_batch import CANCELLED, ToolBatch
+from .transcript import Transcript
+
+logger = logging.getLogger(__name__)
+
+MESSAGE_END = "message.end"  # the last event of a turn that ended of its own accord or was stopped
+ERROR = "error"  # the last event of a turn that failed
+
+_REASON = 500  # characters of an error that answer a call which it left open
+_PREVIEW = 200  # characters of the answer that `prompt:complete` shows
+
+_LIMIT_NOTE = (
+    "The limit of model requests for this prompt is reached and tools are no longer available. "
+    "Answer now with what you have, and say what remains undone."
+)
+
+Reply = Callable[[ChatRequest], Awaitable[Any]]
+Status = Literal["success", "incomplete", "denied", "cancelled", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, and what it answered."""
+
+    status: Status
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one turn is played with."""
+
+    loop: str  # the module's id, as events name it
+    settings: LoopSettings
+    context: Any
+    provider_name: str
+    provider: Any
+    tools: Mapping[str, Any]
+    gate: HookGate
+    coordinator: Any | None
+
+    @classmethod
+    def of(
+        cls,
+        loop: str,
+        settings: LoopSettings,
+        context: Any,
+        providers: Mapping[str, Any],
+        tools: Mapping[str, Any],
+        hooks: Any,
+        coordinator: Any | None,
+    ) -> Parts:
+        """Return the parts from what an orchestrator's `execute` is given.
+
+        Raises:
+            RuntimeError: no provider is mounted.
+        """
+        name, provider = preferred(loop, providers)
+        return cls(loop, settings, context, name, provider, tools, HookGate(hooks, coordinator, context), coordinator)
+
+
+class Turn:
+    """The loop for one prompt."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.gate = parts.gate
+        # The turn's own span; each request and planning step is a span below it, each tool call one below its request.
+        self.span = Span.root(take_turn_id(parts.coordinator))
+        self.request_span = self.span
+        self.iteration = 0
+        self.said = ""  # the latest text of the model, which is the answer if the turn is cut short
+        self.cancellation = Cancellation(parts.coordinator)
+        self.transcript = Transcript(parts.context)
+        self._outcomes: Sequence[str | None] = ()
+
+    # --- steps that other loops override
+
+    async def open(self, prompt: str) -> Ending | None:
+        """Do what comes before the first request; return an ending if the turn is over with that."""
+        return None
+
+    async def prepare(self) -> None:
+        """Do what comes before each request; what it adds to the conversation goes along."""
+
+    async def offer(self) -> Mapping[str, Any]:
+        """Return the tools that the next request offers, and that its reply may call."""
+        return self.parts.tools
+
+    async def reply(self, request: ChatRequest) -> Any:
+        """Return the model's reply to a request."""
+        return await self.parts.provider.complete(request)
+
+    async def show(self, response: Any) -> None:
+        """Announce the content blocks of a reply."""
+        blocks, usage = blocks_of(response), usage_of(response)
+        for index, block in enumerate(blocks):
+            place = {"block_type": block.get("type"), "block_index": index, "total_blocks": len(blocks)}
+            await self.gate.announce(events.CONTENT_BLOCK_START, self.request_span, place)
+            # The usage is the whole reply's: with the last block only, so that nobody adds it up.
+            spent = {"usage": usage} if usage is not None and index == len(blocks) - 1 else {}
+            await self.gate.announce(events.CONTENT_BLOCK_END, self.request_span, {**place, "block": block, **spent})
+
+    def batch(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> ToolBatch:
+        """Return what runs the tool calls of a reply."""
+        return ToolBatch(calls, tools, self.gate, self.cancellation, self.request_span, self.parts.coordinator)
+
+    async def follow_up(self) -> bool:
+        """Return whether the turn goes on although the model has answered; it has then added what it goes on with."""
+        return False
+
+    async def break_off(self) -> None:
+        """Put in order what a reply that was cancelled or failed left half done."""
+
+    # --- the loop
+
+    async def run(self, prompt: str) -> str:
+        """Return the answer.
+
+        Raises:
+            LLMError: the provider failed; every other exception of a provider, a context or a hook passes as well.
+        """
+        try:
+            ending = await self._play(prompt)
+        except asyncio.CancelledError:
+            await finish(self._abandon(CANCELLED, None))
+            raise
+        except BaseException as error:
+            reason = f"Error: the turn ended before this call did: {type(error).__name__}: {error}"[:_REASON]
+            await finish(self._abandon(reason, error))
+            raise
+        await self._announce_end(ending, None)
+        return ending.answer
+
+    async def _play(self, prompt: str) -> Ending:
+        verdict = await self.gate.ask(events.PROMPT_SUBMIT, self.span, {"prompt": prompt})
+        if verdict.action == "deny":
+            return Ending("denied", refusal(verdict.reason, "the prompt"))
+        revised = (verdict.data or {}).get("prompt")
+        prompt = revised if isinstance(revised, str) else prompt
+        await self.gate.announce(events.EXECUTION_START, self.span, {"prompt": prompt})
+        await self.transcript.add_prompt(prompt)
+        ending = await self.open(prompt)
+        if ending is not None:
+            return ending
+
+        while True:
+            if self.cancellation.requested:
+                return await self._cancelled()
+            self.iteration += 1
+            self.request_span = self.span.child(self.iteration)
+            last = not self.parts.settings.allows(self.iteration)
+            await self.prepare()
+            tools: Mapping[str, Any] = {} if last else await self.offer()
+            verdict = await self.gate.ask(events.PROVIDER_REQUEST, self.request_span, await self._about_request(last))
+            if verdict.action == "deny":
+                return Ending("denied", refusal(verdict.reason, "the request to the model"))
+
+            response = await self._ask_model(tools, last)
+            if response is None:
+                return await self._cancelled()
+            calls = [] if last else tool_calls_of(self.parts.provider, response)
+            await self._take(response, calls)
+            if last:
+                spent = f"Stopped: the limit of {self.iteration - 1} requests to the model is reached."
+                return Ending("incomplete", text_of(response) or spent)
+            if calls:
+                await self._run_tools(calls, tools)
+            elif self.cancellation.requested or not await self.follow_up():
+                return Ending("success", text_of(response))
+
+    async def _about_request(self, last: bool) -> dict[str, Any]:
+        about: dict[str, Any] = {"provider": self.parts.provider_name}
+        model = getattr(self.parts.provider, "default_model", None)
+        if isinstance(model, str):
+            about["model"] = model
+        if self.parts.settings.show_messages:
+            about["messages"] = [plain(message) for message in await self.messages()]
+        return {**about, "max_reached": True} if last else about
+
+    async def _ask_model(self, tools: Mapping[str, Any], last: bool) -> Any | None:
+        """Return the model's reply, or None if the person stopped it."""
+        if last:
+            self.gate.remember(Injection(_LIMIT_NOTE))
+        request = request_for(await self.messages(), self.gate.take_injections(), tools, self.request_span)
+        return await self._interruptible(request, self.reply)
+
+    async def ask_aside(self, messages: Sequence[Any], purpose: str, parent: Span) -> Any | None:
+        """Ask the model what is no step of the conversation; return its reply, or None if a person stopped it.
+
+        Raises:
+            PermissionError: a hook refused the request.
+            Exception: the provider's.
+        """
+        span = self.request_span = parent.child()
+        about: dict[str, Any] = {"provider": self.parts.provider_name, "purpose": purpose}
+        verdict = await self.gate.ask(events.PROVIDER_REQUEST, span, about)
+        if verdict.action == "deny":
+            raise PermissionError(verdict.reason or "a hook refused the request to the model")
+        response = await self._interruptible(request_for(messages, (), {}, span), self.parts.provider.complete)
+        if response is not None:
+            about |= {"usage": usage_of(response), "tool_calls": False}
+            await self.gate.ask(events.PROVIDER_RESPONSE, span, about)
+        return response
+
+    async def _interruptible(self, request: ChatRequest, reply: Reply) -> Any | None:
+        asked = self._announcing(request, reply)
+        task = asyncio.get_running_loop().create_task(asked, name=self.parts.provider_name)
+        await wait_all([task], self.cancellation)
+        if self.cancellation.immediate and (not task.done() or task.cancelled() or task.exception() is not None):
+            return None
+        return task.result()
+
+    async def _announcing(self, request: ChatRequest, reply: Reply) -> Any:
+        try:
+            return await reply(request)
+        except Exception as error:
+            # Emitted from the task that made the request, so that the kernel can tell which request failed.
+            await self.gate.ask(
+                events.PROVIDER_ERROR,
+                self.request_span,
+                {
+                    "provider": self.parts.provider_name,
+                    "error": described(error),
+                    "retryable": isinstance(error, LLMError) and error.retryable,
+                    "status_code": getattr(error, "status_code", None),
+                },
+            )
+            raise
+
+    async def messages(self) -> list[Any]:
+        """Return the conversation as the next request carries it."""
+        prepare = getattr(self.parts.context, "get_messages_for_request", None)
+        if prepare is None:
+            return list(await self.parts.context.get_messages())
+        return list(await prepare(provider=self.parts.provider))
+
+    async def _take(self, response: Any, calls: Sequence[ToolCall]) -> None:
+        """Store the reply and announce it."""
+        self.said = text_of(response) or self.said
+        self._outcomes = ()
+        await self.transcript.add_reply(response, calls)
+        about = {
+            "provider": self.parts.provider_name,
+            "response": {"content": blocks_of(response), "finish_reason": getattr(response, "finish_reason", None)},
+            "usage": usage_of(response),
+            "tool_calls": bool(calls),
+        }
+        await self.gate.ask(events.PROVIDER_RESPONSE, self.request_span, about)
+        await self.show(response)
+
+    async def _run_tools(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> None:
+        batch = self.batch(calls, tools)
+        self._outcomes = batch.outcomes
+        await self.transcript.answer(await batch.run())
+
+    async def _cancelled(self) -> Ending:
+        """Carry out the person's wish to stop, and announce it."""
+        await self.break_off()
+        about = {
+            "orchestrator": self.parts.loop,
+            "state": self.cancellation.state,
+            "turn_count": self.iteration,
+        }
+        await self.gate.announce(events.CANCEL_REQUESTED, self.span, about)
+        await self.cancellation.trigger_callbacks()
+        was_immediate = self.cancellation.immediate
+        await self.gate.announce(events.CANCEL_COMPLETED, self.span, {**about, "was_immediate": was_immediate})
+        return Ending("cancelled", self.said)
+
+    async def _announce_end(self, ending: Ending, error: BaseException | None) -> None:
+        gate, span, answer = self.gate, self.span, ending.answer
+        summary = {"response_preview": answer[:_PREVIEW], "length": len(answer)}
+        status = {"orchestrator": self.parts.loop, "turn_count": self.iteration, "status": ending.status}
+        try:
+            await gate.announce(events.EXECUTION_END, span, {"response": answer, "status": ending.status})
+            await gate.ask(events.PROMPT_COMPLETE, span, summary)
+            await gate.ask(events.ORCHESTRATOR_COMPLETE, span, status)
+        finally:
+            if error is None:
+                await gate.announce(MESSAGE_END, span, {**status, **summary})
+            else:
+                await gate.announce(ERROR, span, {**status, "error": described(error)})
+
+    async def _abandon(self, reason: str, error: BaseException | None) -> None:
+        """Leave the conversation whole, and announce that the turn was cancelled from outside or failed."""
+        await self.transcript.close(self._outcomes, reason)
+        try:
+            await self.break_off()
+            await self._announce_end(Ending("cancelled" if error is None else "error", self.said), error)
+        except Exception:
+            logger.warning("could not announce that the turn ended", exc_info=True)
+
+
+def described(error: BaseException) -> dict[str, str]:
+    """Return an error as events show it."""
+    return {"type": type(error).__name__, "msg": str(error)}
+
+
+def refusal(reason: str | None, what: str) -> str:
+    """Return the answer of a turn that a hook ended."""
+    return f"Denied: {reason or f'a hook refused {what}'}"

@@ -1,0 +1,19 @@
+"""The settings that the streaming loop adds to those of every loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .agent_loop.settings import LoopSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(LoopSettings):
+    """How much may be steered at once, and how long a goal is pursued.
+
+    `max_steering` bounds the messages that wait for the next request: a person writes a few, a program in a loop must
+    not fill the memory. `max_goal_turns` counts the answers to a goal that sets no `cap` of its own.
+    """
+
+    max_steering: int = 100
+    max_goal_turns: int = 20
