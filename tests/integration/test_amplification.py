@@ -71,6 +71,12 @@ _AMPLIFIER = (
                 connection = wire()
                 for frame in ACTS[act](times, size):
                     connection.sendall(frame)
+            elif act == "write":
+                state = self._coordinator.session_state
+                for k in range(times):
+                    state[f"written{k}"] = [[]] * size
+                    self._coordinator.hooks.list_handlers()
+                return ToolResult(output={key: len(state[key]) for key in state if key.startswith("written")})
             elif act == "contributors":
                 for k in range(times):
                     self._coordinator.register_contributor(f"channel{k}", "x" * size, None)
@@ -105,9 +111,6 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
     [
         ("class_data", (3, 3000), (14, _QUARTER_MIB), "4096 values"),
         ("class_data", (3, 3000), (100, 4000), "descriptions take more than"),
-        ("attributes", (10, 10_000), (4, _QUARTER_MIB), "more left with the host"),
-        ("state", (10, 10_000), (4, _QUARTER_MIB), "more left with the host"),
-        ("nested_state", (5, 10_000), (2, 140_000), "more left with the host"),
         ("redescribed", (10, 3000), (30, _QUARTER_MIB), "4096 values"),
     ],
 )
@@ -146,9 +149,45 @@ async def test_contributors_are_counted_and_their_names_bounded(
     open_session: OpenSession, write_module: WriteModule, order: dict[str, Any], said: str
 ) -> None:
     ordinary = {**order, "times": 300, "size": min(order["size"], 200)}
-    (fine, refused), _ = await _told(open_session, write_module("tool-amplifier", _AMPLIFIER), ordinary, order)
-    assert fine["success"]
-    assert not refused["success"] and said in refused["output"], refused
+    source = write_module("tool-amplifier", _AMPLIFIER)
+    (fine, refused, after), modules = await _told(open_session, source, ordinary, order, {})
+    assert fine["success"] and after["success"]
+    assert not refused["success"] and said in json.dumps(refused), refused
+    assert not any(module.exit_reports for module in modules)
+
+
+@pytest.mark.parametrize(
+    ("act", "ordinary", "too_much", "kept"),
+    [
+        ("attributes", (10, 10_000), (4, _QUARTER_MIB), "the attribute note"),
+        ("state", (10, 10_000), (4, _QUARTER_MIB), "session_state['key"),
+        ("nested_state", (5, 10_000), (2, 140_000), "session_state['key']"),
+        ("write", (10, 10_000), (4, _QUARTER_MIB), "session_state['written"),
+    ],
+)
+async def test_what_is_too_much_to_leave_is_refused_and_ends_no_module(
+    open_session: OpenSession,
+    write_module: WriteModule,
+    act: str,
+    ordinary: tuple[int, int],
+    too_much: tuple[int, int],
+    kept: str,
+) -> None:
+    orders = [
+        {"act": act, "times": ordinary[0], "size": ordinary[1]},
+        {"act": act, "times": too_much[0], "size": too_much[1]},
+        {},
+    ]
+    came, modules = await _told(open_session, write_module("tool-amplifier", _AMPLIFIER), *orders)
+    assert all(one["success"] for one in came), came
+    assert not any(module.exit_reports for module in modules)
+    denials = [denial for module in modules for denial in module.denials]
+    assert denials and all(denial["operation"] == "leave" for denial in denials)
+    assert all(denial["target"].startswith(kept) for denial in denials)
+    assert all("more left with the host" in denial["reason"] for denial in denials)
+    if act == "write":  # the writer itself reads the true state
+        assert len(denials) == too_much[0]
+        assert came[0]["output"] == came[1]["output"] == {f"written{k}": ordinary[1] for k in range(ordinary[0])}
 
 
 async def test_tools_that_run_are_bounded_in_number_and_the_length_of_their_ids(

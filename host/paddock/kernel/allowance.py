@@ -2,7 +2,8 @@
 
 What a module registers or shares is kept for the session and told to every other worker, now and when it starts again,
 so it is bounded for each module, by what it takes there rather than by its bytes on the wire. The numbers are far above
-what any known module leaves, and such that the smallest worker has room for what several modules leave at once.
+what any known module leaves, and such that the smallest worker has room for what several modules leave at once. What
+would be more is refused and not counted; no module is ended for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from typing import Final
 
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.contract.boundary_errors import OverLimitError
 
 _MAX_THINGS: Final = 4096
 _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
@@ -32,29 +33,39 @@ class Allowance:
         for key in [key for key in self._weights if key[0] not in _LASTING]:
             self.give_back(key)
 
-    def check(self, weight: int, instead_of: Collection[tuple[Hashable, ...]] = ()) -> None:
-        """Do nothing if something of `weight` could be left in place of some others.
+    def check(
+        self,
+        weight: int,
+        left: Collection[tuple[Hashable, ...]] = (),
+        instead_of: Collection[tuple[Hashable, ...]] = (),
+    ) -> None:
+        """Do nothing if something of `weight` could be left under the keys `left`, in place of some others.
 
         Raises:
-            RemoteProtocolError: that would be more than a module may leave.
+            OverLimitError: that would be more than a module may leave.
         """
-        total = self._total + weight - sum(self._weights.get(key, 0) for key in {*instead_of})
-        self._bound(len(self._weights), total)
+        replaced = {*instead_of}
+        total = self._total + weight - sum(self._weights.get(key, 0) for key in replaced)
+        added = sum(key not in self._weights for key in {*left})
+        self._bound(len(self._weights) + added - sum(key in self._weights for key in replaced.difference(left)), total)
 
     def spend(self, key: tuple[Hashable, ...], weight: int) -> None:
         """Count something of `weight` bytes of memory under `key`, in place of what was counted under it before.
 
         Raises:
-            RemoteProtocolError: that is more than a module may leave; what was counted before still is.
+            OverLimitError: that is more than a module may leave; what was counted before still is.
         """
-        total = self._total + weight - self._weights.get(key, 0)
-        self._bound(len(self._weights) + (key not in self._weights), total)
+        self.check(weight, [key], [key])
+        self.count(key, weight)
+
+    def count(self, key: tuple[Hashable, ...], weight: int) -> None:
+        """Count what is there already, and was checked before."""
+        self._total += weight - self._weights.get(key, 0)
         self._weights[key] = weight
-        self._total = total
 
     def _bound(self, things: int, total: int) -> None:
         if things > _MAX_THINGS or total > _MAX_WEIGHT:
-            raise RemoteProtocolError(
+            raise OverLimitError(
                 f"more left with the host than a module may: {things} things that take {total} bytes; "
                 f"the limit is {_MAX_THINGS} things and {_MAX_WEIGHT} bytes"
             )
@@ -87,9 +98,6 @@ class SharedKeys:
         """Take note that what is under `key` weighed `before` and weighs `after`, 0 if it is gone.
 
         What is by none of them is the application's, and charged to nobody.
-
-        Raises:
-            RemoteProtocolError: that is more than a module may leave.
         """
         counted = (self._sort, key)
         if not after:
@@ -99,8 +107,8 @@ class SharedKeys:
         writers = self._writers.setdefault(key, {})
         for writer in writers:
             if writer is not by and writer.spent(counted) > after:
-                writer.spend(counted, after)
+                writer.count(counted, after)
         if by is None:
             return
         writers[by] = None
-        by.spend(counted, min(by.spent(counted) + max(0, after - before), after))
+        by.count(counted, min(by.spent(counted) + max(0, after - before), after))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import CallRefusedError, Denial
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
 from paddock_sdk.protocol import RemoteProtocolError
 
@@ -95,7 +96,10 @@ class CancellationService:
                 ):
                     reason = f"more than {_MAX_RUNNING} at a time, or {module.rates.running.describe()}"
                     raise CallRefusedError(Denial("run", "tools", module.name, reason=reason))
-                module.allowance.spend(("running", call_id), len(call_id) + len(name))
+                try:
+                    module.allowance.spend(("running", call_id), len(call_id) + len(name))
+                except OverLimitError as exc:
+                    raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
                 self._token.register_tool_start(call_id, name)
                 return
         raise _malformed("the start of a tool")

@@ -191,6 +191,14 @@ class HostedCoordinator(ModuleCoordinator):
                 self._mirrors.tell_state_again(origin, key)
         return [refusal for refusal in refusals.values() if refusal is not None]
 
+    def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
+        """Leave some keys of `session_state` as they are, and tell a module that changed them what is there."""
+        self._shared_state.live = self.session_state
+        self._claim_state(keys)
+        self._mirrors.take_own(origin)
+        for key in keys:
+            self._mirrors.tell_state_again(origin, key)
+
     def refuses_state(self, key: Hashable, module: Authority) -> bool:
         """Whether a module may not change what is under a key of `session_state`."""
         return self._refusal(key, module) is not None

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.kernel.allowance import SharedKeys
 from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.asker import OpenQuestions, collecting_questions
 from paddock.kernel.authority import HOST_NAMES
@@ -30,6 +29,7 @@ from paddock.kernel.mount_place import NameTakenError
 from paddock.kernel.ownership import Left
 from paddock.kernel.refusals import Refusals
 from paddock.kernel.registrations import Registration
+from paddock.kernel.state_changes import StateService
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.gathering import Gathering
@@ -47,7 +47,6 @@ from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
 from paddock_sdk.protocol.description import check_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.protocol.shared_state import is_change
 
 if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 _LATE_SECONDS: Final = 5.0  # for one function that is called when things come to an end; it must not hang on it
 _LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
-_MAX_CHANGES: Final = 4096  # of session_state in one frame
 _MAX_NAME: Final = 200  # characters of what anything is called
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
@@ -94,8 +92,7 @@ class HostService:
         self._module_of = module_of
         self._plain = Codec()
         self._next_registration = 1
-        self._state_keys = SharedKeys("state")
-        coordinator.on_state_written = self._on_state_written
+        self._state = StateService(coordinator, router.values.codec, module_of)
         coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._questions = OpenQuestions()
@@ -167,7 +164,7 @@ class HostService:
         if method == HostMethod.SET_ATTRIBUTE:
             self._set_attribute(module, *self._headed(peer, message))
         elif method == HostMethod.PATCH_STATE:
-            self._patch_state(module, message)
+            self._state.patch(module, message)
         elif method in self._notices:
             try:
                 self._notices[method](module, self._values.codec.decode(message.body))  # data alone, no live objects
@@ -442,7 +439,12 @@ class HostService:
             raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
         if self._keeps_attribute(module, name):
             return
-        module.allowance.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
+        try:
+            module.allowance.spend(("attribute", name), weight_of(value.body) + _weight(module, *value.handles))
+        except OverLimitError as exc:
+            module.deny(Denial("leave", str(Left("attribute", name)), module.name, reason=str(exc)))
+            self._coordinator.keep_attribute(module.peer, name)
+            return
         self._values.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, module.authority, name, value)
 
@@ -462,27 +464,6 @@ class HostService:
                     self._coordinator.detach_from(module.peer, name)
                 return
         raise _malformed("an attribute's name")
-
-    def _patch_state(self, module: HostedModule, message: Encoded) -> None:
-        match self._values.codec.decode(message.body):  # data alone, no live objects
-            case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
-                # Before anyone is told: what is over the bound is nobody's to keep.
-                replaced = [("state", path[0]) for path, _ in changes if len(path) == 1]
-                module.allowance.check(weight_of(message.body), instead_of=replaced)
-                keys = {path[0]: None for path, _ in changes}
-                module.peer.charge_weight(sum(self._state_weight(module, key) for key in keys))
-                for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
-                    module.deny(refusal)
-                return
-        raise _malformed("a change of state")
-
-    def _state_weight(self, module: HostedModule, key: Hashable) -> int:
-        """Return what a module answers for under a key; of one that it may not change, all: it is told that again."""
-        refused = self._coordinator.refuses_state(key, module.authority)
-        return self._coordinator.state_weight(key) if refused else module.allowance.spent(("state", key))
-
-    def _on_state_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:
-        self._state_keys.written(None if origin is None else self._module_of(origin).allowance, key, before, after)
 
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:

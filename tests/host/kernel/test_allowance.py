@@ -6,11 +6,11 @@ import pytest
 
 from paddock.kernel.allowance import _MAX_THINGS, _MAX_WEIGHT, Allowance, SharedKeys
 from paddock.rpc.budget import Budget
-from paddock_sdk.protocol import RemoteProtocolError
-from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 
 from ..rpc.scripted_worker import ASYNC
-from .conftest import Hosted, tool
+from .conftest import Hosted, changes, tool
 
 _HALF = _MAX_WEIGHT // 2
 _KEY = ("state", "key")
@@ -28,13 +28,14 @@ def test_what_is_replaced_or_given_back_counts_no_more() -> None:
 
 def test_what_was_refused_is_not_counted() -> None:
     allowance = Allowance()
-    with pytest.raises(RemoteProtocolError, match="more left with the host"):
+    with pytest.raises(OverLimitError, match="more left with the host"):
         allowance.spend(_KEY, _MAX_WEIGHT + 1)
     allowance.spend(_KEY, _MAX_WEIGHT)
-    with pytest.raises(RemoteProtocolError, match=f"1 things that take {_MAX_WEIGHT + 1} bytes"):
+    with pytest.raises(OverLimitError, match=f"1 things that take {_MAX_WEIGHT + 1} bytes"):
         allowance.check(1)
     allowance.check(_MAX_WEIGHT, instead_of=[_KEY, _KEY])
-    with pytest.raises(RemoteProtocolError):
+    allowance.check(_MAX_WEIGHT, [_KEY], [_KEY])
+    with pytest.raises(OverLimitError):
         allowance.check(_MAX_WEIGHT + 1, instead_of=[_KEY, _KEY])
 
 
@@ -42,8 +43,12 @@ def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
     allowance = Allowance()
     for number in range(_MAX_THINGS):
         allowance.spend(("handler", number), 0)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(OverLimitError):
         allowance.spend(("handler", "one more"), 0)
+    with pytest.raises(OverLimitError):
+        allowance.check(0, [("handler", 0), ("handler", "one more")])
+    allowance.check(0, [("handler", 0)])
+    allowance.check(0, [("handler", "one more")], [("handler", 0)])
     assert allowance.number_of("handler") == _MAX_THINGS
 
 
@@ -113,9 +118,13 @@ async def test_what_is_over_the_bound_is_nobodys_to_keep(hosted: Hosted) -> None
         worker.notify(HostMethod.PATCH_STATE, [[["all", str(number)] if number else ["all"], [[[]] * 120_000]]])
     worker.notify(HostMethod.PATCH_STATE, [[["more"], [[[]] * 120_000]]])
     worker.notify(HostMethod.PATCH_STATE, [[["yet more"], [[[]] * 120_000]]])
-    await worker.cut_off()
-    assert "more left with the host" in module.reports[0].detail
+    await worker.round_trip()
+    assert not module.reports
+    denials = [(denial.operation, denial.target, denial.times) for denial in module.denials]
+    assert denials == [("leave", "session_state['yet more']", 1)]
+    assert "more left with the host" in module.denials[0].reason
     assert set(hosted.coordinator.session_state) == {"all", "more"}
+    assert changes(worker, MirrorSection.STATE) == [[[["yet more"], []]]], "the module gets what is there"
     await other.round_trip()
     told = [change for frame in other.frames for change in other.value(frame)]
     assert "yet more" not in {path[0] for path, _ in told}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paddock.kernel.allowance import _MAX_THINGS
 from paddock.kernel.asker import Asker, current_asker
 from paddock.kernel.module import HostedModule
 from paddock.rpc.budget import Budget
@@ -430,15 +431,48 @@ async def test_no_tool_takes_a_name_at_which_the_session_or_its_callers_look_for
     assert [denial.target for denial in module.denials] == [name]
 
 
-async def test_a_module_that_leaves_ever_more_with_the_host_is_ended_for_it(hosted: Hosted) -> None:
+async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-hoarder")
     value, _ = worker.codec.encode(b"x" * 3_000_000)
     for number in range(16):
         name, _ = worker.codec.encode(f"hoard_{number}")
         worker.write(worker.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, name + value))
-    await worker.cut_off()
-    assert [report.reason.value for report in module.reports] == ["protocol"]
-    assert "more left with the host" in module.reports[0].detail
+    await worker.round_trip()
+    refused = [
+        f"the attribute hoard_{number}" for number in range(16) if not hasattr(hosted.coordinator, f"hoard_{number}")
+    ]
+    assert 10 < len(refused) < 16
+    assert [denial.target for denial in module.denials] == refused
+    assert "more left with the host" in module.denials[0].reason
+    assert [f"the attribute {name}" for (name,) in changes(worker, MirrorSection.ATTRIBUTE_DELETED)] == refused
+    assert not module.reports
+
+
+async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
+    module, worker = await hosted.start("hook", "hooks-hoarder")
+    for number in range(_MAX_THINGS - module.allowance.number_of("mount")):
+        worker.request(0, HostMethod.REGISTER_CONTRIBUTOR, ["channel", f"name{number}", None])
+    await worker.round_trip()
+    requests = {
+        HostMethod.REGISTER: ["event", 0, "name", worker.function(1)],
+        HostMethod.MOUNT: ["tools", "one more", worker.own(2)],
+        HostMethod.REGISTER_CONTRIBUTOR: ["channel", "one more", None],
+        HostMethod.REGISTER_CLEANUP: [worker.function(3)],
+        HostMethod.ON_CANCEL: [worker.function(4)],
+    }
+    for method, args in requests.items():
+        with pytest.raises(OverLimitError, match="the limit is 4096 things"):
+            await worker.ask(0, method, args)
+    worker.notify(HostMethod.PATCH_STATE, [[["one more"], [1]]])
+    worker.notify(HostMethod.TOOL_STARTED, ["id", "one more"])
+    await worker.round_trip()
+    assert "one more" not in hosted.coordinator.session_state
+    assert not hosted.coordinator.cancellation.running_tools
+    assert [(denial.operation, denial.target) for denial in module.denials] == [
+        ("leave", "session_state['one more']"),
+        ("run", "tools"),
+    ]
+    assert not module.reports
 
 
 # -- what the host does for one module ---------------------------------------------------------

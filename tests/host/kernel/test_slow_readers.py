@@ -210,6 +210,38 @@ async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it
     assert [change for change in told if change[0] == ["passing"]][-1] == [["passing"], []]
 
 
+@pytest.mark.parametrize(
+    ("key", "written", "is_there"),
+    [
+        ("guarded", 2, 3),
+        pytest.param("large", [[]] * 262_000, None, id="more than a module may leave"),
+    ],
+)
+async def test_a_refused_writer_that_reads_late_gets_the_true_value(
+    key: str, written: Any, is_there: Any, hosted: Hosted
+) -> None:
+    state = hosted.coordinator.session_state
+    state["guarded"] = 1
+    hosted.coordinator.tell_state_changes()
+    _, writer = await hosted.start("tool", "tool-writer")
+    module, slow = await hosted.start("tool", "tool-slow")
+    _stop_reading(slow)
+    await _fill(hosted, writer, module)
+    slow.notify(HostMethod.PATCH_STATE, [[[key], [written]]])
+    await until(lambda: module.denials)
+    state["guarded"] = 3
+    hosted.coordinator.tell_state_changes()
+    await writer.round_trip()
+    assert module.peer.channel.is_behind
+    _read_on(slow)
+    await until(lambda: not module.peer.channel.is_behind)
+    await slow.round_trip()
+    told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame if change[0] == [key]]
+    assert told[-1] == [[key], [] if is_there is None else [is_there]]
+    assert [denial.target for denial in module.denials] == [f"session_state['{key}']"]
+    assert not module.reports
+
+
 async def test_a_change_of_state_says_how_many_of_the_workers_own_came_before(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     _, reader = await hosted.start("tool", "tool-reader")
