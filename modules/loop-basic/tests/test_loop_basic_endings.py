@@ -301,6 +301,8 @@ async def test_a_cancelled_task_answers_open_calls_before_it_goes() -> None:
     turn = asyncio.create_task(stage.play())
     with anyio.fail_after(60):
         await started.wait()
+        if quick := [task for task in asyncio.all_tasks() if task.get_name() == "tool quick"]:
+            await asyncio.wait(quick)
 
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
