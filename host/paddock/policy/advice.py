@@ -1,35 +1,52 @@
 """What a module's own manifest asks for: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
-Whoever wrote the module wrote this, so it neither grants nor limits. Of it only so much is proposed as lies within the
-working directory, at hosts with names, and among programs by name: never a secret, never all of anything.
+The author of the module wrote this, so it neither grants nor limits. Of a stranger's only so much is proposed as lies
+within the working directory, at hosts with names, and among programs by name: never a secret, never all of anything.
+Of a module that Paddock ships, all of it is proposed that this machine has.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Final
 
+from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock_sources import Resolution, SourceError
 from paddock_sources.permission_request import PermissionRequest
 
+from .grant_lines import grant_lines
 from .needs import Circumstances, Needs
 from .presets import grants_of
 from .programs import Program
-from .workspace_needs import folder_text
+from .workspace_needs import folder_text, preset_needs
 
 _MAX_GRANTS: Final = 8  # of one family: more is read by nobody before a yes
+_SHIPPED: Final = "builtin:"
 
 
-def advice_of(resolution: Resolution) -> Permissions | None:
-    """Return what a module's manifest asks for; None if it asks for nothing, or in no way that is understood."""
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a manifest asks for, and whether it is one that Paddock ships."""
+
+    permissions: Permissions
+    is_shipped: bool = False
+
+
+def advice_of(resolution: Resolution) -> Advice | None:
+    """Return what a module's manifest asks for; None if it does not say, or in no way that is understood."""
     try:
         request = PermissionRequest.read(resolution.root)
-        return None if request is None else permissions_asked(request)
     except SourceError:
         return None
+    permissions = None if request is None else permissions_asked(request)
+    if permissions is None:
+        return None
+    # Sources of every other kind are addresses, or absolute paths.
+    return Advice(permissions, is_shipped=resolution.source.startswith(_SHIPPED))
 
 
 def permissions_asked(request: PermissionRequest) -> Permissions | None:
@@ -40,8 +57,19 @@ def permissions_asked(request: PermissionRequest) -> Permissions | None:
         return None
 
 
+def shipped_needs(entry: ModuleEntry, advice: Permissions, known: Circumstances) -> Needs:
+    """Return what the manifest of a shipped module asks for, without the programs that this machine lacks."""
+    if advice.preset is not None:
+        return preset_needs(advice.preset, known)
+    programs = tuple(program for program in advice.run if program == "*" or _is_program(program))
+    present = advice.model_copy(update={"run": programs})
+    asked = entry.model_copy(update={"permissions": present})
+    lines = tuple(line for _, line in grant_lines(asked, (), known.working_dir, known.owner))
+    return Needs(present, lines, tuple(f"what its own manifest asks for: {line}" for line in lines))
+
+
 def advised_needs(advice: Permissions, known: Circumstances) -> Needs:
-    """Return what of an advice is proposed, and what of it is not as something that the module lacks."""
+    """Return what of a stranger's advice is proposed, and what of it is not as something that the module lacks."""
     asked = grants_of(advice)
     needs = Needs()
     left: list[str] = []

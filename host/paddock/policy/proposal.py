@@ -11,11 +11,11 @@ from typing import Final
 from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 
-from .advice import advised_needs
+from .advice import Advice, advised_needs, shipped_needs
 from .needs import Circumstances, Needs
 from .service_needs import service_needs
 from .vendors import vendor_of, words_of
-from .workspace_needs import hook_needs, tool_needs
+from .workspace_needs import hook_needs, names_log, tool_needs
 
 _PLAYED: Final = frozenset({"mock", "echo", "fake", "scripted", "dummy"})
 _KEEPERS: Final = frozenset({"persistent", "memory", "file", "sqlite", "disk"})
@@ -26,8 +26,13 @@ def has_no_say(entry: ModuleEntry) -> bool:
     return "permissions" not in entry.model_fields_set
 
 
-def propose(entry: ModuleEntry, advice: Permissions | None, known: Circumstances) -> Needs:
-    """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted."""
+def propose(entry: ModuleEntry, advice: Advice | None, known: Circumstances) -> Needs:
+    """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted.
+
+    The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both.
+    """
+    if advice is not None and advice.is_shipped and not names_log(entry):
+        return shipped_needs(entry, advice.permissions, known) + service_needs(entry, None, known)
     match entry.kind:
         case "provider":
             needs = _provider(entry, known)
@@ -41,7 +46,7 @@ def propose(entry: ModuleEntry, advice: Permissions | None, known: Circumstances
         case _:
             needs = service_needs(entry, None, known)
     if needs.permissions == Permissions() and advice is not None:
-        advised = advised_needs(advice, known)
+        advised = advised_needs(advice.permissions, known)
         return advised if advised.lines else needs + advised
     return needs
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Preset
 from paddock.plan.problems import NotAcceptedError
 
 from .needs import Circumstances, Needs
@@ -63,23 +64,40 @@ def folder_text(known: Circumstances) -> str:
     return f"{text}, which is all of your home folder" if known.working_dir == known.owner.home.resolve() else text
 
 
+def names_log(entry: ModuleEntry) -> bool:
+    """Whether an entry is a hook's that keeps a log, and its configuration says where."""
+    return entry.kind == "hook" and bool(words_of(entry.module) & _LOGS) and _log_folder(entry.config) is not None
+
+
+def preset_needs(preset: Preset, known: Circumstances) -> Needs:
+    """Return what a preset fits, in words."""
+    match preset:
+        case "workspace-read":
+            return Needs.of_preset(preset, f"reads {folder_text(known)}", "files of yours to read")
+        case "workspace":
+            return Needs.of_preset(preset, f"reads and writes {folder_text(known)}", "files of yours, to read or write")
+        case "shell":
+            return Needs.of_preset(
+                preset,
+                f"reads and writes {folder_text(known)}, and runs any program of the system",
+                "files of yours, and programs to run",
+            )
+    return Needs()
+
+
 # -- one after the other -------------------------------------------------------------------
 
 
 def _writer(entry: ModuleEntry, known: Circumstances) -> Needs:
-    return Needs.of_preset("workspace", f"reads and writes {folder_text(known)}", "files of yours, to read or write")
+    return preset_needs("workspace", known)
 
 
 def _reader(entry: ModuleEntry, known: Circumstances) -> Needs:
-    return Needs.of_preset("workspace-read", f"reads {folder_text(known)}", "files of yours to read")
+    return preset_needs("workspace-read", known)
 
 
 def _shell(entry: ModuleEntry, known: Circumstances) -> Needs:
-    return Needs.of_preset(
-        "shell",
-        f"reads and writes {folder_text(known)}, and runs any program of the system",
-        "files of yours, and programs to run",
-    )
+    return preset_needs("shell", known)
 
 
 def _git(entry: ModuleEntry, known: Circumstances) -> Needs:

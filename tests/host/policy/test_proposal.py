@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from paddock.plan import EntryPlace, Kind, ModuleEntry, Permissions
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.advice import advice_of
+from paddock.policy.advice import Advice, advice_of
 from paddock.policy.needs import Circumstances, Needs
 from paddock.policy.programs import Program
 from paddock.policy.proposal import has_no_say, propose
@@ -38,7 +39,7 @@ def proposed(
     folder: Path = Path("/"),
     environ: Mapping[str, str] | None = None,
     secrets: tuple[str, ...] = (),
-    advice: Permissions | None = None,
+    advice: Advice | None = None,
 ) -> Needs:
     entry = ModuleEntry.read({"module": module, "config": dict(config or {})}, EntryPlace(kind, "x[0]", Path("/")))
     environ = environ or {}
@@ -349,10 +350,10 @@ def test_an_address_is_read_as_clients_read_it(text: str, destination: str | Non
 # -- what a module says of itself
 
 
-def advised(root: Path, text: str) -> Permissions | None:
+def advised(root: Path, text: str, *, shipped: bool = False) -> Advice | None:
     resolution = module_at(root)
     (root / "pyproject.toml").write_text(text)
-    return advice_of(resolution)
+    return advice_of(replace(resolution, source="builtin:tool-x") if shipped else resolution)
 
 
 ADVICE = """
@@ -382,8 +383,41 @@ def test_of_what_a_module_asks_for_itself_only_the_harmless_is_proposed(folder: 
 
 def test_what_is_known_of_its_like_goes_before_what_a_module_says_of_itself(folder: Path, tmp_path: Path) -> None:
     advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'shell'\n")
-    assert advice == Permissions(preset="shell")
+    assert advice == Advice(Permissions(preset="shell"))
     assert written(proposed("tool", "tool-filesystem", folder=folder, advice=advice)) == "workspace"
+
+
+def test_a_shipped_module_is_proposed_all_that_its_manifest_asks_for(folder: Path, tmp_path: Path) -> None:
+    text = """
+[tool.paddock.permissions]
+write = ["logs"]
+run = ["sh", "no-such-program-at-all"]
+call = ["spawn"]
+emit = ["task:agent_spawned"]
+"""
+    expected = {"write": ["logs"], "run": ["sh"], "call": ["spawn"], "emit": ["task:agent_spawned"]}
+    shipped, foreign = advised(tmp_path / "ours", text, shipped=True), advised(tmp_path / "theirs", text)
+    needs = proposed("tool", "tool-filesystem", {"key": "${K}"}, folder=folder, secrets=("K",), advice=shipped)
+    assert written(needs) == {**expected, "secrets": ["K"]}
+    assert "calls without being handed it: spawn" in needs.lines and len(needs.lines) == 5
+    assert any("spawn" in one for one in needs.lacks)
+    assert written(proposed("tool", "tool-whatever", folder=folder, advice=foreign)) == {
+        family: expected[family] for family in ("write", "run")
+    }
+
+
+def test_the_manifest_of_a_shipped_module_stands_for_what_its_id_suggests(folder: Path, tmp_path: Path) -> None:
+    nothing = advised(tmp_path / "nothing", "[tool.paddock]\npermissions = 'isolated'\n", shipped=True)
+    assert proposed("tool", "tool-filesystem", folder=folder, advice=nothing) == Needs()
+    preset = advised(tmp_path / "preset", "[tool.paddock]\npermissions = 'workspace'\n", shipped=True)
+    assert proposed("tool", "tool-web", folder=folder, advice=preset) == proposed("tool", "tool-fs", folder=folder)
+
+
+def test_the_folder_a_shipped_log_is_configured_for_comes_before_its_manifest(folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", "[tool.paddock.permissions]\nwrite = ['.']\n", shipped=True)
+    configured = proposed("hook", "hooks-logging", {"path": "logs/a.jsonl"}, folder=folder, advice=advice)
+    assert written(configured) == {"write": ["./logs"]}
+    assert written(proposed("hook", "hooks-logging", folder=folder, advice=advice)) == {"write": ["."]}
 
 
 @pytest.mark.parametrize(
