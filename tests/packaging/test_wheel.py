@@ -45,6 +45,14 @@ def test_the_wheel_holds_what_an_installation_needs(name: str, names: set[str]) 
     assert name in names
 
 
+def test_the_wheel_holds_each_reference_module_with_its_manifest(names: set[str]) -> None:
+    for module in (_ROOT / "modules").glob("*/pyproject.toml"):
+        module_id = module.parent.name
+        package = f"amplifier_module_{module_id.replace('-', '_')}"
+        wanted = {f"{module_id}/pyproject.toml", f"{module_id}/{package}/__init__.py", f"{module_id}/README.md"}
+        assert {f"paddock_sources/builtin/{name}" for name in wanted} <= names
+
+
 def test_the_wheel_puts_nothing_beside_its_own_packages(names: set[str]) -> None:
     tops = {name.split("/", 1)[0] for name in names if ".dist-info" not in name}
     assert tops == {"paddock", "paddock_sandbox", "paddock_sdk", "paddock_sources"}

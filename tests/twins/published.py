@@ -19,7 +19,7 @@ from typing import Any, Final
 import amplifier_core
 import pytest
 
-__all__ = ["OURS", "Python", "published_in"]
+__all__ = ["OURS", "Python", "published_in", "with_packages"]
 
 VERSION: Final = amplifier_core.__version__
 ACTS: Final = Path(__file__).parent / "acts"
@@ -71,12 +71,33 @@ def published_in(shared: Path) -> Python:
     return Python(str(folder / "bin/python"))
 
 
+def with_packages(python: Python, shared: Path, requirements: Sequence[str]) -> Python:
+    """Return the interpreter with further packages, in a folder that test processes share; skip where they lack."""
+    folder, failure = shared / "published-packages", shared / "published-packages.failure"
+    with open(shared / "published.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if failure.exists():
+            pytest.skip(failure.read_text())
+        if not folder.exists():
+            made = shared / "published-packages.new"
+            said = _failure_of([*_pip(python.executable), f"--target={made}", *requirements])
+            if said is not None:
+                failure.write_text(f"what the modules depend on cannot be installed: {said}")
+                pytest.skip(failure.read_text())
+            made.rename(folder)
+    return Python(python.executable, str(folder))
+
+
+def _pip(python: str) -> tuple[str, ...]:
+    return (python, "-m", "pip", "install", "--quiet", "--retries=1")
+
+
 def _make(folder: Path) -> str | None:
     """Make the environment; return what kept it from being made."""
     made = folder.with_name("published.new")
     for command in (
         [sys.executable, "-m", "venv", "--clear", str(made)],
-        [str(made / "bin/python"), "-m", "pip", "install", "--quiet", "--retries=1", *_PACKAGES],
+        [*_pip(str(made / "bin/python")), *_PACKAGES],
     ):
         said = _failure_of(command)
         if said is not None:

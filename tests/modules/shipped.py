@@ -1,0 +1,78 @@
+"""The reference modules as the tests go through them: their ids, what they need, copies laid out as repositories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from paddock.authoring.module_folder import ModuleFolder
+from paddock_sources.bounded_toml import read_toml
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "modules"
+IDS = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
+
+
+def project(module_id: str) -> dict[str, Any]:
+    """Return the `[project]` table of a module."""
+    table: Any = read_toml((FOLDER / module_id / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return dict(table)
+
+
+def requirements(module_id: str) -> list[str]:
+    """Return what a module and its tests depend on."""
+    table = project(module_id)
+    return [*table.get("dependencies", ()), *table.get("optional-dependencies", {}).get("dev", ())]
+
+
+def kind(module_id: str) -> str:
+    """Return the kind a module declares itself to be."""
+    return ModuleFolder.at(FOLDER / module_id).kind()
+
+
+def copy_as_repositories(target: Path) -> None:
+    """Copy each module into a folder that is named as a repository of its own would be."""
+    for module_id in IDS:
+        shutil.copytree(
+            FOLDER / module_id,
+            target / f"amplifier-module-{module_id}",
+            ignore=shutil.ignore_patterns("__pycache__", ".*"),
+        )
+
+
+def sandboxed() -> list[str]:
+    """Return the modules that the commands for authors are run over, which takes seconds for each.
+
+    All of them where the tests run everywhere they have to pass; else one without dependencies, and one with.
+    """
+    if os.environ.get("PADDOCK_EVERY_MODULE"):
+        return IDS
+    with_some = [module_id for module_id in IDS if project(module_id).get("dependencies")]
+    return ["tool-filesystem", *with_some[:1]]
+
+
+def installed_for(names: list[str]) -> Iterator[str]:
+    """Yield the names of the distributions installed here that these requirements lead to, each once."""
+    seen: set[str] = set()
+    waiting = [Requirement(one) for one in names]
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if name in seen or not _applies(wanted, {""}):
+            continue
+        seen.add(name)
+        yield name
+        needs = [Requirement(one) for one in metadata.distribution(wanted.name).requires or ()]
+        waiting += [one for one in needs if _applies(one, wanted.extras or {""})]
+
+
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)

@@ -1,0 +1,158 @@
+"""Each module in `modules/`: what hosts expect of its kind, under our contract package and under the published one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from host.policy.entries import owner
+from integration.command_line import diagnosis, paddock, reachable_level
+from modules import shipped
+from paddock.plan import EntryPlace, ModuleEntry
+from paddock.policy.advice import advice_of
+from paddock.policy.grant_caps import FAMILIES
+from paddock.policy.needs import Circumstances
+from paddock.policy.presets import grants_of
+from paddock.policy.proposal import propose
+from paddock_sources.builtin import BuiltinSource
+from sources.index_server import IndexServer
+from twins.published import OURS, Python, published_in, with_packages
+
+_ACTS = Path(__file__).parent / "acts"
+_SECONDS = 600  # for the tests of all modules on a busy machine; hit only by a hang
+_CONTRACT_TESTS = """
+from amplifier_core.validation.behavioral import {base}BehaviorTests
+from amplifier_core.validation.structural import {base}StructuralTests
+
+class TestBehavior({base}BehaviorTests):
+    pass
+
+class TestStructure({base}StructuralTests):
+    pass
+"""
+_STRICT_TESTS = """
+from paddock_sdk.validation.behavioral import Strict{base}Tests
+
+class TestStrictly(Strict{base}Tests):
+    pass
+"""
+
+
+@pytest.fixture(params=["ours", "published"])
+def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Python:
+    """An interpreter with our contract package or the published one, and with all that the modules depend on."""
+    if request.param == "ours":
+        return OURS
+    shared = tmp_path_factory.getbasetemp().parent
+    wanted = {one for module_id in shipped.IDS for one in shipped.requirements(module_id)}
+    runners = ("pytest", "pytest-asyncio")
+    return with_packages(published_in(shared), shared, sorted(one for one in wanted if not one.startswith(runners)))
+
+
+@pytest.mark.parametrize("module_id", shipped.IDS)
+def test_its_manifest_is_proposed_in_full_for_a_plan_that_says_nothing(module_id: str, tmp_path: Path) -> None:
+    resolution = BuiltinSource().resolve(module_id)
+    advice = advice_of(resolution)
+    assert advice is not None and advice.is_shipped, "its `[tool.paddock]` names no permissions, or none there are"
+    entry = ModuleEntry.read({"module": module_id}, EntryPlace(shipped.kind(module_id), "x[0]", tmp_path))  # type: ignore[arg-type]
+    needs = propose(entry, advice, Circumstances(tmp_path, owner(), {}, ()))
+    for family in FAMILIES:
+        asked, proposed = (getattr(grants_of(one), family) for one in (advice.permissions, needs.permissions))
+        assert set(asked) == set(proposed) or (family == "run" and set(proposed) <= set(asked))
+    assert bool(needs.lines) == any(getattr(grants_of(needs.permissions), family) for family in FAMILIES)
+
+
+@pytest.mark.parametrize("module_id", shipped.IDS)
+def test_it_is_laid_out_as_modules_are_and_named_in_the_readme(module_id: str) -> None:
+    package = f"amplifier_module_{module_id.replace('-', '_')}"
+    folder, project = shipped.FOLDER / module_id, shipped.project(module_id)
+    assert project["name"] == f"amplifier-module-{module_id}"
+    assert project["entry-points"]["amplifier.modules"] == {module_id: f"{package}:mount"}
+    assert not any(one.startswith(("amplifier-core", "paddock")) for one in project.get("dependencies", ()))
+    assert (folder / "README.md").read_text(encoding="utf-8").startswith(f"# {module_id}\n")
+    assert (folder / package / "py.typed").is_file() and list((folder / "tests").glob("test_*.py"))
+    section = (shipped.ROOT / "README.md").read_text(encoding="utf-8").partition("## Reference modules\n")[2]
+    assert f"| [{module_id}](modules/{module_id}) |" in section.partition("\n## ")[0]
+
+
+@pytest.mark.timeout(_SECONDS)
+def test_all_of_them_are_what_hosts_expect_of_their_kind(kernel: Python, tmp_path: Path) -> None:
+    shipped.copy_as_repositories(tmp_path)
+    places = {one: str(_package(tmp_path, one)) for one in shipped.IDS}
+    told = {one: (place, shipped.kind(one)) for one, place in places.items()}
+    checks = kernel.outcomes(str(_ACTS / "validators.py"), json.dumps(told))
+    wrong = {one: [check for check in checks[one] if not check[1] or check[2] == "warning"] for one in checks}
+    assert checks.keys() == places.keys() and not any(wrong.values()), wrong
+
+
+@pytest.mark.timeout(_SECONDS)
+def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Python, tmp_path: Path) -> None:
+    shipped.copy_as_repositories(tmp_path)
+    for module_id in shipped.IDS:
+        tests = tmp_path / f"amplifier-module-{module_id}" / "tests"
+        own = list(tests.glob("test_*.py"))
+        if kernel is OURS:  # its own are among all tests then
+            for file in own:
+                file.unlink()
+        text = _CONTRACT_TESTS if kernel is not OURS else _CONTRACT_TESTS + _STRICT_TESTS
+        name = f"test_contract_of_{module_id.replace('-', '_')}.py"
+        (tests / name).write_text(text.format(base=shipped.kind(module_id).capitalize()))
+    report = tmp_path / "report.xml"
+    done = subprocess.run(
+        [
+            *(kernel.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tmp_path}"),
+            *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short"),
+            *(f"--junitxml={report}", str(tmp_path)),
+        ],
+        cwd=tmp_path,
+        env=kernel.environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    names = [str(case.get("classname")) for case in cases]
+    ran = {one: sum(f"amplifier-module-{one}." in name for name in names) for one in shipped.IDS}
+    skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
+    assert all(ran.values()) and not skipped, (ran, skipped)
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index with what the chosen modules and their tests depend on, as it is installed here."""
+    wanted = [one for module_id in shipped.sandboxed() for one in shipped.requirements(module_id)]
+    with IndexServer() as index:
+        offer(index, *shipped.installed_for([*TEST_RUNNERS, *wanted]))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index
+
+
+@pytest.mark.timeout(_SECONDS)
+@pytest.mark.parametrize("module_id", shipped.sandboxed())
+@pytest.mark.usefixtures("index")
+def test_the_commands_for_authors_say_yes_to_it(
+    module_id: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "module-cache"))
+    level = [] if diagnosis()["ok"] else ["--isolation", reachable_level()]
+    folder = str(shipped.FOLDER / module_id)
+    validated = paddock("module", "validate", folder, "--behavioral", "--json", *level)
+    assert validated.returncode == 0, validated.stdout + validated.stderr
+    assert all(check["severity"] == "info" for check in json.loads(validated.stdout)["checks"])
+    tested = paddock("module", "test", folder, *level)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def _package(copies: Path, module_id: str) -> Path:
+    return copies / f"amplifier-module-{module_id}" / f"amplifier_module_{module_id.replace('-', '_')}"
