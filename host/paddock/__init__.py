@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from paddock.errors import PaddockError
     from paddock.kernel.module_sources import SourceOptions
     from paddock.kernel.session import ModuleStatus, Session
+    from paddock.policy.policy import Policy
     from paddock_sdk.contract.boundary_errors import SteeringQueueFull
     from paddock_sdk.kernel.emitter import event_emitter
     from paddock_sources.locked_sources import LockUse
@@ -16,6 +17,7 @@ __all__ = [
     "LockUse",
     "ModuleStatus",
     "PaddockError",
+    "Policy",
     "Session",
     "SourceOptions",
     "SteeringQueueFull",
@@ -40,6 +42,10 @@ def __getattr__(name: str) -> object:
         from paddock.kernel.module_sources import SourceOptions
 
         return SourceOptions
+    if name == "Policy":
+        from paddock.policy.policy import Policy
+
+        return Policy
     if name == "LockUse":
         from paddock_sources.locked_sources import LockUse
 

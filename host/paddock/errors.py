@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol, Self
 
+from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
@@ -60,7 +61,8 @@ class PlanProblem:
 
     def describe(self, file: str | None = None) -> str:
         """Return place and message as one line of text, with the line in `file` where it is known."""
-        told = f"{self.path}: {self.message}" if self.path else self.message
+        message = marked(self.message)
+        told = f"{self.path}: {message}" if self.path else message
         return f"{file}:{self.line}: {told}" if file and self.line is not None else told
 
     def as_dict(self) -> dict[str, object]:

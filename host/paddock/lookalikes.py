@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _MAX_CHARACTERS: Final = 4096  # of a text that are looked at; more is on no screen
+_MARK: Final = "[NOT AS IT LOOKS: "
 _MAX_MARKED: Final = 3  # characters that are named; one is enough to look twice
 
 _COMBINING: Final = "\u0300-\u036f"
@@ -36,10 +37,13 @@ _LAST_WRITTEN_LATIN: Final = 0x24F  # of the letters of languages; beyond are th
 _ONE_WRITING: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
 
 
-def marked(text: str) -> str:
-    """Return a text with what is not as it looks said in front, where no cut takes it away; most texts as they are."""
-    said = not_as_it_looks(text)
-    return f"[NOT AS IT LOOKS: {said}] {text}" if said else text
+def marked(text: str, row: str = "") -> str:
+    """Return a text with what is not as it looks said in front, where no cut takes it away; most texts as they are.
+
+    A text in which that was said stays as it is. With a `row`, which `text` is the end of, that is looked at.
+    """
+    said = "" if _MARK in text else not_as_it_looks(row or text)
+    return f"{_MARK}{said}] {text}" if said else text
 
 
 def not_as_it_looks(text: str) -> str:

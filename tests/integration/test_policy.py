@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import pytest
 from integration.command_line import nothing_outlives_its_command, paddock
 from integration.conftest import WriteModule
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine, why_not
+from paddock import PaddockError, Policy, Session
+from paddock.kernel.tool_call import ToolCall
 from paddock.plan.loading import load_plan
 from paddock.policy import Owner
 from paddock.policy.grants_file import GrantsFile
@@ -866,3 +869,33 @@ def test_a_secret_that_cannot_be_had_is_told_with_its_place_where_it_was_looked_
     assert f"{secrets}:2" in done.stderr and said in done.stderr and fix in done.stderr
     (problem,) = told["error"]["problems"]
     assert f"{secrets}:2" in problem["message"] and said in problem["message"] and fix in problem["hint"]
+
+
+def test_a_host_that_passes_for_another_is_marked_where_a_policy_refuses_it(ground: Ground) -> None:
+    ground.own_rule('[[module]]\nmatch = "*"\ngrants = "workspace-read"\n')
+    ground.write_plan("permissions: {net: [xn--pi-6kc.example.com]}")
+    done = ground.run("--trust-plan")
+    assert done.returncode == 4
+    assert "tools[0].permissions.net[0]: [NOT AS IT LOOKS: `xn--pi-6kc` in a host name is `\u0430pi`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        partial(Session, {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}),
+        partial(ToolCall, "tool-x", "x", {}),
+    ],
+    ids=["session", "call"],
+)
+@pytest.mark.parametrize("policy", [{"minimum_isolation": "ns"}, "minimum_isolation = 'ns'", Path("policy.toml")])
+def test_what_is_no_policy_is_refused_with_how_to_make_one(kind: Callable[..., object], policy: object) -> None:
+    with pytest.raises(TypeError, match=r"has to be a paddock\.Policy, .* `paddock\.Policy\.parse\(text\)`"):
+        kind(policy=policy)
+
+
+def test_a_policy_is_made_of_text_as_readme_says() -> None:
+    text = '[[module]]\nmatch = "*"\ngrants = "workspace-read"\n'
+    (file,) = Policy.parse(text).files
+    assert (file.name, len(file.modules)) == ("the application's policy", 1)
+    with pytest.raises(PaddockError, match=r"app\.toml.*nonsense"):
+        Policy.parse("nonsense = 1", "app.toml")

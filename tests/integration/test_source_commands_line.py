@@ -87,6 +87,13 @@ def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, 
     assert told("lock", "--check", "--offline")[0] == 0
 
 
+def test_a_listed_source_that_passes_for_another_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(f"{_PLAN}tools:\n- {{module: tool-x, source: ./t\u043eol-x}}\n")
+    done = paddock("list", "plan.yaml")
+    shown = " ".join(done.stdout.partition("tool-x")[2].split())
+    assert shown.startswith("folder, not locked [NOT AS IT LOOKS: `\u043e` is U+043E CYRILLIC SMALL LETTER O]")
+
+
 def test_what_a_module_asks_for_in_other_letters_is_marked(tmp_path: Path, origin: OriginRepository) -> None:
     mark = "[NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A]"
     origin.commit(_files("!", asks='net = ["\u0430pi.example:443"]\nread = ["./notes"]'))

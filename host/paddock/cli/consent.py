@@ -76,7 +76,7 @@ def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
 
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for index, line in enumerate(lines):
-        yield f"    {label if index == 0 else ''}  ", marked(line)
+        yield f"    {label if index == 0 else ''}  ", line
 
 
 def _unasked(review: PlanReview) -> Iterator[str]:

@@ -24,6 +24,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from paddock.lookalikes import marked
 from paddock.text import escape
 
 from .backlog import Backlog
@@ -121,7 +122,8 @@ class Screen:
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
         """Write rows in columns, without a frame; of none, nothing."""
-        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in rows]
+        told = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
+        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in told]
         wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
         for *first, last in shown:
             label = "".join(cell + " " * (width - cells(cell)) for cell, width in zip(first, wide, strict=False))
@@ -133,7 +135,7 @@ class Screen:
 
     def labelled(self, rows: Sequence[tuple[str, str]]) -> None:
         """Write texts beside their labels, folded to fit the width there is; labels are as wide as the widest."""
-        shown = [(self._shown(label), self._shown(text)) for label, text in rows]
+        shown = [(self._shown(label), self._shown(self._marked(text))) for label, text in rows]
         wide = max((len(label) for label, _ in shown), default=0)
         for label, text in shown:
             self._draw(partial(self._labelled, f"{label:{wide}}", text), len(text))
@@ -306,6 +308,10 @@ class Screen:
         masked = self.mask(text[:_MAX_MASKED_CHARACTERS])
         is_cut = len(masked) > characters or len(text) > _MAX_MASKED_CHARACTERS
         return escape(masked[:characters] + "…" if is_cut else masked)
+
+    def _marked(self, text: str, row: str = "") -> str:
+        """Return a text with the characters named that are not as they look in it, or in the row that it ends."""
+        return marked(self.mask(text[:_MAX_MASKED_CHARACTERS]), self.mask(row[:_MAX_MASKED_CHARACTERS]))
 
     def _name(self, name: str) -> str:
         """Return a name for the start of a row, where it is not to look like a mark of ours."""

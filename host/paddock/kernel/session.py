@@ -107,7 +107,7 @@ class Session:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = load_plan(plan, environ=self._environ)
         self._id = session_id or str(uuid.uuid4())
-        self._policy = policy
+        self._policy = Policy.given(policy)
         self._isolation = isolation
         self._trust_plan = trust_plan
         self._grants = dict(grants or {})

@@ -126,7 +126,7 @@ class ToolCall:
         self._limits = dict(limits or {})
         self._permissions = dict(permissions or {})
         self._isolation = isolation
-        self._policy = policy
+        self._policy = Policy.given(policy)
         self._secrets: SecretValues = NO_SECRETS
         self._environ = dict(os.environ if environ is None else environ)
         self._sources = sources or SourceOptions()

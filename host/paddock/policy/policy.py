@@ -44,6 +44,29 @@ class Policy:
         user = PolicyFile.read(user_config_folder(environ) / "policy.toml", Owner.current(environ))
         return cls(tuple(file for file in (system, user) if file is not None))
 
+    @classmethod
+    def parse(cls, text: str, file: str = "the application's policy") -> Self:
+        """Return the policy that is written as TOML in `text`, which refusals name as `file`.
+
+        Raises:
+            PolicyFileError: It is none; every problem in it is named.
+        """
+        return cls((PolicyFile.parse(text, file),))
+
+    @classmethod
+    def given(cls, policy: object) -> Policy | None:
+        """Return the policy that an application handed over, if any.
+
+        Raises:
+            TypeError: It is something else, which could not bound anything.
+        """
+        if policy is None or isinstance(policy, Policy):
+            return policy
+        raise TypeError(
+            f"`policy` has to be a paddock.Policy, and is a {type(policy).__name__}: make one of the text of a policy "
+            "file with `paddock.Policy.parse(text)`"
+        )
+
     def narrowed_by(self, other: Policy) -> Self:
         """Return the policy that lets be what both do."""
         return replace(self, files=(*self.files, *(file for file in other.files if file not in self.files)))
