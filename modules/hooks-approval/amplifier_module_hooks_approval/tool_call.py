@@ -1,0 +1,73 @@
+"""The tool call that is to be decided on, as the event `tool:pre` has it, and how a person reads it.
+
+The model chose all of it, so it is shown as JSON text, with what cannot be printed escaped: no part of a call can pass
+for a part of the question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+_MAX_VALUE = 1_500  # characters of an argument: a command that is longer is read by nobody
+_MAX_CALL = 3_000  # of all of them; terminals show about as much
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call; `id` is empty where the orchestrator gives none."""
+
+    tool: str
+    arguments: dict[str, Any]
+    id: str = ""
+
+    @classmethod
+    def of(cls, data: Any) -> ToolCall:
+        """Return the call of an event; what is no call is one of an unknown tool."""
+        fields = data if isinstance(data, dict) else {}
+        given = fields.get("tool_input")
+        arguments = given if isinstance(given, dict) else {} if given is None else {"tool_input": given}
+        return cls(str(fields.get("tool_name") or "unknown tool"), arguments, str(fields.get("tool_call_id") or ""))
+
+    def text(self, name: str) -> str | None:
+        """Return an argument as text, for patterns; None where there is none."""
+        if name not in self.arguments:
+            return None
+        value = self.arguments[name]
+        return value if isinstance(value, str) else _json(value)
+
+    def shape(self, without: Collection[str]) -> str:
+        """Return what two calls have in common that differ in some arguments only, as a digest."""
+        kept = {name: value for name, value in self.arguments.items() if name not in without}
+        return sha256(_json([self.tool, kept]).encode("utf-8", "backslashreplace")).hexdigest()
+
+    def shown(self) -> str:
+        """Return the arguments as a person reads them, a line for each; what is left out is counted."""
+        if not self.arguments:
+            return "without arguments"
+        lines: list[str] = []
+        room = _MAX_CALL
+        for name, value in self.arguments.items():
+            line = f"{_printable(_cut(str(name), 100))}: {_printable(_cut(_json(value), _MAX_VALUE))}"
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+        if len(lines) < len(self.arguments):
+            lines.append(f"({len(self.arguments) - len(lines)} more arguments are not shown)")
+        return "with\n  " + "\n  ".join(lines)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters are not shown)"
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
