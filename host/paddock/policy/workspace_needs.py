@@ -25,6 +25,7 @@ _GIT: Final = frozenset({"git"})
 _WRITERS: Final = frozenset({"filesystem", "file", "files", "fs", "edit", "editor", "write", "patch", "notebook"})
 _READERS: Final = frozenset({"search", "grep", "glob", "find", "ls", "read", "reader", "tree", "skills", "mention"})
 _LOGS: Final = frozenset({"log", "logs", "logging", "logger", "audit", "trace", "transcript", "recorder", "jsonl"})
+_APPROVALS: Final = frozenset({"approval", "approvals"})
 _STATUS: Final = frozenset({"status"})
 _BOUNDARY: Final = frozenset({"boundary"})
 _CONTENT: Final = frozenset(
@@ -35,7 +36,7 @@ _CONTENT: Final = frozenset(
 
 _LOG_KEYS: Final = (
     *("path", "file", "log_file", "log_path", "output_path", "file_path", "filename", "session_log_template"),
-    *("log_dir", "output_dir", "directory", "dir", "folder"),
+    *("audit_path", "log_dir", "output_dir", "directory", "dir", "folder"),
 )
 _FOLDER_KEYS: Final = frozenset({"log_dir", "output_dir", "directory", "dir", "folder"})
 
@@ -66,7 +67,11 @@ def folder_text(known: Circumstances) -> str:
 
 def names_log(entry: ModuleEntry) -> bool:
     """Whether an entry is a hook's that keeps a log, and its configuration says where."""
-    return entry.kind == "hook" and bool(words_of(entry.module) & _LOGS) and _log_folder(entry.config) is not None
+    return (
+        entry.kind == "hook"
+        and bool(words_of(entry.module) & (_LOGS | _APPROVALS))
+        and _log_folder(entry.config) is not None
+    )
 
 
 def preset_needs(preset: Preset, known: Circumstances) -> Needs:
@@ -141,6 +146,10 @@ def _log(entry: ModuleEntry, known: Circumstances) -> Needs:
     return Needs.of(f"writes its log into {folder}", f"a place for its log, {folder}", write=[written])
 
 
+def _approval(entry: ModuleEntry, known: Circumstances) -> Needs:
+    return Needs() if _log_folder(entry.config) is None else _log(entry, known)
+
+
 def _log_folder(config: Mapping[str, Any]) -> Path | None:
     """Return the folder that a configuration puts a log into, as it is written."""
     for key in _LOG_KEYS:
@@ -165,6 +174,7 @@ _TOOLS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
 _HOOKS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
     (_SHELLS, _shell),
     (_LOGS, _log),
+    (_APPROVALS, _approval),
     (_STATUS | _GIT, _status),
     (_BOUNDARY, _reader),
 )

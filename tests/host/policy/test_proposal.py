@@ -134,6 +134,15 @@ def test_a_log_is_given_the_folder_it_is_written_into(
     assert said in " ".join((*needs.lines, *needs.lacks))
 
 
+@pytest.mark.parametrize("shipped", [True, False])
+def test_an_audit_of_approvals_is_given_its_folder(shipped: bool, folder: Path, tmp_path: Path) -> None:
+    advice = advised(tmp_path / "module", "[tool.paddock]\npermissions = 'isolated'\n", shipped=shipped)
+    config = {"audit_path": "logs/approvals.jsonl"}
+    needs = proposed("hook", "hooks-approval", config, folder=folder, advice=advice)
+    assert written(needs) == {"write": ["./logs"]}
+    assert proposed("hook", "hooks-approval", folder=folder, advice=advice) == Needs()
+
+
 def test_a_program_is_proposed_where_there_is_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "find", lambda name: None)
     assert written(proposed("hook", "hooks-status-context", folder=folder)) == {"read": ["."], "run": ["git"]}
