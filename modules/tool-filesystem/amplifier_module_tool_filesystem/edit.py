@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from amplifier_core import events
 
 from .failure import Failure
-from .tool import Done, FileTool
+from .tool import Artifact, Done, FileTool
 
 _PLACES_NAMED = 10  # of an ambiguous text; enough to tell them apart
 
@@ -47,10 +47,9 @@ class EditFile(FileTool):
         self._workspace.locate(arguments["file_path"], "read", base)
         path = self._workspace.locate(arguments["file_path"], "write", base)
         with self._workspace.writing:
-            text = self._workspace.read(path)
-            if old not in text and "\r\n" in text and "\r" not in old:
-                # A file with Windows line ends, which read_file does not show.
-                old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+            text, version = self._workspace.read(path)
+            if "\r\n" in text:
+                old, new = _with_line_ends_of(text, old, new)
             places = _places(text, old)
             if not places:
                 raise Failure(
@@ -59,9 +58,25 @@ class EditFile(FileTool):
             if len(places) > 1 and not arguments["replace_all"]:
                 raise Failure("ambiguous", _ambiguous(text, places, path))
             replacements = text.count(old)
-            size = self._workspace.write(path, text.replace(old, new))
+            size = self._workspace.write(path, text.replace(old, new), version)
         output = {"file_path": str(path), "replacements": replacements, "bytes": size}
-        return Done(output, events.ARTIFACT_WRITE, path, size)
+        return Done(output, Artifact(events.ARTIFACT_WRITE, path, size))
+
+
+def _with_line_ends_of(text: str, old: str, new: str) -> tuple[str, str]:
+    """Return both with the line ends of a file that has Windows ones, which read_file does not show.
+
+    A text that occurs as it was given is taken so; in a file with line ends of both kinds, so is what replaces it.
+    """
+    if old not in text and "\r" not in old:
+        old, new = old.replace("\n", "\r\n"), _windows(new)
+    elif "\n" not in text.replace("\r\n", ""):
+        new = _windows(new)
+    return old, new
+
+
+def _windows(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _places(text: str, wanted: str) -> list[int]:

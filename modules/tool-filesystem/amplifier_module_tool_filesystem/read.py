@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from amplifier_core import events
 
 from .failure import Failure
-from .tool import Done, FileTool
+from .tool import Artifact, Done, FileTool
 
 _MAX_LINES = 2_000  # by default; a model can ask for more
 _MAX_LINE_CHARS = 2_000  # minified files have lines without end
@@ -44,8 +44,8 @@ class ReadFile(FileTool):
 
     def _work(self, arguments: dict[str, Any], base: Path) -> Done:
         path = self._workspace.locate(arguments["file_path"], "read", base)
-        text = self._workspace.read(path)
-        lines = text.split("\n")
+        text, _ = self._workspace.read(path)
+        lines = text.removeprefix("\ufeff").split("\n")
         if lines[-1] == "":
             lines.pop()  # the last newline ends a line, it does not begin one
         first = arguments["offset"]
@@ -60,7 +60,7 @@ class ReadFile(FileTool):
         }
         if (following := first + len(shown)) <= len(lines):
             output["next_offset"] = following
-        return Done(output, events.ARTIFACT_READ, path, len(text.encode("utf-8")))
+        return Done(output, Artifact(events.ARTIFACT_READ, path, len(text.encode("utf-8"))))
 
 
 def _numbered(lines: list[str], first: int, limit: int) -> list[str]:

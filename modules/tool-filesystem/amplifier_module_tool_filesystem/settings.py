@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
-
-logger = logging.getLogger(__name__)
 
 _MEBIBYTE = 1024 * 1024
 
@@ -30,12 +27,16 @@ class Settings:
         """Return the settings a mount plan's `config` describes; null means the default, an empty list means nothing.
 
         Raises:
-            ValueError: a value has the wrong shape; the message names it.
+            ValueError: a setting is unknown or has the wrong shape; the message names it. One that is meant to forbid
+                something must not be passed over.
         """
         known = {field.name for field in fields(cls)}
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
-            logger.warning("tool-filesystem: ignoring unknown settings: %s", ", ".join(unknown))
+            raise ValueError(
+                f"tool-filesystem: there is no setting {', '.join(f'`{key}`' for key in unknown)}; "
+                f"there are {', '.join(f'`{name}`' for name in sorted(known))}"
+            )
         given: dict[str, Any] = {name: value for name, value in config.items() if name in known and value is not None}
         for name in ("allowed_read_paths", "allowed_write_paths"):
             if name in given:

@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from .failure import Failure
@@ -20,8 +21,24 @@ _OLD_FLAGS = os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(o
 _NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
 
 
-def read(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a regular file.
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One state of one file: any write to it, and any other file under its name, is another version."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Version:
+        """Return the version that a file's status tells of."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def read(path: Path, max_bytes: int) -> tuple[bytes, Version]:
+    """Return the content of a regular file, and the version that it is of.
 
     Raises:
         Failure: it is a folder or device, or larger than `max_bytes`.
@@ -29,37 +46,45 @@ def read(path: Path, max_bytes: int) -> bytes:
     """
     descriptor = os.open(path, _READ_FLAGS)
     with open(descriptor, "rb") as file:
-        _require_regular(path, os.fstat(descriptor))
+        status = os.fstat(descriptor)  # before the content: a write in between makes it an older version
+        _require_regular(path, status)
         data = file.read(max_bytes + 1)  # not trusting the size it reports: it may grow while being read
     if len(data) > max_bytes:
-        raise Failure("too_large", f"`{path}` is larger than the {max_bytes} bytes that may be read.")
-    return data
+        raise Failure(
+            "too_large", f"`{path}` is larger than the {max_bytes} bytes that may be read; search it for what you need."
+        )
+    return data, Version.of(status)
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, expected: Version | None = None) -> None:
     """Make the file hold the data, keeping its mode; make missing folders.
 
+    With `expected`, only that version is replaced. It is looked at last before the exchange; a write between these two
+    system calls goes unnoticed.
+
     Raises:
-        Failure: the path is a folder or device.
+        Failure: the path is a folder or device, or the file is of another version than `expected`.
         OSError: it cannot be written; an existing file then has its old content.
     """
+    _require_version(path, expected)
     try:
         existing: os.stat_result | None = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         existing = None
     if existing is not None:
         _require_regular(path, existing)
-    else:
+    elif expected is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _swap_in(path, data, None if existing is None else stat.S_IMODE(existing.st_mode))
+        _swap_in(path, data, None if existing is None else stat.S_IMODE(existing.st_mode), expected)
     except OSError as error:
         if existing is None or error.errno not in _NOT_REPLACEABLE:
             raise
+        _require_version(path, expected)
         _overwrite(path, data)
 
 
-def _swap_in(path: Path, data: bytes, mode: int | None) -> None:
+def _swap_in(path: Path, data: bytes, mode: int | None, expected: Version | None) -> None:
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
         descriptor = os.open(temporary, _NEW_FLAGS, 0o666)  # less the umask, as for any new file
@@ -69,11 +94,23 @@ def _swap_in(path: Path, data: bytes, mode: int | None) -> None:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
+        _require_version(path, expected)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _require_version(path: Path, expected: Version | None) -> None:
+    if expected is None:
+        return
+    try:
+        is_same = Version.of(os.stat(path, follow_symlinks=False)) == expected
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        raise Failure("changed", f"`{path}` was changed meanwhile, and is left as it is now: read it again.")
 
 
 def _overwrite(path: Path, data: bytes) -> None:

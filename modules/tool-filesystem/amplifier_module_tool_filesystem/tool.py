@@ -1,4 +1,4 @@
-"""What the three tools share: checking their input, running off the loop, answering failures, telling the hooks.
+"""What the file tools share: checking their input, running off the loop, answering failures, telling the hooks.
 
 `execute` never raises for anything the model or the file system did; such failures are results.
 """
@@ -19,17 +19,24 @@ from .workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a tool did: its output, and the event that tells of it."""
+class Artifact:
+    """The event that tells of a file which was read or written: its name, the file, and how many bytes."""
 
-    output: dict[str, Any]
     event: str
     path: Path
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a tool did: its output, and the file that hooks are told of, if there is one."""
+
+    output: dict[str, Any]
+    artifact: Artifact | None = None
+
+
 class FileTool(ABC):
-    """A tool over one file of the workspace."""
+    """A tool over a file or folder of the workspace."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -45,7 +52,9 @@ class FileTool(ABC):
             done = await asyncio.to_thread(self._work, arguments, self._workspace.working_dir)
         except Failure as failure:
             return failure.result()
-        await self._workspace.tell(done.event, {"tool": self.name, "path": str(done.path), "bytes": done.size_bytes})
+        if (artifact := done.artifact) is not None:
+            about = {"tool": self.name, "path": str(artifact.path), "bytes": artifact.size_bytes}
+            await self._workspace.tell(artifact.event, about)
         return ToolResult(success=True, output=done.output)
 
     @abstractmethod
@@ -75,6 +84,8 @@ def _checked(schema: dict[str, Any], given: Any) -> dict[str, Any]:
             raise Failure("invalid_input", f"`{name}` must be of type {about['type']}, not {type(value).__name__}.")
         elif about["type"] == "integer" and value < about.get("minimum", value):
             raise Failure("invalid_input", f"`{name}` must be at least {about['minimum']}, not {value}.")
+        elif about["type"] == "integer" and value > about.get("maximum", value):
+            raise Failure("invalid_input", f"`{name}` must be at most {about['maximum']}, not {value}.")
         elif value == "" and about.get("minLength"):
             raise Failure("invalid_input", f"`{name}` must not be empty.")
         arguments[name] = value

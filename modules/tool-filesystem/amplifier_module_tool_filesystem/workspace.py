@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from . import text_file
 from .failure import Failure, from_os_error
+from .not_text import text_of, what_it_is
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -51,36 +52,39 @@ class Workspace:
             Failure: it lies outside the allowed folders, or cannot be resolved.
         """
         try:
+            file_path.encode("utf-8")  # what cannot be said of it in a result is no path
             real = Path(os.path.realpath(_absolute(file_path, base)))
             roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._allowed(access)]
-        except (OSError, ValueError) as error:  # a name too long, a NUL in it
-            raise Failure("invalid_path", f"Cannot use `{file_path}` as a path: {error}.") from error
+        except (OSError, ValueError) as error:  # a name too long, a NUL or half a character in it
+            raise Failure("invalid_path", f"Cannot use {file_path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
             led = "" if str(real) == file_path else f", which leads to `{real}`"
             allowed = ", ".join(f"`{root}`" for root in roots) or "none"
             raise Failure("not_allowed", f"May not {access} `{file_path}`{led}. Folders open to {access}: {allowed}.")
         return real
 
-    def read(self, path: Path) -> str:
-        """Return the text of a file that `locate` allowed.
+    def read(self, path: Path) -> tuple[str, text_file.Version]:
+        """Return the text of a file that `locate` allowed, character by character, and the version that it is of.
 
         Raises:
             Failure: there is no such file, it is too large, or not UTF-8 text.
         """
         try:
-            data = text_file.read(path, self._settings.max_read_bytes)
+            data, version = text_file.read(path, self._settings.max_read_bytes)
         except OSError as error:
             raise from_os_error(error, f"read `{path}`") from error
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise Failure("not_text", f"`{path}` is not UTF-8 text (byte {error.start}): it cannot be read.") from error
+        text = text_of(data)
+        if text is None:
+            what = what_it_is(data)
+            raise Failure("not_text", f"`{path}` is no UTF-8 text but {what} ({len(data)} bytes): leave it as it is.")
+        return text, version
 
-    def write(self, path: Path, text: str) -> int:
+    def write(self, path: Path, text: str, expected: text_file.Version | None = None) -> int:
         """Replace a file that `locate` allowed, or make it and its folders; return its size in bytes.
 
         Raises:
-            Failure: the text is too large or not encodable, or the file system refuses.
+            Failure: the text is too large or not encodable, the file is not the `expected` version, or the file system
+                refuses.
         """
         try:
             data = text.encode("utf-8")
@@ -91,7 +95,7 @@ class Workspace:
             raise Failure("too_large", f"The text has {len(data)} bytes; files may be written up to {cap} bytes.")
         try:
             with self._writing:
-                text_file.replace(path, data)
+                text_file.replace(path, data, expected)
         except OSError as error:
             raise from_os_error(error, f"write `{path}`") from error
         return len(data)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from amplifier_core import events
 
-from .tool import Done, FileTool
+from .tool import Artifact, Done, FileTool
 
 
 class WriteFile(FileTool):
@@ -34,4 +34,4 @@ class WriteFile(FileTool):
     def _work(self, arguments: dict[str, Any], base: Path) -> Done:
         path = self._workspace.locate(arguments["file_path"], "write", base)
         size = self._workspace.write(path, arguments["content"])
-        return Done({"file_path": str(path), "bytes": size}, events.ARTIFACT_WRITE, path, size)
+        return Done({"file_path": str(path), "bytes": size}, Artifact(events.ARTIFACT_WRITE, path, size))

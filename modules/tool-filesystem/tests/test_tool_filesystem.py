@@ -8,19 +8,20 @@ import inspect
 import os
 import stat
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_filesystem import mount, text_file
+from amplifier_module_tool_filesystem import edit, mount, text_file
 
 pytestmark = pytest.mark.anyio
 
 
 class Desk:
-    """The three tools mounted for a working directory, and the events they emitted."""
+    """The tools mounted for a working directory, and the events they emitted."""
 
     def __init__(self, coordinator: MockCoordinator, home: Path) -> None:
         self.coordinator = coordinator
@@ -64,9 +65,9 @@ def failed(result: ToolResult, kind: str) -> str:
     return str(result.error["message"])
 
 
-async def test_three_tools_are_mounted_with_schemas(home: Path) -> None:
+async def test_four_tools_are_mounted_with_schemas(home: Path) -> None:
     tools = (await desk(home)).coordinator.get("tools")
-    assert sorted(tools) == ["edit_file", "read_file", "write_file"]
+    assert sorted(tools) == ["edit_file", "list_directory", "read_file", "write_file"]
     for name, tool in tools.items():
         assert tool.name == name
         assert tool.description
@@ -116,6 +117,30 @@ async def test_an_empty_file_reads_as_nothing(home: Path) -> None:
     (home / "a.txt").touch()
     output = (await (await desk(home))("read_file", file_path="a.txt")).output
     assert (output["content"], output["total_lines"]) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "a PNG image (10 bytes)"),
+        (b"\x7fELF\x02\x01\x00", "a compiled program"),
+        (b"PK\x03\x04rest\xff", "a ZIP archive"),
+        ("größe".encode("utf-16"), "UTF-16 text"),
+        ("größe".encode("latin-1"), "an encoding other than UTF-8, such as Latin-1"),
+        (b"plain\x00text", "binary data"),
+    ],
+)
+@pytest.mark.parametrize("tool", ["read_file", "edit_file"])
+async def test_a_file_that_is_no_text_is_named_and_left_alone(home: Path, data: bytes, said: str, tool: str) -> None:
+    (home / "thing").write_bytes(data)
+    arguments = {"old_string": "e", "new_string": "x"} if tool == "edit_file" else {}
+    assert said in failed(await (await desk(home))(tool, file_path="thing", **arguments), "not_text")
+    assert (home / "thing").read_bytes() == data
+
+
+async def test_a_byte_order_mark_is_not_shown(home: Path) -> None:
+    (home / "a.txt").write_bytes(b"\xef\xbb\xbfone\n")
+    assert (await (await desk(home))("read_file", file_path="a.txt")).output["content"] == "     1\tone"
 
 
 async def test_windows_line_ends_are_not_shown(home: Path) -> None:
@@ -408,6 +433,68 @@ async def test_a_file_with_windows_line_ends_keeps_them(home: Path) -> None:
     assert (home / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"one\r\ntwo\r\n", "two", "2\n3", b"one\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo\r\n", "two", "2\r\n3", b"one\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo", "one\ntwo", "1\r\n2", b"1\r\n2"),
+        (b"one\r\ntwo\n", "two\n", "2\n3\n", b"one\r\n2\n3\n"),
+        (b"one\rtwo", "two", "2\n3", b"one\r2\n3"),
+        (b"one\n", "one\n", "1", b"1"),
+        (b"one", "one", "1", b"1"),
+        (b"\xef\xbb\xbfone\r\n", "one", "1\n2", b"\xef\xbb\xbf1\r\n2\r\n"),
+        ("e\u0301\u2028é\x0c\n".encode(), "é", "e", "e\u0301\u2028e\x0c\n".encode()),
+    ],
+)
+async def test_an_edit_keeps_every_byte_it_is_not_about(
+    home: Path, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    (home / "a").write_bytes(before)
+    assert (await (await desk(home))("edit_file", file_path="a", old_string=old, new_string=new)).success
+    assert (home / "a").read_bytes() == after
+
+
+def _rewrite(path: Path) -> None:
+    path.write_text("mine!")  # as long as the text that was read
+
+
+def _exchange(path: Path) -> None:
+    path.with_name("other").write_text("mine!")
+    path.with_name("other").rename(path)
+
+
+def _exchange_for_a_link(path: Path) -> None:
+    path.with_name("other").write_text("mine!")
+    path.unlink()
+    path.symlink_to("other")
+
+
+@pytest.mark.parametrize("meddle", [_rewrite, _exchange, _exchange_for_a_link, Path.unlink])
+@pytest.mark.parametrize("in_place", [False, True], ids=["replaced", "in place"])
+async def test_a_file_that_is_changed_during_an_edit_is_left_as_it_is_then(
+    home: Path, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Path], None], in_place: bool
+) -> None:
+    path = home / "a"
+    path.write_text("text.")
+    os.utime(path, (1, 1))
+    find = edit._places
+
+    def meanwhile(text: str, wanted: str) -> list[int]:
+        meddle(path)
+        return find(text, wanted)
+
+    monkeypatch.setattr(edit, "_places", meanwhile)
+    if in_place:
+        monkeypatch.setattr(text_file, "_NEW_FLAGS", os.O_WRONLY | os.O_DIRECTORY)  # no other file can be made
+        monkeypatch.setattr(text_file, "_NOT_REPLACEABLE", (errno.ENOENT,))
+    result = await (await desk(home))("edit_file", file_path="a", old_string="text", new_string="new")
+
+    assert "read it again" in failed(result, "changed")
+    assert path.read_text() == "mine!" if meddle is not Path.unlink else not path.exists()
+    assert set(names(home)) <= {"a", "other"}
+
+
 async def test_edits_side_by_side_do_not_lose_each_other(home: Path) -> None:
     words = [f"<{number}>" for number in range(20)]
     (home / "a").write_text(" ".join(words))
@@ -423,7 +510,13 @@ async def test_edits_side_by_side_do_not_lose_each_other(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [{"allowed_read_paths": "."}, {"allowed_write_paths": [3]}, {"max_read_bytes": 0}, {"max_write_bytes": "1M"}],
+    [
+        {"allowed_read_paths": "."},
+        {"allowed_write_paths": [3]},
+        {"max_read_bytes": 0},
+        {"max_write_bytes": "1M"},
+        {"denied_write_paths": ["secrets"]},
+    ],
 )
 async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any]) -> None:
     coordinator = MockCoordinator()
@@ -433,9 +526,9 @@ async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any])
 
 
 async def test_the_configuration_is_not_changed(home: Path) -> None:
-    config = {"allowed_read_paths": ["."], "unknown": 1}
+    config = {"allowed_read_paths": ["."], "max_read_bytes": None}
     await desk(home, config)
-    assert config == {"allowed_read_paths": ["."], "unknown": 1}
+    assert config == {"allowed_read_paths": ["."], "max_read_bytes": None}
 
 
 async def test_a_failing_hook_registry_does_not_undo_the_work(home: Path) -> None:

@@ -1,0 +1,62 @@
+"""Patterns of paths: `*` and `?` within a name, `[abc]`, and `**` for any number of folders."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from .failure import Failure
+
+_MAX_PARTS = 32
+
+
+class PathPattern:
+    """A pattern over paths from one folder, with `/` between names.
+
+    `*.py` is what lies in the folder itself, `**/*.py` also what lies below it, `src/**` all below `src`.
+    No pattern is slow: within a name the standard library goes back by one star at most, and here by none.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Raises `Failure` for a pattern that leads out of the folder or has too many parts."""
+        parts = [part for part in text.split("/") if part != "."]
+        if text.startswith("/") or ".." in parts or not all(parts) or len(parts) > _MAX_PARTS:
+            raise Failure(
+                "invalid_input",
+                f"`pattern` must be relative to the folder, as in `*.py` or `src/**/*.py`, not {text!a}.",
+            )
+        self._parts = tuple(parts)
+
+    def fits(self, path: str) -> bool:
+        """Whether a path fits as a whole."""
+        return len(self._parts) in self._states(path.split("/"))
+
+    def leads_below(self, path: str) -> bool:
+        """Whether something below the folder at `path` may fit."""
+        return any(state < len(self._parts) for state in self._states(path.split("/")))
+
+    def _states(self, names: list[str]) -> set[int]:
+        """Return how many parts may be used up after these names."""
+        states = self._with_empty_stars({0})
+        for name in names:
+            following: set[int] = set()
+            for state in states:
+                if state == len(self._parts):
+                    continue
+                part = self._parts[state]
+                if part == "**":
+                    following.add(state)
+                    if state == len(self._parts) - 1:
+                        following.add(state + 1)
+                elif fnmatchcase(name, part):
+                    following.add(state + 1)
+            states = self._with_empty_stars(following)
+        return states
+
+    def _with_empty_stars(self, states: set[int]) -> set[int]:
+        """Add what follows when `**` stands for no folder; at the end it stands for at least one name."""
+        found = set(states)
+        for state in sorted(states):
+            while state < len(self._parts) - 1 and self._parts[state] == "**":
+                state += 1
+                found.add(state)
+        return found
