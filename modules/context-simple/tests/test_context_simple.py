@@ -11,11 +11,23 @@ import pytest
 from amplifier_core.models import HookResult, ProviderInfo
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_context_simple import Settings, SimpleContextManager, mount
-from amplifier_module_context_simple.tokens import tokens_of, total
+from amplifier_module_context_simple.context import EVENTS
+from amplifier_module_context_simple.tokens import ESTIMATE, TokenCounter
 
 pytestmark = pytest.mark.anyio
 
 Message = dict[str, Any]
+
+_FIELDS = (
+    "before_tokens before_messages after_tokens after_messages removed_tokens removed_messages shortened_results "
+    "strategy budget tokens_by message_count token_count"
+).split()
+
+tokens_of = TokenCounter(ESTIMATE).tokens_of
+
+
+def total(messages: list[Message]) -> int:
+    return sum(map(tokens_of, messages))
 
 
 def user(text: str, **more: Any) -> Message:
@@ -129,8 +141,39 @@ async def test_what_is_no_message_is_refused(message: Any) -> None:
     assert await context.get_messages() == [user("kept")]
 
 
-async def test_loops_of_the_older_protocol_are_told_not_to_compact() -> None:
-    assert await (await holding([user("x" * 1000)], max_tokens=10)).should_compact() is False
+async def test_the_older_protocol_is_answered_and_changes_nothing() -> None:
+    messages = [message for number in range(10) for message in exchange(number)]
+    context = await holding(messages, max_tokens=500, keep_recent_turns=1)
+    assert await context.should_compact() is False
+    assert await context.get_token_count() == total(messages)
+    outcome = await context.compact()
+    assert outcome["before_messages"] == 40
+    assert outcome["after_messages"] == len(await context.get_messages_for_request()) < 40
+    assert outcome["removed_tokens"] == outcome["before_tokens"] - outcome["after_tokens"] > 0
+    assert await context.get_messages() == messages
+
+
+async def test_blocks_and_signatures_of_thinking_are_kept_exactly() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "sig_abc", "visibility": "internal"}
+    call = {"type": "tool_call", "id": "1", "name": "search", "input": {"q": ["a", {"b": None}]}}
+    reply = {"role": "assistant", "content": [thinking, {"type": "text", "text": "Let me search."}, call]}
+    answer = {"role": "function", "tool_call_id": "1", "content": [{"type": "tool_result", "output": "x" * 9000}]}
+    last = {"role": "assistant", "content": [thinking, {"type": "text", "text": "Based on it"}]}
+    context = await holding([user("go"), reply, answer, last, user("more")], max_tokens=500, keep_recent_turns=1)
+    assert await context.get_messages() == [user("go"), reply, answer, last, user("more")]
+    view = await context.get_messages_for_request(token_budget=900)
+    assert (view[1], view[3]) == (reply, last)
+    assert len(view[2]["content"][0]["output"]) < 600
+
+
+async def test_a_message_that_is_changed_afterwards_is_stored_as_it_was() -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "a"}], "extra": {"tags": {1, 2}, "n": [(3, [4])]}}
+    before = copy.deepcopy(message)
+    context = await holding([message])
+    message["content"][0]["text"] = "b"
+    message["extra"]["tags"].clear()
+    message["extra"]["n"][0][1].clear()
+    assert await context.get_messages() == [before]
 
 
 # --- the system prompt
@@ -205,6 +248,33 @@ async def test_pairs_are_recognised_by_their_blocks_as_well() -> None:
     answer = {"role": "function", "content": [{"type": "tool_result", "tool_call_id": "1", "output": "x"}]}
     view = await (await holding([user("go"), call, injected("i"), answer])).get_messages_for_request()
     assert view == [user("go"), call, answer, injected("i")]
+
+
+async def test_one_message_may_hold_the_results_of_several_calls() -> None:
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": i, "name": "f", "input": {}} for i in "ab"]}
+    blocks = [{"type": "tool_result", "tool_use_id": i, "content": "x"} for i in "ab"]
+    answer = {"role": "user", "content": blocks}
+    view = await (await holding([user("go"), call, injected("i"), answer])).get_messages_for_request()
+    assert view == [user("go"), call, answer, injected("i")]
+
+
+async def test_a_call_of_a_turn_that_was_cut_off_is_answered_in_its_shape() -> None:
+    blocks = {"role": "assistant", "content": [{"type": "tool_call", "id": "3", "name": "f", "input": {}}]}
+    messages = [user("go"), calling("1", "2"), result("1", "a"), user("again"), blocks, user("third")]
+    context = await holding(messages)
+    view = await context.get_messages_for_request()
+    said = "Error: the turn was interrupted before this tool call was answered"
+    assert view[3] == {"role": "tool", "tool_call_id": "2", "content": said}
+    assert view[6]["role"] == "function"
+    assert view[6]["content"] == [{"type": "tool_result", "tool_call_id": "3", "output": said}]
+    assert [view[i] for i in (0, 1, 2, 4, 5, 7)] == messages
+    assert await context.get_messages() == messages
+
+
+async def test_a_result_without_its_call_is_not_shown() -> None:
+    messages = [user("go"), result("lost", "x"), calling("1"), result("1", "a"), result("1", "twice")]
+    view = await (await holding(messages)).get_messages_for_request()
+    assert view == [messages[0], messages[2], messages[3]]
 
 
 # --- the budget
@@ -356,28 +426,41 @@ async def test_images_in_old_results_give_way_to_a_note() -> None:
     assert (await context.get_messages())[2] == shot
 
 
-async def test_compaction_is_told_before_and_after() -> None:
+async def test_compaction_events_have_the_fields_of_both_specifications() -> None:
     coordinator = MockCoordinator()
-    await mount(coordinator, {"max_tokens": 500, "keep_recent_turns": 1})
-    told: list[tuple[str, Any]] = []
+    await mount(coordinator, {"max_tokens": 1500, "keep_recent_turns": 1})
+    seen: dict[str, Any] = {}
 
     async def note(event: str, data: Any) -> HookResult:
-        told.append((event, data))
+        seen[event] = {key: value for key, value in data.items() if key in _FIELDS}
         return HookResult()
 
-    for event in ("context:pre_compact", "context:post_compact"):
+    assert (await coordinator.collect_contributions("observability.events")) == [list(EVENTS)]
+    for event in EVENTS:
         coordinator.hooks.register(event, note)
     context = coordinator.get("context")
-    await context.set_messages([message for number in range(10) for message in exchange(number)])
+    await context.set_messages([message for number in range(10) for message in exchange(number, size=2000)])
 
     view = await context.get_messages_for_request()
 
-    (first, before), (second, after) = told
-    assert (first, second) == ("context:pre_compact", "context:post_compact")
-    assert before["message_count"] == 40
-    assert after["message_count"] == len(view) == 40 - after["removed_messages"]
-    assert after["token_count"] == total(view) == before["token_count"] - after["removed_tokens"]
-    assert before["budget"] == after["budget"] == 500
+    assert list(seen) == ["context:pre_compact", "context:post_compact", "context:compaction"]
+    before = {"before_messages": 40, "before_tokens": await context.get_token_count()}
+    after = {
+        "after_messages": len(view),
+        "after_tokens": total(view),
+        "removed_messages": 40 - len(view),
+        "removed_tokens": before["before_tokens"] - total(view),
+        "shortened_results": sum("characters left out" in message["content"] for message in view),
+    }
+    assert after["shortened_results"] > 0
+    how = {"strategy": "shorten_old_results_then_drop_old_exchanges", "budget": 1500, "tokens_by": "estimate"}
+    assert seen["context:pre_compact"] == {
+        **before, **how, "message_count": 40, "token_count": before["before_tokens"]
+    }  # fmt: skip
+    assert seen["context:post_compact"] == {
+        **after, **how, "message_count": len(view), "token_count": total(view)
+    }  # fmt: skip
+    assert seen["context:compaction"] == {**before, **after, **how}
 
 
 @pytest.mark.parametrize("budget", range(20, 1500, 60))
@@ -434,6 +517,8 @@ def test_a_call_that_is_stored_twice_is_counted_once() -> None:
         {"keep_recent_turns": 0},
         {"safety_margin": -1},
         {"tool_result_max_chars": True},
+        {"tokenizer": "guess"},
+        {"max_token": 5},
     ],
 )
 async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any]) -> None:
