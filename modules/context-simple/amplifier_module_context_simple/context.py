@@ -14,7 +14,7 @@ from typing import Any
 from amplifier_core import events
 
 from .compaction import View, compacted, whole
-from .entry import Entry, EntryFactory, Message, from_hook
+from .entry import Entry, EntryFactory, from_hook
 from .layout import pieces_of
 from .settings import MODULE, Settings
 from .tokens import TokenCounter
@@ -48,7 +48,7 @@ class SimpleContextManager:
         Raises:
             ValueError: it is not a mapping with a `role`.
         """
-        self._entries.append(self._factory.entry(_checked(message)))
+        self._entries.append(self._stored(message))
 
     async def get_messages(self) -> list[dict[str, Any]]:
         """Return the whole conversation, never compacted."""
@@ -60,7 +60,7 @@ class SimpleContextManager:
         Raises:
             ValueError: an entry is not a mapping with a `role`; nothing is replaced then.
         """
-        self._entries = [self._factory.entry(_checked(message)) for message in messages]
+        self._entries = [self._stored(message) for message in messages]
 
     async def clear(self) -> None:
         """Forget the conversation; the system prompt factory stays."""
@@ -100,6 +100,11 @@ class SimpleContextManager:
         return {**self._before(before, budget), **self._after(before, view, budget)}
 
     # --- how
+
+    def _stored(self, message: Mapping[str, Any]) -> Entry:
+        if not isinstance(message, Mapping) or not message.get("role"):
+            raise ValueError(f"{MODULE}: a message must be a mapping with a `role`, not {message!r:.200}")
+        return self._factory.entry(copied(dict(message)))
 
     async def _views(self, entries: list[Entry], budget: int) -> tuple[View, View]:
         """Return the conversation in order, whole and as a request shows it, which is the same while there is room."""
@@ -177,13 +182,6 @@ def copied(value: Any) -> Any:
     if type(value) is list:
         return [copied(item) for item in value]
     return copy.deepcopy(value)
-
-
-def _checked(message: Mapping[str, Any]) -> Message:
-    if not isinstance(message, Mapping) or not message.get("role"):
-        raise ValueError(f"{MODULE}: a message must be a mapping with a `role`, not {message!r:.200}")
-    stored: Message = copied(dict(message))
-    return stored
 
 
 def _sizes(provider: Any | None) -> tuple[int, int]:

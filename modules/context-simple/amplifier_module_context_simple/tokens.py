@@ -49,11 +49,11 @@ class TokenCounter:
         Raises:
             ValueError: the encoding was asked for by name and is not at hand.
         """
-        names = tuple(_ENCODINGS) if tokenizer == AUTO else (tokenizer,)
-        found = ((name, _encoding(name)) for name in names if name != ESTIMATE)
-        self.method, self._encode = next(
-            ((name, encode) for name, encode in found if encode is not None), (ESTIMATE, None)
-        )
+        self.method = ESTIMATE
+        self._encode: Callable[[str], list[int]] | None = None
+        for name in tuple(_ENCODINGS) if tokenizer == AUTO else (tokenizer,):
+            if self._encode is None and name != ESTIMATE and (encode := _encoding(name)) is not None:
+                self.method, self._encode = name, encode
         if tokenizer not in (AUTO, self.method):
             raise ValueError(
                 f"the tokenizer `{tokenizer}` is not at hand: `tiktoken` has to be installed and the encoding's file "

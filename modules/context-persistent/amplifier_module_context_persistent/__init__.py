@@ -1,0 +1,59 @@
+"""Mount a context that keeps the conversation in a file, and shows the model as much of it as fits."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .context import PersistentContextManager
+from .conversation_file import ConversationFile, ConversationFileError
+from .file_settings import FileSettings
+from .simple import EVENTS, MODULE, Settings
+
+__all__ = ["ConversationFileError", "FileSettings", "PersistentContextManager", "Settings", "mount"]
+__amplifier_module_type__ = "context"
+
+logger = logging.getLogger(__name__)
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], None]:
+    """Mount a `PersistentContextManager` as the session's context; return a function that closes its file.
+
+    Raises:
+        ValueError: a setting is unknown, has the wrong shape, or names a tokenizer that is not at hand.
+        ConversationFileError: the file is another session's, damaged, of a newer version, or refused by the system.
+    """
+    config = config or {}
+    settings, file_settings = Settings.of(config, others=FileSettings.names()), FileSettings.of(config)
+    lookup = getattr(coordinator, "get_capability", None)
+    working_dir = lookup("session.working_dir") if lookup is not None else None
+    path = file_settings.file_of(
+        str(getattr(coordinator, "session_id", "") or "session"),
+        getattr(coordinator, "parent_id", None),
+        Path(working_dir or Path.cwd()),
+    )
+    file, loaded = await ConversationFile.opened(path, file_settings.fsync)
+    try:
+        _warn_if_temporary(path)
+        hooks = getattr(coordinator, "hooks", None)
+        await coordinator.mount("context", PersistentContextManager(file, loaded, settings, hooks=hooks))
+        if hasattr(coordinator, "register_contributor"):
+            coordinator.register_contributor("observability.events", MODULE, lambda: list(EVENTS))
+    except BaseException:
+        file.close()
+        raise
+    return file.close
+
+
+def _warn_if_temporary(path: Path) -> None:
+    """Say so where the home is the folder for temporary files, as a sandbox has it that keeps nothing."""
+    home = Path.home()
+    if home == Path(tempfile.gettempdir()) and path.is_relative_to(home):
+        logger.warning(
+            "%s: %s goes when the session ends: `state: keep` in the module's entry keeps it, or a `path` in a folder "
+            "that the entry's permissions let it write",
+            MODULE, path,
+        )  # fmt: skip

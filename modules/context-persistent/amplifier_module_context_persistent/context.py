@@ -1,0 +1,65 @@
+"""The context protocol over a conversation that is in memory and in a file.
+
+A message counts when it is in the file; what cannot be written is not stored, and its caller gets the error. A context
+that begins with a conversation from its file keeps that: `set_messages` is then ignored, since what an application
+replays on resuming a session is less than what the file has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .conversation_file import ConversationFile, Messages
+from .json_form import json_form
+from .simple import MODULE, Settings, SimpleContextManager
+
+logger = logging.getLogger(__name__)
+
+
+class PersistentContextManager(SimpleContextManager):
+    """A `SimpleContextManager` whose changes are in a file first; `loaded` is what was there at the start."""
+
+    def __init__(
+        self, file: ConversationFile, loaded: Messages, settings: Settings | None = None, *, hooks: Any | None = None
+    ) -> None:
+        super().__init__(settings, hooks=hooks)
+        self._file = file
+        self._entries = [self._stored(message) for message in loaded]
+        self._has_loaded = bool(loaded)
+
+    async def add_message(self, message: Mapping[str, Any]) -> None:
+        """Append a message.
+
+        Raises:
+            ValueError: it is not a mapping with a `role`, or holds what JSON does not have.
+            ConversationFileError: it cannot be written.
+        """
+        entry = self._stored(json_form(message))
+        self._file.append({"add": entry.message})
+        self._entries.append(entry)
+
+    async def set_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the conversation, unless it was loaded from the file.
+
+        Raises:
+            ValueError: an entry is not a mapping with a `role`, or holds what JSON does not have.
+            ConversationFileError: it cannot be written.
+        """
+        if self._has_loaded:
+            logger.info("%s: the file has the whole conversation; what should replace it was ignored", MODULE)
+            return
+        entries = [self._stored(json_form(message)) for message in messages]
+        self._file.append({"set": [entry.message for entry in entries]})
+        self._entries = entries
+
+    async def clear(self) -> None:
+        """Forget the conversation, so that another may be set; the file keeps what was before.
+
+        Raises:
+            ConversationFileError: it cannot be written.
+        """
+        self._file.append({"clear": True})
+        self._entries = []
+        self._has_loaded = False

@@ -1,0 +1,119 @@
+"""Choose what of a conversation to show when not all of it fits.
+
+The cheapest loss first: old tool results are shortened, then old exchanges left out whole, oldest first. Only when the
+recent exchanges alone are too large do their older tool rounds follow, and then all but the last exchange. Instructions
+of the application, the last prompt and what surrounds its last tool round always stay, so a view may still be too
+large; the provider then says so.
+Pure: the pieces passed in are never changed. The time it takes grows with the conversation, not with its square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from .entry import Message
+from .layout import Piece
+from .shortening import shortened
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown, and what that cost."""
+
+    messages: list[Message]
+    tokens: int
+    shortened_results: int = 0
+
+
+def whole(pieces: Iterable[Piece]) -> View:
+    """Return the view that leaves nothing out."""
+    entries = [entry for piece in pieces for entry in piece.entries]
+    return View([entry.message for entry in entries], sum([entry.tokens for entry in entries]))
+
+
+class _Compaction:
+    """One conversation being reduced, piece by piece. Sizes are kept as it goes, messages made at the end."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._sizes = [sum([entry.tokens for entry in piece.entries]) for piece in pieces]
+        self._shortened: set[int] = set()
+        self._dropped: set[int] = set()
+        self.tokens = sum(self._sizes)
+
+    def shorten(self, index: int) -> None:
+        self._shortened.add(index)
+        self._resize(index, sum([entry.short_tokens for entry in self._pieces[index].entries]))
+
+    def drop(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            self._dropped.add(index)
+            self._resize(index, 0)
+
+    def view(self, max_chars: int) -> View:
+        messages: list[Message] = []
+        cut = 0
+        for index, piece in enumerate(self._pieces):
+            if index in self._dropped:
+                continue
+            for entry in piece.entries:
+                shown = shortened(entry.message, max_chars) if index in self._shortened else entry.message
+                cut += shown is not entry.message
+                messages.append(shown)
+        return View(messages, self.tokens, cut)
+
+    def _resize(self, index: int, size: int) -> None:
+        self.tokens += size - self._sizes[index]
+        self._sizes[index] = size
+
+
+def compacted(pieces: Sequence[Piece], *, target: int, limit: int, keep_turns: int, max_chars: int) -> View:
+    """Return a view of at most `target` tokens if leaving out old exchanges achieves that.
+
+    What concerns the last `keep_turns` exchanges is only touched as far as the view would otherwise exceed `limit`.
+    """
+    compaction = _Compaction(pieces)
+    newest = pieces[-1].exchange if pieces else -1
+    movable = [index for index, piece in enumerate(pieces) if not piece.is_standing]
+    old = [index for index in movable if pieces[index].exchange <= newest - keep_turns]
+    recent = movable[len(old) :]
+
+    def work_through(steps: Iterator[Step], goal: int) -> None:
+        while compaction.tokens > goal and (step := next(steps, None)) is not None:
+            step()
+
+    work_through(_old_steps(compaction, pieces, old), target)
+    work_through(_recent_steps(compaction, pieces, recent, newest), limit)
+    return compaction.view(max_chars)
+
+
+def _old_steps(compaction: _Compaction, pieces: Sequence[Piece], old: Sequence[int]) -> Iterator[Step]:
+    for index in old:
+        if pieces[index].is_tool_round:
+            yield partial(compaction.shorten, index)
+    for exchange in _exchanges(pieces, old):
+        yield partial(compaction.drop, exchange)
+
+
+def _recent_steps(
+    compaction: _Compaction, pieces: Sequence[Piece], recent: Sequence[int], newest: int
+) -> Iterator[Step]:
+    rounds = [index for index in recent if pieces[index].is_tool_round][:-1]
+    for index in rounds:
+        yield partial(compaction.shorten, index)
+    for index in rounds:
+        yield partial(compaction.drop, [index])
+    for exchange in _exchanges(pieces, [index for index in recent if pieces[index].exchange < newest]):
+        yield partial(compaction.drop, exchange)
+
+
+def _exchanges(pieces: Sequence[Piece], indexes: Iterable[int]) -> list[list[int]]:
+    """Return the indexes by exchange, the oldest first; pieces stand in the order of their exchanges."""
+    grouped: dict[int, list[int]] = {}
+    for index in indexes:
+        grouped.setdefault(pieces[index].exchange, []).append(index)
+    return list(grouped.values())

@@ -1,0 +1,66 @@
+"""Cut a conversation into the pieces that must stay together.
+
+A `Piece` is one message, or a reply with tool calls and the results that answer it: providers refuse either half
+alone. A call that nothing answers, because its turn was cut off, is answered here with a note; a result that answers
+nothing is left out. Pieces belong to exchanges; an exchange begins where the person speaks. Pure: entries are never
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .entry import Entry, EntryFactory
+
+
+class Piece:
+    """Entries that are shown together or not at all; `exchange` counts from 0, the time before the first is -1."""
+
+    __slots__ = ("entries", "exchange", "open_calls")
+
+    def __init__(self, exchange: int, first: Entry) -> None:
+        self.exchange = exchange
+        self.entries = [first]
+        self.open_calls = dict(first.calls) if first.calls else {}
+
+    @property
+    def is_tool_round(self) -> bool:
+        return bool(self.entries[0].calls)
+
+    @property
+    def is_standing(self) -> bool:
+        return self.entries[0].is_standing
+
+
+def pieces_of(entries: Iterable[Entry], factory: EntryFactory) -> list[Piece]:
+    """Return the conversation's pieces in order.
+
+    A message that slipped in between a reply and its results, as a hook's injection does, comes after them.
+    """
+    pieces: list[Piece] = []
+    waiting: dict[str, Piece] = {}  # tool call id -> the piece its result belongs to
+    exchange = -1
+    for entry in entries:
+        if entry.answers:
+            _answer(entry, waiting)
+            continue
+        exchange += entry.is_prompt
+        piece = Piece(exchange, entry)
+        pieces.append(piece)
+        for call_id in entry.calls:
+            waiting[call_id] = piece
+    for piece in pieces:
+        if piece.open_calls:
+            piece.entries += [factory.interrupted(call_id, role) for call_id, role in piece.open_calls.items()]
+    return pieces
+
+
+def _answer(entry: Entry, waiting: dict[str, Piece]) -> None:
+    """Put a result to the reply that asked for it, if there is one."""
+    reply = next((waiting[call_id] for call_id in entry.answers if call_id in waiting), None)
+    if reply is None:
+        return
+    reply.entries.append(entry)
+    for call_id in entry.answers:
+        if reply.open_calls.pop(call_id, None) is not None:
+            del waiting[call_id]
