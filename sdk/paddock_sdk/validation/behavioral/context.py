@@ -102,6 +102,7 @@ class StrictContextTests:
 
     @pytest.mark.asyncio
     async def test_messages_can_be_replaced(self, context_module: Any) -> None:
+        await context_module.clear()  # one that began with a conversation of its own keeps that until then
         await context_module.add_message({"role": "user", "content": "Forget this."})
         await context_module.set_messages([dict(_QUESTION), dict(_ANSWER)])
         assert _said(await context_module.get_messages()) == _said([_QUESTION, _ANSWER])
