@@ -2,7 +2,8 @@
 
 Calls that change the context are noted when they have ended well, as the bytes they were made
 of. A fresh context is compared with them: an empty one gets everything, one that kept a
-beginning gets the rest, and one that holds something else of its own is left as it is. What is
+beginning gets the rest, and one that holds something else of its own is left as it is, as one
+that also has the conversation of earlier sessions, with what it was told at its end. What is
 kept is bounded by the memory that it takes, so that the context has room for it, and the host.
 What is being told counts from when it is admitted. The last quarter is kept for what the session
 needs to go on, so that no tool's results and no hook's injections close the conversation.
@@ -155,7 +156,7 @@ class ContextJournal:
                 await self._call(handle, "set_messages", self._values.encode([[told[:known]], {}]))
             for message in told[known:]:
                 await self._call(handle, "add_message", self._values.encode([[message], {}]))
-        else:
+        elif present is None or not _ends_with(present, self._added()):
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
             )
@@ -170,7 +171,14 @@ class ContextJournal:
         present = await self._present(handle)
         if present is None:
             return None
-        return len(present) > len(self.messages()) and present[-1] == self._told(call)
+        if present == self.messages() or not _ends_with(present, [self._told(call)]):
+            return False
+        return _ends_with(present[:-1], self._added())
+
+    def _added(self) -> list[dict[str, Any]]:
+        """Return the messages that were added since the conversation was last set."""
+        told = [self._told(call) for method, call in self._calls if method == "add_message"]
+        return [message for message in told if isinstance(message, dict)]
 
     def _told(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""
@@ -196,6 +204,10 @@ class ContextJournal:
         if method is None:
             raise AttributeError(f"context `{handle.owner.name}` has no `{member}`")
         return await self._router.host_calls.call_now(handle, method, message)
+
+
+def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:
+    return len(messages) >= len(last) and list(messages[len(messages) - len(last) :]) == list(last)
 
 
 def opening(messages: Sequence[object], values: Values) -> int:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import logging
 import os
-import signal
 import stat
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -163,32 +160,6 @@ async def test_a_context_that_was_cleared_takes_another_conversation(talk: Opene
         await context.clear()
         await context.set_messages([user("b")])
         assert await context.get_messages() == [user("b")]
-
-
-_DYING = """
-import asyncio, os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from amplifier_core.testing import MockCoordinator
-from amplifier_module_context_persistent import mount
-
-async def main():
-    coordinator = MockCoordinator()
-    await mount(coordinator, {"path": sys.argv[2]})
-    context = coordinator.get("context")
-    for number in range(50):
-        await context.add_message({"role": "user", "content": f"message {number}"})
-    os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(main())
-"""
-
-
-async def test_a_process_that_is_killed_leaves_all_it_took_and_its_lock(talk: Opened) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    dying = await asyncio.create_subprocess_exec(sys.executable, "-c", _DYING, str(_ROOT), str(talk.path), env=environ)
-    assert await dying.wait() == -signal.SIGKILL
-    async with talk as context:
-        assert await context.get_messages() == [user(f"message {number}") for number in range(50)]
 
 
 # --- files that are cut, damaged, newer, another's

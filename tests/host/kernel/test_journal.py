@@ -174,6 +174,51 @@ async def test_a_message_counts_as_added_only_when_it_is_there_beyond_what_was_n
     serving.cancel()
 
 
+_EARLIER = [_message(8), _message(9)]
+
+
+@pytest.mark.parametrize(
+    ("noted", "present", "added", "is_there"),
+    [
+        pytest.param(_ADDED, [*_EARLIER, *_TOLD, _message(4)], 4, True, id="it is there"),
+        pytest.param(_ADDED, [*_EARLIER, *_TOLD], 4, False, id="it is not"),
+        pytest.param(_ADDED, [*_EARLIER, *_TOLD], 3, False, id="the same was said just before"),
+        pytest.param(_ADDED, [*_EARLIER, *_TOLD, _message(3)], 3, True, id="and was said again"),
+        pytest.param(_ADDED, _TOLD, 3, False, id="the same without earlier ones"),
+        pytest.param((), [*_EARLIER, _message(4)], 4, True, id="the first of the session"),
+        pytest.param((), _EARLIER, 4, False, id="not the first of the session"),
+        pytest.param(
+            (("set_messages", [_message(9)]), ("add_message", _message(1))),
+            [*_EARLIER, _message(1), _message(4)],
+            4,
+            True,
+            id="what was set was ignored",
+        ),
+    ],
+)
+async def test_a_message_is_found_behind_a_conversation_of_earlier_sessions(
+    noted: tuple[tuple[str, Any], ...], present: list[dict[str, Any]], added: int, is_there: bool, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start("context", "context-x", context([]))
+    handle = module.handle_at("context")
+    assert handle is not None
+    serving = asyncio.ensure_future(_serve(worker, present, []))
+    journal = _journal(hosted, *noted)
+    assert await journal.ends_with(handle, hosted.values.encode([[_message(added)], {}])) is is_there
+    serving.cancel()
+
+
+@pytest.mark.parametrize(
+    ("present", "warns"),
+    [([*_EARLIER, *_TOLD], False), ([*_TOLD[:2], _message(9)], True), ([*_EARLIER, *_TOLD[:2]], True)],
+)
+async def test_a_warning_says_that_a_context_lacks_what_it_was_told(
+    present: list[dict[str, Any]], warns: bool, hosted: Hosted, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await _restored(hosted, _journal(hosted, *_ADDED), present) == []
+    assert ("came back with messages of its own" in caplog.text) is warns
+
+
 # --- what is kept for the session
 
 _MOST = 64 * 1024  # of a small conversation; three quarters of it are open to all

@@ -1,0 +1,65 @@
+"""A conversation in a file, in sandboxed workers that are killed: it outlasts them, and nothing is in it twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import OpenSession
+from paddock import Session
+
+
+def _said(number: int) -> dict[str, Any]:
+    return {"role": "user", "content": f"message {number}"}
+
+
+async def _kill(session: Session) -> None:
+    hosted = next(module for module in session._hosting.modules.all if module.kind == "context")
+    process = hosted.supervisor.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+async def test_a_killed_context_goes_on_with_earlier_sessions_and_doubles_nothing(
+    open_session: OpenSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "work/.amplifier/talk.jsonl"
+    file.parent.mkdir(parents=True)
+    entry = {
+        "module": "context-persistent",
+        "config": {"path": "./.amplifier/talk.jsonl"},
+        "permissions": {"write": ["./.amplifier"]},
+    }
+    reply = {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"}]}
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        await context.add_message(_said(1))
+        await context.add_message(reply)
+    async with open_session(context=entry) as session:
+        context = session.coordinator.get("context")
+        await context.set_messages([_said(1)])  # what an application replays
+        for number in (2, 3):
+            await _kill(session)
+            await context.add_message(_said(number))
+        assert await context.get_messages() == [_said(1), reply, _said(2), _said(3)]
+        status = next(module for module in session.modules if module.kind == "context")
+        assert status.restarts == 2
+    kept = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kept[1:] == [{"add": _said(1)}, {"add": reply}, {"add": _said(2)}, {"add": _said(3)}]
+
+
+async def test_a_killed_context_without_grants_has_every_message_once(open_session: OpenSession) -> None:
+    async with open_session(context={"module": "context-persistent", "permissions": "isolated"}) as session:
+        context = session.coordinator.get("context")
+        await context.set_messages([_said(0)])
+        await context.add_message(_said(1))
+        await _kill(session)
+        await context.add_message(_said(2))
+        await _kill(session)
+        assert await context.get_messages() == [_said(0), _said(1), _said(2)]
