@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.affinity import use_one_core
 from bench.calls import measure_calls, measure_in_flight
+from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.egress import measure_egress
 from bench.hooks import measure_hooks
@@ -49,6 +50,7 @@ _PARTS: dict[str, Part] = {
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
     "reads of mirrored state": measure_reads,
+    "compaction": measure_compaction,
     "policy": measure_policy,
     "egress": measure_egress,
     "sources": measure_sources,

@@ -23,8 +23,8 @@ from bench.stage import MODULES, Stage
 from paddock import Session
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
-_BUILTIN: Final = _REPOSITORY / "modules"
-_OWN_PATH: Final = os.pathsep.join(str(_REPOSITORY / "sdk" / part) for part in ("", "paddock_sdk/stand_in"))
+BUILTIN: Final = _REPOSITORY / "modules"
+OWN_PATH: Final = os.pathsep.join(str(_REPOSITORY / "sdk" / part) for part in ("", "paddock_sdk/stand_in"))
 _ROUNDS: Final = 25
 _EVENTS: Final = 20
 _TURNS: Final = 8
@@ -58,7 +58,7 @@ async def measure_event(effort: Effort) -> list[Row]:
 
 async def measure_turn(effort: Effort) -> list[Row]:
     """Measure a turn beside the same modules in one process, on the same implementation of the contract."""
-    samples = await _turns(_in_process(sys.executable, {"PYTHONPATH": _OWN_PATH}), effort.of(_ROUNDS))
+    samples = await _turns(_in_process(sys.executable, {"PYTHONPATH": OWN_PATH}), effort.of(_ROUNDS))
     ours, plain = samples.p50("workers") / 1000, samples.p50("plain") / 1000
     return [
         Row("a turn with one tool call, five kinds of modules", "ms", ours, plain, None),
@@ -113,7 +113,7 @@ async def measure_reads(effort: Effort) -> list[Row]:
 def _plan(loop: str) -> dict[str, Any]:
     def entry(module: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
         folder = _folder(module)
-        source = f"builtin:{module}" if folder.is_relative_to(_BUILTIN) else str(folder)
+        source = f"builtin:{module}" if folder.is_relative_to(BUILTIN) else str(folder)
         return {"module": module, "source": source, "config": config or {}}
 
     return {
@@ -126,7 +126,7 @@ def _plan(loop: str) -> dict[str, Any]:
 
 def _folder(module: str) -> Path:
     own = MODULES / module
-    return own if own.exists() else _BUILTIN / module
+    return own if own.exists() else BUILTIN / module
 
 
 async def _timed(act: Callable[[], Awaitable[Any]]) -> float:
