@@ -6,7 +6,8 @@ gone is skipped, one that is new may be seen next time. What cannot be read for 
 small number. Memory is told in three ways, each dearer and closer to the truth than the one before:
 
 * what is resident, of files too and of shared pages in each process: at least what the tree has, swap apart;
-* what is resident or swapped and no file's, shared pages still in each process, less what the tree began with;
+* what is resident or swapped and no file's, shared pages still in each process, less what the tree began with. A child
+  that uses its parent's memory until it starts a program counts for nothing, where the kernel says that it does;
 * the same with each shared page divided among those who share it. The kernel walks all pages for it, 9 ms for a GiB,
   and waits for a lock that the process can hold: only for threads that may wait.
 
@@ -150,12 +151,16 @@ class ProcessTree:
 
     def estimate(self, pids: Iterable[int]) -> int:
         """Return the bytes of these processes, shared ones in each, less what each had when the tree was first seen."""
-        return sum(max(0, _unshared_bytes(pid) - self._inherited.get(pid, 0)) for pid in pids)
+        lenders, _ = _lenders(frozenset(pids))
+        return sum(max(0, _unshared_bytes(pid) - self._inherited.get(pid, 0)) for pid in lenders)
 
     def measure(self, pids: Iterable[int]) -> int:
         """Return the bytes of these processes; may take long. What cannot be measured is estimated."""
+        lenders, is_doubtful = _lenders(frozenset(pids))
+        if is_doubtful:  # who borrowed memory has some of its own by then, or none
+            time.sleep(_VFORK_SECONDS)
         total = 0
-        for pid in _lenders(frozenset(pids)):
+        for pid in lenders:
             measured = _proportional_bytes(pid)
             total += self.estimate([pid]) if measured is None else measured
         return total
@@ -245,14 +250,13 @@ def _proportional_bytes(pid: int) -> int | None:
     return _sum_of(fields, b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
 
 
-def _lenders(pids: frozenset[int]) -> frozenset[int]:
+def _lenders(pids: frozenset[int]) -> tuple[frozenset[int], bool]:
     """Return the processes without those that use their parent's memory, as children of vfork do for a moment.
 
-    Where the kernel does not tell, the moment is waited for; those who were in it have memory of their own by then, or
-    none.
+    And whether there may be more of these, because the kernel did not tell.
     """
     borrowers = set()
-    doubtful = False
+    is_doubtful = False
     for pid in pids:
         stat = _stat(pid)
         parent = _stat(stat.parent) if stat is not None and stat.parent in pids else None
@@ -262,10 +266,8 @@ def _lenders(pids: frozenset[int]) -> frozenset[int]:
             if call("kcmp", pid, stat.parent, _KCMP_VM, 0, 0) == 0:
                 borrowers.add(pid)
         except OSError:
-            doubtful = True  # as in many containers
-    if doubtful:
-        time.sleep(_VFORK_SECONDS)
-    return pids - borrowers
+            is_doubtful = True  # as in many containers
+    return pids - borrowers, is_doubtful
 
 
 def _fields(pid: int, name: str) -> dict[bytes, bytes]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import paddock_sandbox
+from paddock_sandbox.syscalls import call
 
 _HOST = Path(paddock_sandbox.__file__).parents[1]
 
@@ -75,6 +79,14 @@ class RunningTree:
     def says(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
+
+
+def require_telling_who_borrows() -> None:
+    """Skip the test where the kernel does not say which processes use one memory."""
+    try:
+        call("kcmp", os.getpid(), os.getpid(), 1, 0, 0)
+    except OSError as error:
+        pytest.skip(f"who shares memory cannot be asked here: {error}")
 
 
 @contextmanager
