@@ -19,6 +19,7 @@ from bench.affinity import use_one_core
 from bench.calls import measure_calls, measure_in_flight
 from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
+from bench.deltas import measure_deltas
 from bench.egress import measure_egress
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
@@ -46,6 +47,7 @@ _PARTS: dict[str, Part] = {
     "many starts": measure_many,
     "memory": measure_memory,
     "hooks": measure_hooks,
+    "deltas of a streamed answer": measure_deltas,
     "event beside the published package": measure_event,
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,

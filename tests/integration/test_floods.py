@@ -16,6 +16,7 @@ from integration.raw_wire import RAW_WIRE
 from paddock import Session
 from paddock.kernel import module as hosted_module
 from paddock.kernel.rates import Rates
+from paddock.plan.models import Kind
 from paddock.rpc import channel, gathering
 from paddock.rpc.budget import Budget
 
@@ -100,8 +101,8 @@ async def test_everything_else_gets_its_turn_while_a_module_says_much_at_once(
 class _Impatient(Rates):
     """The host's patience, cut short so that the test is: a fortieth of it at once, and a twentieth as time goes by."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind)
         self.work = Budget(per_second=12_500, at_once=50_000)
         self.answers = Budget(per_second=12_500, at_once=50_000)
 

@@ -101,7 +101,7 @@ class HostedModule:
         self.audit = AuditLog.silent()
         self.ending = Ending()
         self.allowance = Allowance()
-        self.rates = Rates()
+        self.rates = Rates(entry.kind)
         self.open_approvals = 0
         self.attempts = Attempts(self._note, router.spawn, self.rates.attempts)
         self.limits = limits

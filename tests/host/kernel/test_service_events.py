@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from paddock.kernel.rates import Rates
+from paddock.plan.models import Kind
 from paddock.rpc.budget import Budget
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.contract.models import HookResult
@@ -111,6 +113,27 @@ async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_a
     (denial,) = module.denials
     assert (denial.operation, denial.target, denial.times) == ("emit", "events", 1)
     assert "at once" in denial.reason
+
+
+@pytest.mark.parametrize("kind", ["provider", "orchestrator"])
+def test_a_module_that_streams_too_fast_waits_before_a_word_is_dropped(kind: Kind) -> None:
+    values = 36  # of a delta that one other module hears, and of what it is answered with
+    rates = Rates(kind)
+    assert rates.events.at_once * values > rates.work.at_once
+    assert rates.events.per_second * values > rates.work.per_second
+    assert Rates("tool").events.per_second < rates.events.per_second
+
+
+async def test_a_provider_that_waits_for_its_turn_loses_no_word(hosted: Hosted) -> None:
+    heard: list[int] = []
+    hosted.coordinator.hooks.register("content_block:delta", lambda event, data: heard.append(data["number"]))
+    module, worker = await hosted.start("provider", "provider-x")
+    work = module.rates.work
+    work.at_once, work.per_second, work._tokens = 100.0, 20_000.0, 100.0
+    asked = (worker.ask(0, HostMethod.EMIT, ["content_block:delta", {"number": number}]) for number in range(200))
+    await asyncio.gather(*asked)
+    assert heard == list(range(200))
+    assert not module.denials
 
 
 async def test_a_flood_of_other_events_leaves_gates_open_and_one_of_gates_shuts_them(hosted: Hosted) -> None:

@@ -1,0 +1,76 @@
+"""Deltas of a streamed answer, each an event that a provider emits and a hook of another worker hears."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from bench.row import Row, Target
+from bench.sampling import Effort, interleave
+from bench.stage import MODULES, Stage
+from paddock import Session
+from paddock_sdk.contract.message_models import ChatRequest, Message
+
+_ROUNDS: Final = 10
+_DELTAS: Final = 2000  # of one answer; a long one
+_IN_FLIGHT: Final = 16
+_EVENT: Final = "content_block:delta"
+
+
+async def measure_deltas(effort: Effort) -> list[Row]:
+    """Measure deltas that a provider emits itself, and those that loop-streaming passes on."""
+    return [*await _measure_emitted(effort.of(_ROUNDS)), *await _measure_passed_on(effort.of(_ROUNDS))]
+
+
+async def _measure_emitted(rounds: int) -> list[Row]:
+    async with Stage.open() as stage:
+        hook = await stage.start("hook", "hooks-nod", {"event": _EVENT, "handlers": 1})
+        speaker = await stage.start("provider", "provider-deltas")
+        provider = stage.coordinator.get("providers")["deltas"]
+
+        async def rate(in_flight: int) -> list[float]:
+            order = {"deltas": _DELTAS, "in_flight": in_flight}
+            asked = ChatRequest(messages=[Message(role="user", content="go")], metadata=order)
+            return [(await provider.complete(asked)).metadata["rate"]]
+
+        samples = await interleave({"one": lambda: rate(1), "many": lambda: rate(_IN_FLIGHT)}, rounds)
+        if speaker.denials or speaker.exit_reports or hook.exit_reports:
+            raise RuntimeError("deltas were dropped, or a module was ended")
+    return [
+        Row(
+            "deltas provider to hook, awaited one by one",
+            "deltas/s",
+            samples.p50("one"),
+            target=Target(5000, at_least=True),
+        ),
+        Row(
+            f"deltas provider to hook, {_IN_FLIGHT} in flight",
+            "deltas/s",
+            samples.p50("many"),
+            target=Target(10_000, at_least=True),
+        ),
+    ]
+
+
+async def _measure_passed_on(rounds: int) -> list[Row]:
+    async with Session(_plan(), trust_plan=True) as session:
+        context = session.coordinator.get("context")
+
+        async def rate() -> list[float]:
+            await context.clear()
+            before = time.perf_counter()
+            await session.execute(str(_DELTAS))
+            return [_DELTAS / (time.perf_counter() - before)]
+
+        samples = await interleave({"passed on": rate}, rounds)
+    return [Row("  streamed through loop-streaming, in order", "deltas/s", samples.p50("passed on"))]
+
+
+def _plan() -> dict[str, Any]:
+    return {
+        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+        "providers": [{"module": "provider-deltas", "source": str(MODULES / "provider-deltas")}],
+        "hooks": [
+            {"module": "hooks-nod", "source": str(MODULES / "hooks-nod"), "config": {"event": _EVENT, "handlers": 1}}
+        ],
+    }
