@@ -413,6 +413,11 @@ async def test_a_wrong_limit_is_refused_at_mount(value: Any) -> None:
     assert coordinator.get("orchestrator") is None
 
 
+async def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="unknown setting `retries`; it knows max_iterations, show_messages"):
+        await mount(MockCoordinator(), {"retries": 3})
+
+
 async def test_it_mounts_without_configuration() -> None:
     coordinator = MockCoordinator()
     assert await mount(coordinator) is None

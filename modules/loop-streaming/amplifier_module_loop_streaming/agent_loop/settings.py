@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
-
-logger = logging.getLogger(__name__)
 
 UNLIMITED = -1
 
@@ -28,17 +25,13 @@ class LoopSettings:
     def of(cls, loop: str, config: Mapping[str, Any]) -> Self:
         """Return the settings that a mount plan's `config` describes.
 
-        Unknown ones are only reported, because plans carry settings of other loops with the same name.
-
         Raises:
-            ValueError: a value has the wrong shape; the message names the setting and what it may be.
+            ValueError: a setting is unknown or has the wrong shape; the message names it and what is allowed.
         """
         known = {field.name: field.default for field in fields(cls)}
-        unknown = sorted(str(key) for key in config if key not in known)
-        if unknown:
-            logger.warning("%s: ignoring unknown settings: %s", loop, ", ".join(unknown))
-        given = {name: value for name, value in config.items() if name in known}
-        for name, value in given.items():
+        for name, value in config.items():
+            if name not in known:
+                raise ValueError(f"{loop}: unknown setting `{name}`; it knows {', '.join(known)}")
             if isinstance(known[name], bool):
                 allowed, fits = "true or false", isinstance(value, bool)
             else:
@@ -48,7 +41,7 @@ class LoopSettings:
                 fits = is_whole and (value > 0 or (unlimited and value == UNLIMITED))
             if not fits:
                 raise ValueError(f"{loop}: `{name}` must be {allowed}, not {value!r}")
-        return cls(**given)
+        return cls(**config)
 
     def allows(self, iteration: int) -> bool:
         """Return whether the given iteration, counted from 1, may still offer tools."""
