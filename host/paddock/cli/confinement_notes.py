@@ -7,14 +7,18 @@ all is said loudly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from paddock.plan import ModuleEntry, Permissions
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import SecretGrant
 from paddock.policy import Confinement, grants_of, guarantees_missing
+from paddock.policy.open_web import reaches_the_web
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 from .render import Screen
+
+_ANY_HOST: Final = "it connects to ANY public host (ports 80 and 443)"
 
 Confined = Sequence[tuple[ModuleEntry, Confinement]]
 
@@ -33,6 +37,8 @@ def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = Fal
         for entry, confinement in confined:
             for remark in confinement.remarks():
                 screen.warning(f"{entry.module}: {remark}")
+            if reaches_the_web(entry.permissions):
+                screen.warning(f"{entry.module}: net public: {_ANY_HOST}")
 
 
 def _tell_what_is_missing(screen: Screen, level: IsolationLevel, names: Sequence[str]) -> None:
@@ -54,13 +60,17 @@ def _lines(entry: ModuleEntry, confinement: Confinement) -> Iterator[str]:
 def _other_grants(entry: ModuleEntry) -> Iterator[str]:
     """Yield what is granted of other things than files and programs; of variables and secrets only the names."""
     granted = grants_of(entry.permissions)
-    yield from (f"net {NetRule.parse(written).text}" for written in granted.net)
+    yield from (_host(NetRule.parse(written)) for written in granted.net)
     yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)
     yield from (_secret(secret, granted) for secret in granted.secrets)
     yield from (f"call {target}" for target in granted.call)
     yield from (f"emit {event}" for event in granted.emit)
     yield from (f"hooks {event}" for event in granted.hooks)
     yield from (f"mount {point}" for point in granted.mount)
+
+
+def _host(rule: NetRule) -> str:
+    return f"net {rule.text}: {_ANY_HOST}" if rule.is_public else f"net {rule.text}"
 
 
 def _secret(secret: SecretGrant, granted: Permissions) -> str:

@@ -62,6 +62,8 @@ def _show(screen: Screen, review: PlanReview) -> None:
     for module in review.modules:
         screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
         screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
+    for warning in review.warnings:
+        screen.alarm(marked(warning))
 
 
 def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
@@ -131,6 +133,8 @@ def _text(review: PlanReview) -> Iterator[str]:
         yield f"It grants what takes your consent to {', '.join(asking)}."
     if given:
         yield f"More than it grants would be given to {', '.join(given)}."
+    if review.warnings:
+        yield "It opens the whole public web to what its modules read; the warning above says how."
     if review.moved:
         yield "Its lock file pins sources otherwise than you accepted before."
     yield "All of that is listed above."

@@ -1,9 +1,10 @@
 """List the modules of a plan, or of a lock file: where each comes from, and what it is pinned to. Asks nobody.
 
-`--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "layer", "pin", "live", "locked": {…} or
-null}…], "unused": [source…], "error"}`; `layer` is what named the source in the plan's place, or null; `pin` is `tag`,
-`branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where no source was found;
-`live` whether the module would run from a folder that may change at any time. Exit codes: 0; 1.
+`--json`: `{"lock", "plan", "modules": [{"module", "place", "kind", "source", "layer", "pin", "live", "public",
+"locked": {…} or null}…], "unused": [source…], "error"}`; `layer` is what named the source in the plan's place, or null;
+`pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`, `installed`, `shipped`, or `none` where no
+source was found; `live` whether the module would run from a folder that may change at any time, `public` whether its
+entry in the plan grants it every public host. Exit codes: 0; 1.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
+from paddock.policy.open_web import reaches_the_web
 from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceError, SourceUri
 from paddock_sources.locked_module import LockedModule
 
@@ -45,6 +47,7 @@ class _Row:
     pin: str
     live: bool
     locked: LockedModule | None
+    public: bool = False  # whether its entry grants it every public host
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -55,6 +58,7 @@ class _Row:
             "layer": self.layer,
             "pin": self.pin,
             "live": self.live,
+            "public": self.public,
             "locked": locked_facts(self.locked),
         }
 
@@ -95,11 +99,12 @@ def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
     for entry in sources.plan.entries():
         module = found.get(entry.path)
         if module is not None:
-            yield _row(module, live=live)
+            row = _row(module, live=live)
         elif entry.path in unresolved:
-            yield _Row(entry.module, entry.kind, entry.path, entry.source, None, "none", False, None)
+            row = _Row(entry.module, entry.kind, entry.path, entry.source, None, "none", False, None)
         else:
-            yield _Row(entry.module, entry.kind, entry.path, None, None, "shipped", False, None)
+            row = _Row(entry.module, entry.kind, entry.path, None, None, "shipped", False, None)
+        yield replace(row, public=reaches_the_web(entry.permissions))
 
 
 def _row(module: SourcedModule, *, live: bool) -> _Row:
@@ -130,9 +135,12 @@ def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
 def _show(sources: SourcedModules, rows: list[_Row]) -> None:
     screen = Screen(sys.stdout)
     screen.mask = masked
-    marked = any(row.live for row in rows)
+    marks = [_marks(row) for row in rows]
     screen.listing(
-        [(row.name, *(["LIVE" if row.live else ""] if marked else []), _state(row), _from(row)) for row in rows]
+        [
+            (row.name, *([mark] if any(marks) else []), _state(row), _from(row))
+            for row, mark in zip(rows, marks, strict=True)
+        ]
     )
     for name, error in unresolved_failures(sources):
         screen.note(f"{name}: {error.summary}")
@@ -140,6 +148,10 @@ def _show(sources: SourcedModules, rows: list[_Row]) -> None:
         screen.note(f"nothing is locked in {sources.lock_path.parent}")
     for one in sources.unused:
         screen.note(f"locked, and of no module of this plan: {one.source}")
+
+
+def _marks(row: _Row) -> str:
+    return ", ".join((["LIVE"] if row.live else []) + (["ANY PUBLIC HOST"] if row.public else []))
 
 
 def _from(row: _Row) -> str:

@@ -21,3 +21,10 @@ class Bounds:
     requests_at_once: float = 2000.0
     lookups_per_second: float = 200.0
     lookups_at_once: float = 400.0
+    # What goes to public hosts that nobody named, all such connections of the module together.
+    public_connections_per_second: float = 20.0
+    public_connections_at_once: float = 100.0
+    public_up_per_second: float = 1 << 20
+    public_up_at_once: float = 64 << 20
+    public_down_per_second: float = 16 << 20
+    public_down_at_once: float = 1 << 30

@@ -26,9 +26,15 @@ class Budget:
         self._since = now
         return max(0.0, (1.0 - self._tokens) / self._per_second)
 
-    def take(self) -> None:
-        """Take the token that there is."""
-        self._tokens -= 1.0
+    async def has_token(self) -> None:
+        """Return when there is a token, unless another has it by then."""
+        seconds = self.wait(asyncio.get_running_loop().time())
+        if seconds:
+            await asyncio.sleep(seconds)
+
+    def take(self, tokens: float = 1.0) -> None:
+        """Take tokens, of which one has to be there; those beyond it are missing to whoever comes next."""
+        self._tokens -= tokens
 
     async def spend(self) -> None:
         """Take a token in advance, and return when it would have been there."""

@@ -99,7 +99,7 @@ def _constraints(rules: tuple[NetRule, ...]) -> x509.NameConstraints:
     A name stands for all names below it too (RFC 5280, section 4.2.1.10).
     """
     names = [x509.DNSName(rule.hosts.removeprefix("*.")) for rule in rules if isinstance(rule.hosts, str)]
-    addresses = [x509.IPAddress(rule.hosts) for rule in rules if not isinstance(rule.hosts, str)]
+    addresses = [x509.IPAddress(rule.hosts) for rule in rules if isinstance(rule.hosts, IPv4Network | IPv6Network)]
     versions = {address.value.version for address in addresses}
     excluded: list[x509.GeneralName] = [x509.IPAddress(each) for each in _ALL_ADDRESSES if each.version not in versions]
     if not names:

@@ -1,6 +1,7 @@
 """Connect to a granted destination: look its name up once, and connect to an address that was found to be right.
 
-A name leads to public addresses only, unless an address is granted by itself. What was checked is what is connected to,
+A name leads to public addresses only, unless an address is granted by itself; one that only `public` allows leads
+neither to this machine nor to its neighbours, whatever addresses they have. What was checked is what is connected to,
 so that a second answer of a name server changes nothing. All of it, every address that is tried included, has one
 deadline. Knows nothing of what is said on the connection.
 """
@@ -18,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.egress.addresses import why_not_public
+from paddock.egress.neighbours import Neighbourhood, SystemNeighbourhood
 from paddock.egress.refusal import RefusedError
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
@@ -26,6 +28,7 @@ from paddock.plan.host_name import Destination
 Address = IPv4Address | IPv6Address
 
 _MAX_TRIED: Final = 8
+_MAX_LOOKED_AT: Final = 64  # of the addresses that a name has; an answer has room for thousands
 _OF_CLOUDS: Final = (ip_address("fd00:ec2::254"), ip_address("100.100.100.200"))  # as link-local ones, elsewhere
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
 
@@ -124,7 +127,10 @@ class SystemResolver:
 class Dialer:
     """Makes the connections of one module."""
 
-    def __init__(self, rules: NetRules, resolve: Resolver, seconds: float) -> None:
+    def __init__(
+        self, rules: NetRules, resolve: Resolver, seconds: float, neighbours: Neighbourhood | None = None
+    ) -> None:
+        self._neighbours = neighbours if neighbours is not None else SystemNeighbourhood()
         self._rules = rules
         self._resolve = resolve
         self._seconds = seconds
@@ -146,6 +152,7 @@ class Dialer:
 
     async def _checked(self, destination: Destination) -> Sequence[Address]:
         if not isinstance(destination.host, str):
+            self._refuse_by_policy(destination.host, destination)
             return (destination.host,)
         try:
             found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(destination.host)))
@@ -153,21 +160,57 @@ class Dialer:
             raise DialError(f"no address of {destination.host} was found: {error.strerror or error}") from None
         except UnicodeError:  # of the codec that names go through, which knows fewer names than there are
             raise DialError(f"no address of {destination.host} can be looked up") from None
-        allowed = [address for address in found if self._may_lead_to(address, destination.port)]
-        if allowed:
-            return allowed[:_MAX_TRIED]
         if not found:
             raise DialError(f"{destination.host} has no address")
-        literal = Destination(found[0], destination.port).text
-        reason = f"it leads to {found[0]}, which is {why_not_public(found[0])}; such an address is granted by itself"
-        raise RefusedError(destination.text, reason, lacks=[destination.text, literal])
+        allowed: list[Address] = []
+        refused: list[RefusedError] = []
+        for address in found[:_MAX_LOOKED_AT]:
+            try:
+                self._refuse_by_policy(address, destination)
+                self._refuse_inside(address, destination)
+            except RefusedError as error:
+                refused.append(error)
+                continue
+            allowed.append(address)
+            if len(allowed) == _MAX_TRIED:
+                break
+        if not allowed:
+            raise refused[0]
+        return allowed
 
-    def _may_lead_to(self, address: Address, port: int) -> bool:
-        if why_not_public(address) is None or self._rules.rule_for(Destination(address, port)) is not None:
-            return True
-        # Not to link-local ones, where clouds keep their credentials, whoever named the host.
-        is_never = address.is_link_local or address.is_multicast or address in _OF_CLOUDS
-        return self._rules.names_lead_inside and not is_never
+    def _refuse_by_policy(self, address: Address, destination: Destination) -> None:
+        refused = self._rules.refusal_of(address)
+        if refused is not None:
+            to = "it is" if address == destination.host else f"it leads to {address}, which is"
+            raise RefusedError(destination.text, f"{to} in {refused.network}, which {refused.by} refuses")
+
+    def _refuse_inside(self, address: Address, destination: Destination) -> None:
+        """Refuse an address that a name may not lead to."""
+        if self._rules.rule_for(Destination(address, destination.port)) is not None:
+            return
+        by = self._rules.rule_for(destination)
+        is_by_public = by is not None and by.is_public
+        what = why_not_public(address)
+        if what is not None:
+            # Not to link-local ones, where clouds keep their credentials, whoever named the host.
+            is_never = address.is_link_local or address.is_multicast or address in _OF_CLOUDS
+            if self._rules.names_lead_inside and not is_never:
+                return
+            literal = Destination(address, destination.port).text
+            reason = f"it leads to {address}, which is {what}; such an address is granted by itself"
+            raise RefusedError(
+                destination.text, reason, lacks=[literal] if is_by_public else [destination.text, literal]
+            )
+        if not is_by_public:
+            return
+        try:
+            near = self._neighbours.why_near(address)
+        except OSError as error:
+            reason = f"it leads to {address}, and whether that is of this machine's networks cannot be found out"
+            raise DialError(f"{destination.host}: {reason}: {why(error)}") from None
+        if near is not None:
+            reason = f"it leads to {address}, which is {near}; `public` does not lead there"
+            raise RefusedError(destination.text, reason, lacks=[destination.text])
 
 
 async def _connected(addresses: Sequence[Address], port: int, deadline: float) -> tuple[socket.socket, Address]:

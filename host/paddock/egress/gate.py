@@ -21,6 +21,7 @@ from paddock.egress.door import Door
 from paddock.egress.injection import Injection
 from paddock.egress.lookups import Lookups
 from paddock.egress.name_table import NAMES, NameTable
+from paddock.egress.neighbours import Neighbourhood
 from paddock.egress.outlet import Outlet
 from paddock.egress.passage import Passage
 from paddock.egress.proxy import USER, ProxyVisit
@@ -58,6 +59,7 @@ class EgressGate:
         injections: keys that are put into requests on the way.
         audit: is told of each connection.
         resolve: knows the addresses of names; by default the system.
+        neighbours: knows where this machine is; by default the system.
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
         bounds: how much there may be of anything.
         destination_of: returns where an accepted socket was to go; by default its own name.
@@ -72,6 +74,7 @@ class EgressGate:
         audit: Recorder,
         injections: Sequence[Injection] = (),
         resolve: Resolver | None = None,
+        neighbours: Neighbourhood | None = None,
         upstream_tls: ssl.SSLContext | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
@@ -86,6 +89,7 @@ class EgressGate:
             injections,
             recorder=audit,
             resolve=resolve,
+            neighbours=neighbours,
             upstream_tls=upstream_tls,
             bounds=bounds,
             line=line,
@@ -239,7 +243,9 @@ class EgressGate:
     # -- names -----------------------------------------------------------------------------------
 
     def _look_up(self, name: str) -> IPv4Address | None:
-        return self._names.address_of(name) if self._rules.knows(name) else None
+        if not self._rules.knows(name):
+            return None
+        return self._names.address_of(name, keep=self._rules.names(name))
 
     def _unknown_name(self, name: str) -> None:
         lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]

@@ -1,7 +1,9 @@
 """The addresses that a module is told for the names it asks for, one each, and which name an address was told for.
 
-They are out of 198.18.0.0/15 and lead nowhere but to the host, which takes the name back and resolves it itself. An
-address keeps its name for as long as the table lives, through every life of the module: clients remember addresses.
+They are out of 198.18.0.0/15 and lead nowhere but to the host, which takes the name back and resolves it itself. The
+address of a name that is kept is its own for as long as the table lives, through every life of the module: clients
+remember addresses. One that is not kept may lose its address to another, when there are too many: the one that was not
+used for the longest time. Whoever still goes by it is refused, since a connection says again which name it is for.
 """
 
 from __future__ import annotations
@@ -11,30 +13,52 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 NAMES: Final = IPv4Network("198.18.0.0/15")  # RFC 2544, for benchmarks: nothing real has one of them
-MAX_NAMES: Final = 4096  # a module asks for a dozen; the pattern `*.suffix` stands for any number
+MAX_NAMES: Final = 4096  # a module asks for a dozen; `*.suffix` and `public` stand for any number
 
 _EDGES: Final = (0, 255)  # broadcast addresses of old, which some clients still refuse
 
 
 class NameTable:
-    """Names to addresses and back; the first `MAX_NAMES` names get one."""
+    """Names to addresses and back: the first `MAX_NAMES` names that are kept get one, and the latest others."""
 
     def __init__(self) -> None:
         self._free: Iterator[IPv4Address] = (
             address for address in NAMES if address.packed[3] not in _EDGES and address != NAMES[1]
         )
-        self._addresses: dict[str, IPv4Address] = {}
+        self._kept: dict[str, IPv4Address] = {}
+        self._passing: dict[str, IPv4Address] = {}  # the one that was not used for the longest time first
         self._names: dict[IPv4Address, str] = {}
 
-    def address_of(self, name: str) -> IPv4Address | None:
-        """Return the address of a name as `parse_host` spells it, the same each time; None once the table is full."""
-        address = self._addresses.get(name)
-        if address is None and len(self._addresses) < MAX_NAMES:
-            address = next(self._free)
-            self._addresses[name] = address
-            self._names[address] = name
+    def address_of(self, name: str, *, keep: bool = True) -> IPv4Address | None:
+        """Return the address of a name as `parse_host` spells it, if it is to keep it the same each time.
+
+        None once the table has no room for more names that are kept.
+        """
+        address = self._kept.get(name)
+        if address is not None:
+            return address
+        if not keep:
+            return self._passing_address(name)
+        if len(self._kept) >= MAX_NAMES:
+            return None
+        address = self._kept[name] = next(self._free)
+        self._names[address] = name
         return address
 
     def name_of(self, address: IPv4Address) -> str | None:
-        """Return the name that an address was told for, if it was told for one."""
-        return self._names.get(address)
+        """Return the name that an address was told for, if it was told for one and is its own still."""
+        name = self._names.get(address)
+        if name in self._passing:
+            self._passing[name] = self._passing.pop(name)
+        return name
+
+    def _passing_address(self, name: str) -> IPv4Address:
+        address = self._passing.pop(name, None)
+        if address is None:
+            if len(self._passing) < MAX_NAMES:
+                address = next(self._free)
+            else:
+                address = self._passing.pop(next(iter(self._passing)))
+            self._names[address] = name
+        self._passing[name] = address
+        return address

@@ -17,6 +17,8 @@ from paddock.egress.connection_record import ConnectionRecord, Recorder, Way
 from paddock.egress.dialer import Dialer, DialError, Resolver
 from paddock.egress.injection import Injection, Keys, keys_for
 from paddock.egress.link import Link
+from paddock.egress.neighbours import Neighbourhood
+from paddock.egress.public_rates import PublicRates
 from paddock.egress.refusal import RefusedError, not_granted
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, Stream
@@ -40,6 +42,7 @@ class Outlet:
         *,
         recorder: Recorder,
         resolve: Resolver,
+        neighbours: Neighbourhood | None,
         upstream_tls: ssl.SSLContext | None,
         bounds: Bounds,
         line: Callable[[Sequence[str]], str],
@@ -52,7 +55,8 @@ class Outlet:
         self.authority = _authority_for(injections)
         self._injections = tuple(injections)
         self._recorder = recorder
-        self._dialer = Dialer(rules, resolve, bounds.connect_seconds)
+        self._public = PublicRates(bounds)
+        self._dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
         self._given_tls = upstream_tls
         self._line = line
 
@@ -100,10 +104,13 @@ class Outlet:
             RefusedError: The name leads to where names may not lead.
             DialError: It cannot be reached, or is not who it should be.
         """
+        rates = self._public if self.rule_for(destination).is_public else None
+        if rates is not None:
+            await rates.connections.spend()
         deadline = asyncio.get_running_loop().time() + self.bounds.connect_seconds
         sock, address = await self._dialer.dial(destination)
         record.address = str(address)
-        below = SocketStream(sock, record)
+        below = SocketStream(sock, record, rates)
         stream: Stream = below
         if encrypted:
             try:

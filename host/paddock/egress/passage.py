@@ -1,6 +1,7 @@
 """One connection to one destination that a rule allows, from its beginning to its end: what is said decides how.
 
-The destination may speak first, and is passed on; of the client nothing is before it is known what it speaks. TLS has
+The destination may speak first, and is passed on, unless only `public` allows it; of the client nothing is before it is
+known what it speaks. TLS has
 to name the destination, and is then carried as it is, or ended here if a key is to be put in; of a hello that hides
 another in it, the outer name counts. HTTP is passed on request
 by request. Anything else is carried as it is, where neither of them is expected.
@@ -25,13 +26,12 @@ from paddock.egress.link import Link
 from paddock.egress.outlet import Outlet
 from paddock.egress.refusal import RefusedError
 from paddock.egress.relay import Relay
-from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, split_target
+from paddock.egress.request_head import HTTP_PORT, HTTPS_PORT, BadRequestError, RequestHead, split_target
 from paddock.egress.stream import SocketStream, Stream, receive_more, why
 from paddock.egress.tls_stream import TlsStream
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
-_HTTPS_PORT: Final = 443
 _UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients tell people of (RFC 6066)
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -51,13 +51,16 @@ class Passage:
         self._is_tunnel = is_tunnel
         self._keys = outlet.keys_for(destination)
         self._record = outlet.record(way)
+        self._is_public = False  # whether nothing but `public` allows it
         self._is_encrypted = False  # towards the client, by the host
         self._opening_seen: Opening | None = None
 
     async def run(self, received: bytes = b"") -> None:
         """Carry it to its end, and record it; `received` is what came of the client already."""
         try:
-            self._record.goes_to(self._destination, self._outlet.rule_for(self._destination))
+            rule = self._outlet.rule_for(self._destination)
+            self._is_public = rule.is_public
+            self._record.goes_to(self._destination, rule)
             await self._carry(received)
             self._client.close()
         except RefusedError as refused:
@@ -89,7 +92,7 @@ class Passage:
         if head.method == b"CONNECT":
             raise BadRequestError("a request for a tunnel to something that is no proxy")
         asked = split_target(head.target)
-        named = head.host(_HTTPS_PORT if self._is_encrypted else HTTP_PORT)
+        named = head.host(HTTPS_PORT if self._is_encrypted else HTTP_PORT)
         for other in (named, asked[0] if asked is not None else None):
             if other is not None and other != self._destination:
                 raise self._names_another(other)
@@ -116,10 +119,11 @@ class Passage:
             await self._put_in_keys(opening, first)
             return
         link = await self._outlet.open(self._destination, self._record)
-        relay = Relay(self._client.sock, link.below.sock, self._record)
+        relay = Relay(self._client.sock, link.below.sock, self._record, link.below.rates)
         try:
             await self._greet()
-            relay.start_down()
+            if not self._is_public:
+                relay.start_down()
             async with self._not_idle():
                 opening, first = await self._opening(received)
             self._refuse_the_unexpected(opening)
@@ -160,10 +164,10 @@ class Passage:
     def _refuse_the_unexpected(self, opening: Opening | None) -> None:
         if opening is Opening.HTTP and self._record.down:
             raise self._refused("the destination spoke before the request")
-        if opening is None or not isinstance(self._destination.host, str):
+        if not isinstance(self._destination.host, str) or (opening is None and not self._is_public):
             return
-        expected = {_HTTPS_PORT: Opening.TLS, HTTP_PORT: Opening.HTTP}.get(self._destination.port, opening)
-        if opening is not expected:
+        expected = {HTTPS_PORT: Opening.TLS, HTTP_PORT: Opening.HTTP}.get(self._destination.port, opening)
+        if expected is not None and opening is not expected:
             raise self._refused(f"only {expected.name} is spoken at port {self._destination.port}")
 
     async def _checked_hello(self, data: bytes) -> bytes:
@@ -182,6 +186,8 @@ class Passage:
             raise self._refused(f"its TLS cannot be read: {error}") from None
         if hello.server_name is None:
             raise self._refused("its TLS names no server")
+        if hello.has_encrypted_hello and self._is_public:
+            raise self._refused("its TLS has an encrypted hello, which may name another server than can be read")
         if hello.server_name != host:
             raise self._names_another(Destination(hello.server_name, self._destination.port))
         return data

@@ -22,7 +22,14 @@ from paddock.egress.link import Link
 from paddock.egress.outlet import Outlet
 from paddock.egress.passage import Passage
 from paddock.egress.refusal import RefusedError
-from paddock.egress.request_head import HTTP_PORT, BadRequestError, RequestHead, parsed_authority, split_target
+from paddock.egress.request_head import (
+    HTTP_PORT,
+    HTTPS_PORT,
+    BadRequestError,
+    RequestHead,
+    parsed_authority,
+    split_target,
+)
 from paddock.egress.stream import SocketStream
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
@@ -78,6 +85,8 @@ class ProxyVisit:
         if named is not None and named != asked:
             reason = f"the request is for this, and names {named.text} as its host"
             raise RefusedError(asked.text, reason, status=HTTPStatus.BAD_REQUEST)
+        if isinstance(asked.host, str) and asked.port == HTTPS_PORT:
+            raise RefusedError(asked.text, f"only TLS is spoken at port {HTTPS_PORT}")
         if self._outlet.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
             raise RefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
         return Errand(asked, target)

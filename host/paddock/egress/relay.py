@@ -5,6 +5,9 @@ since each passes on at once what it read. Only what the other side does not tak
 read meanwhile. A direction that nobody competes with has longer turns; those that do have shorter ones, so that
 together they leave the loop to others. `os.splice` through pipes was measured, and is no faster.
 
+What goes to and from public hosts that nobody named waits where a budget is spent: nothing more is read of whoever
+sends it.
+
 The end of what one side sends is passed on by itself: the other direction goes on until it ends too. An error of either
 side ends both.
 """
@@ -16,7 +19,9 @@ import socket
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from paddock.egress.budget import Budget
 from paddock.egress.connection_record import ConnectionRecord
+from paddock.egress.public_rates import PublicRates
 
 _LONG_TURN_BYTES: Final = 1 << 20  # some 0.4 ms
 _SHORT_TURN_BYTES: Final = 1 << 18  # some 0.1 ms; 64 connections may each have one before the loop comes round again
@@ -27,13 +32,20 @@ _buffer: Final = memoryview(bytearray(_LONG_TURN_BYTES))
 class Relay:
     """Two connected, non-blocking sockets, which stay their owner's. What is carried is counted in `record`."""
 
-    def __init__(self, client: socket.socket, upstream: socket.socket, record: ConnectionRecord) -> None:
+    def __init__(
+        self,
+        client: socket.socket,
+        upstream: socket.socket,
+        record: ConnectionRecord,
+        rates: PublicRates | None = None,
+    ) -> None:
         self._ended = asyncio.get_running_loop().create_future()
         self._client = client
         self._record = record
         self._is_awaited = False
-        self._up = _Direction(client, upstream, self._count_up, self._direction_ended)
-        self._down = _Direction(upstream, client, self._count_down, self._direction_ended)
+        up, down = (rates.up, rates.down) if rates is not None else (None, None)
+        self._up = _Direction(client, upstream, up, self._count_up, self._direction_ended)
+        self._down = _Direction(upstream, client, down, self._count_down, self._direction_ended)
 
     def start_down(self) -> None:
         """Begin to pass on what the destination says, while what the client says is still read elsewhere."""
@@ -82,18 +94,32 @@ class _Direction:
 
     had_last_turn: ClassVar[_Direction | None] = None
 
-    __slots__ = ("_count", "_is_running", "_loop", "_on_end", "_pending", "_sink", "_source", "has_ended")
+    __slots__ = (
+        "_budget",
+        "_count",
+        "_is_running",
+        "_loop",
+        "_on_end",
+        "_pause",
+        "_pending",
+        "_sink",
+        "_source",
+        "has_ended",
+    )
 
     def __init__(
         self,
         source: socket.socket,
         sink: socket.socket,
+        budget: Budget | None,
         count: Callable[[int], None],
         on_end: Callable[[OSError | None], None],
     ) -> None:
         self.has_ended = False
         self._source = source
         self._sink = sink
+        self._budget = budget
+        self._pause: asyncio.TimerHandle | None = None
         self._count = count
         self._on_end = on_end
         self._pending = memoryview(b"")
@@ -113,6 +139,9 @@ class _Direction:
             self._is_running = False
             self._loop.remove_reader(self._source.fileno())
             self._loop.remove_writer(self._sink.fileno())
+            if self._pause is not None:
+                self._pause.cancel()
+                self._pause = None
             if _Direction.had_last_turn is self:
                 _Direction.had_last_turn = None
 
@@ -133,10 +162,24 @@ class _Direction:
 
     def _forward(self, data: memoryview) -> None:
         sent = self._send(data)
-        if sent is not None and sent < len(data):
+        if sent is None:
+            return
+        if sent < len(data):
             self._pending = memoryview(bytes(data[sent:]))
             self._loop.remove_reader(self._source.fileno())
             self._loop.add_writer(self._sink.fileno(), self._write)
+        elif self._budget is not None and self._budget.wait(self._loop.time()):
+            self._loop.remove_reader(self._source.fileno())
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read again, now or as soon as the budget has something left."""
+        self._pause = None
+        seconds = self._budget.wait(self._loop.time()) if self._budget is not None else 0.0
+        if seconds:
+            self._pause = self._loop.call_later(seconds, self._read_on)
+        else:
+            self._loop.add_reader(self._source.fileno(), self._read)
 
     def _write(self) -> None:
         sent = self._send(self._pending)
@@ -145,7 +188,7 @@ class _Direction:
         self._pending = self._pending[sent:]
         if not self._pending:
             self._loop.remove_writer(self._sink.fileno())
-            self._loop.add_reader(self._source.fileno(), self._read)
+            self._read_on()
 
     def _send(self, data: memoryview) -> int | None:
         try:
@@ -156,6 +199,8 @@ class _Direction:
             self._end(error)
             return None
         self._count(sent)
+        if self._budget is not None:
+            self._budget.take(sent)
         return sent
 
     def _end(self, error: OSError | None) -> None:

@@ -25,6 +25,7 @@ _HTTP: Final = re.compile(rb"http://", re.IGNORECASE)
 _END_OF_AUTHORITY: Final = re.compile(rb"[/?]")
 
 HTTP_PORT: Final = 80
+HTTPS_PORT: Final = 443
 
 
 class BadRequestError(Exception):

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from paddock.plan.host_name import Destination, Host
 from paddock.plan.net_rule import NetRule
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNetwork:
+    """A network that no connection leads to, whatever is granted; `by` names what says so, for people."""
+
+    network: IPv4Network | IPv6Network
+    by: str
 
 
 class NetRules:
     """The rules of a module, in the order they were written; none at all allows nothing.
 
     Where `names_lead_inside` they were named by whoever runs the host: a company's own servers are at private
-    addresses.
+    addresses. `refused` is what the operator refuses all the same.
     """
 
-    def __init__(self, rules: Iterable[NetRule], *, names_lead_inside: bool = False) -> None:
+    def __init__(
+        self, rules: Iterable[NetRule], *, names_lead_inside: bool = False, refused: Iterable[RefusedNetwork] = ()
+    ) -> None:
         self.names_lead_inside = names_lead_inside
-        self._rules = tuple(dict.fromkeys(rules))
-        self.ports: tuple[int, ...] = tuple(sorted({rule.port for rule in self._rules}))
+        # A host that is granted by its name is so whatever else is: `public` asks for more of a connection.
+        self._rules = tuple(sorted(dict.fromkeys(rules), key=lambda rule: rule.is_public))
+        self._refused = tuple(refused)
+        self.ports: tuple[int, ...] = tuple(sorted({port for rule in self._rules for port in rule.ports}))
 
     def rule_for(self, destination: Destination) -> NetRule | None:
         """Return the first rule that allows the destination, or None: then it is refused."""
@@ -27,6 +41,14 @@ class NetRules:
     def knows(self, host: Host) -> bool:
         """Tell whether some rule is about this host, whatever the port: then its name may be looked up."""
         return any(rule.names(host) for rule in self._rules)
+
+    def names(self, host: Host) -> bool:
+        """Tell whether some rule is about this host in particular."""
+        return any(rule.names(host) for rule in self._rules if not rule.is_public)
+
+    def refusal_of(self, address: IPv4Address | IPv6Address) -> RefusedNetwork | None:
+        """Return the network around an address that the operator refuses, if there is one."""
+        return next((one for one in self._refused if address in one.network), None)
 
     def __bool__(self) -> bool:
         return bool(self._rules)

@@ -14,6 +14,8 @@ import struct
 from contextlib import suppress
 from typing import Final, Protocol
 
+from paddock.egress.public_rates import PublicRates
+
 RECEIVE_BYTES: Final = 128 * 1024
 
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER, on, no seconds: what is unsent is dropped, and the peer is told so
@@ -62,11 +64,12 @@ class _Count:
 
 
 class SocketStream:
-    """A connected socket, which it owns; what goes through it is counted in `traffic`."""
+    """A connected socket, which it owns; what goes through it is counted in `traffic`, no faster than `rates`."""
 
-    def __init__(self, sock: socket.socket, traffic: Traffic | None = None) -> None:
+    def __init__(self, sock: socket.socket, traffic: Traffic | None = None, rates: PublicRates | None = None) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self.rates = rates
         self.traffic: Traffic = traffic if traffic is not None else _Count()
         self._loop = asyncio.get_running_loop()
 
@@ -75,11 +78,18 @@ class SocketStream:
         return self._sock
 
     async def receive(self) -> bytes:
+        if self.rates is not None:
+            await self.rates.down.has_token()  # before anything is taken, which a caller who is cancelled would lose
         data = await self._loop.sock_recv(self._sock, RECEIVE_BYTES)
         self.traffic.down += len(data)
+        if self.rates is not None:
+            self.rates.down.take(len(data))
         return data
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
+        if self.rates is not None:
+            await self.rates.up.has_token()
+            self.rates.up.take(len(data))
         await self._loop.sock_sendall(self._sock, data)
         self.traffic.up += len(data)
 

@@ -25,7 +25,8 @@ from paddock.kernel.command_means import CommandMeans
 from paddock.kernel.command_profile import MEMORY_MAX, SCRATCH, TASKS_MAX, command_environ, command_profile
 from paddock.kernel.networked_launcher import NetworkedLauncher
 from paddock.kernel.private_folder import remove_private_folder
-from paddock.plan.net_rule import NetRule
+from paddock.plan.host_name import parse_authority
+from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import size_text
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
@@ -244,9 +245,8 @@ class CommandWorker:
         from paddock.egress.gate import EgressGate
         from paddock.egress.rules import NetRules
 
-        rules = NetRules(
-            [NetRule.parse(host) for host in self._reach.hosts], names_lead_inside=self._reach.is_users_word
-        )
+        granted = [NetRule.of(parse_authority(host, DEFAULT_PORT)) for host in self._reach.hosts]
+        rules = NetRules(granted, names_lead_inside=self._reach.is_users_word)
         self._gate = EgressGate(self._reach.name, rules, audit=audit)
         self._gate.on_denial = self._note
         ports = self._gate.ports if self._level in LEVELS_WITH_NAMESPACES else (self._gate.listen(),)

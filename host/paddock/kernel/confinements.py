@@ -274,7 +274,7 @@ class Confinements:
         module, level = decided.module, decided.level
         entry, limits = module.entry, module.decision.limits
         scratch, home = self._scratch(level, folder), self._home(module)
-        network = networks.open(entry, level, decided.secrets)
+        network = networks.open(entry, level, decided.secrets, module.decision.closed_networks)
         confinement = confine(
             entry,
             level=level,

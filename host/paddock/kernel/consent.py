@@ -44,7 +44,8 @@ class PlanReview:
 
     `weaker_level` is the isolation level that they would run at, where none of the usual ones can be had. Of a plan
     that `is_accepted` already, by a flag say, only what would be given beyond it is open. `moved` is what the lock file
-    pins otherwise than when the plan was accepted last; a review without modules is about nothing else.
+    pins otherwise than when the plan was accepted last; a review without modules is about nothing else. `warnings` are
+    about what the grants of several modules open together.
     """
 
     plan: str
@@ -53,6 +54,7 @@ class PlanReview:
     weaker_level: IsolationLevel | None = None
     is_accepted: bool = False
     moved: tuple[MovedPin, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_of_the_lock(self) -> bool:

@@ -7,13 +7,13 @@ Closing ends every connection.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock.audit import AuditLog
-from paddock.egress.rules import NetRules
+from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial, GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
@@ -22,6 +22,7 @@ from paddock.plan.problems import path_text
 from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.explanation import told_line
+from paddock.policy.network_rules import ClosedNetwork
 from paddock.policy.secret_values import SecretValues
 from paddock.policy.worker_network import WorkerNetwork
 from paddock_sandbox.profile import IsolationLevel
@@ -43,8 +44,16 @@ class Networks:
         self._audit = audit
         self._gates: dict[str, EgressGate] = {}
 
-    def open(self, entry: ModuleEntry, level: IsolationLevel, secrets: SecretValues) -> WorkerNetwork | None:
+    def open(
+        self,
+        entry: ModuleEntry,
+        level: IsolationLevel,
+        secrets: SecretValues,
+        closed: Iterable[ClosedNetwork] = (),
+    ) -> WorkerNetwork | None:
         """Open the gate of a module and lay out its worker's network; None without granted hosts, and at level `none`.
+
+        No connection leads to a network that is `closed`.
 
         Raises:
             GrantError: what it is granted cannot be had.
@@ -58,7 +67,10 @@ class Networks:
 
         gate = self._gates[entry.path] = EgressGate(
             entry.instance_id or entry.module,
-            NetRules([NetRule.parse(written) for written in granted.net]),
+            NetRules(
+                [NetRule.parse(written) for written in granted.net],
+                refused=[RefusedNetwork(one.network, one.rule.describe()) for one in closed],
+            ),
             audit=self._audit,
             injections=tuple(_injections(entry, secrets)),
             line=partial(_line, granted),

@@ -18,8 +18,10 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 from paddock.policy import Asked, Given, Grants, Place, Rule, Situation, Trust, evaluate
 from paddock.policy.advice import advice_of
+from paddock.policy.asked_grant import union_of
 from paddock.policy.grant_lines import grant_lines
 from paddock.policy.needs import Circumstances, Needs
+from paddock.policy.open_web import Granted, open_web_warnings
 from paddock.policy.proposal import has_no_say, propose
 from paddock.policy.rule import BUILT_IN
 from paddock_sources import Resolution
@@ -44,7 +46,17 @@ def review_plan(
     """
     known = Circumstances(situation.working_dir, situation.owner, environ, situation.secrets)
     modules = tuple(_module(one, resolutions[one.entry.path], situation, known) for one in asked)
-    return PlanReview(str(plan.origin) if plan.origin is not None else _UNNAMED, plan.digest, modules)
+    warnings = open_web_warnings(map(_granted, asked, modules))
+    name = str(plan.origin) if plan.origin is not None else _UNNAMED
+    return PlanReview(name, plan.digest, modules, warnings=warnings)
+
+
+def _granted(asked: Asked, review: ModuleReview) -> Granted:
+    """Return what a module has once all is accepted that the review shows."""
+    given = asked.given
+    if review.proposed is not None:
+        given = (*given, Given(review.proposed, _PROPOSED))
+    return Granted(review.name, review.kind, union_of(asked.entry, given))
 
 
 def _module(asked: Asked, resolution: Resolution, situation: Situation, known: Circumstances) -> ModuleReview:

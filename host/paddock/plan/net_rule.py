@@ -1,7 +1,8 @@
 """One line of `net`: the hosts that it allows connections to, and the port.
 
 `example.org` is that name alone, `*.example.org` every name below it and not itself; an address or a network is what is
-written, `localhost` is 127.0.0.1. The port is 443 unless written. What a name resolves to is no part of this.
+written, `localhost` is 127.0.0.1. The port is 443 unless written. The word `public` is every public host by its name,
+at 443 and 80. What a name resolves to is no part of this.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Final, Self
 
 from .host_name import Destination, Host, HostNameError, parse_host, quoted, split_port
 from .problems import NotAcceptedError
+from .public_hosts import PUBLIC_HOSTS, PUBLIC_PORTS, PublicHosts
 
+PUBLIC: Final = "public"
 DEFAULT_PORT: Final = 443
 
-_ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address or a network such as `10.0.0.0/8`"
+_ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address, a network such as `10.0.0.0/8`, `public`"
 
 # The widest networks that anybody runs: 10.0.0.0/8, and fc00::/7 of IPv6. Beyond them is another spelling of `*`.
 _SHORTEST_PREFIX: Final = {4: 8, 6: 7}
@@ -27,13 +30,14 @@ _LONGEST_SUFFIX_CHARACTERS: Final = 251  # one letter and a dot before it make t
 
 @dataclass(frozen=True, slots=True)
 class NetRule:
-    """Leave to connect to `hosts` at `port`; two rules are equal if they allow the same.
+    """Leave to connect to `hosts` at `ports`; two rules are equal if they allow the same.
 
-    `hosts` is a name, a pattern such as `*.example.org`, or a network (a network of one for an address).
+    `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), or every public
+    host.
     """
 
-    hosts: str | IPv4Network | IPv6Network
-    port: int
+    hosts: str | IPv4Network | IPv6Network | PublicHosts
+    ports: tuple[int, ...]
     written: str = field(compare=False)
 
     @classmethod
@@ -49,7 +53,15 @@ class NetRule:
             raise NotAcceptedError(error.problem, error.accepted or _ACCEPTED) from None
 
     @classmethod
+    def of(cls, destination: Destination) -> Self:
+        """Return the rule that allows a destination alone, whatever its name is."""
+        host = destination.host
+        return cls(host if isinstance(host, str) else _network_of_one(host), (destination.port,), destination.text)
+
+    @classmethod
     def _parsed(cls, written: str) -> Self:
+        if written == PUBLIC:
+            return cls(PUBLIC_HOSTS, PUBLIC_PORTS, written)
         if "://" in written:
             raise NotAcceptedError(f"{quoted(written)} is an address with a scheme", _ACCEPTED)
         host, port = split_port(written)
@@ -60,17 +72,30 @@ class NetRule:
             hosts = _network(host, written)
         else:
             parsed = parse_host(host)
+            if parsed == PUBLIC:
+                raise NotAcceptedError(
+                    f"{quoted(written)} is no host: the word stands for every public one, at two ports of its own",
+                    "write `public`",
+                )
             hosts = parsed if isinstance(parsed, str) else _network_of_one(parsed)
-        return cls(hosts, DEFAULT_PORT if port is None else port, written)
+        return cls(hosts, (DEFAULT_PORT if port is None else port,), written)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the rule names no host, and allows every public one."""
+        return isinstance(self.hosts, PublicHosts)
 
     @property
     def destination(self) -> Destination | None:
         """Return the only destination that the rule allows; None where it allows several."""
+        if isinstance(self.hosts, PublicHosts):
+            return None
+        (port,) = self.ports
         if isinstance(self.hosts, str):
-            return None if self.hosts.startswith("*.") else Destination(self.hosts, self.port)
+            return None if self.hosts.startswith("*.") else Destination(self.hosts, port)
         if self.hosts.num_addresses > 1:
             return None
-        return Destination(self.hosts.network_address, self.port)
+        return Destination(self.hosts.network_address, port)
 
     @property
     def text(self) -> str:
@@ -78,10 +103,15 @@ class NetRule:
         only = self.destination
         if only is not None:
             return only.text
-        return f"[{self.hosts}]:{self.port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{self.port}"
+        if isinstance(self.hosts, PublicHosts):
+            return PUBLIC
+        (port,) = self.ports
+        return f"[{self.hosts}]:{port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{port}"
 
     def names(self, host: Host) -> bool:
         """Tell whether the rule is about this host, whatever the port."""
+        if isinstance(self.hosts, PublicHosts):
+            return self.hosts.names(host)
         if isinstance(host, str) and isinstance(self.hosts, str):
             if self.hosts.startswith("*."):
                 # With its dot: `*.example.org` is neither `example.org` nor `badexample.org`.
@@ -95,12 +125,14 @@ class NetRule:
 
     def matches(self, destination: Destination) -> bool:
         """Tell whether the rule allows a connection there."""
-        return destination.port == self.port and self.names(destination.host)
+        return destination.port in self.ports and self.names(destination.host)
 
     def covers(self, other: NetRule) -> bool:
         """Tell whether this rule allows everything that `other` allows."""
-        if self.port != other.port:
+        if not set(other.ports) <= set(self.ports):
             return False
+        if isinstance(self.hosts, PublicHosts):
+            return self.hosts.cover(other.hosts)
         if isinstance(self.hosts, str) and isinstance(other.hosts, str):
             # What is below `a.example.org` is below `example.org`: a pattern ends like the names it stands for.
             return self.hosts == other.hosts or (self.hosts.startswith("*.") and other.hosts.endswith(self.hosts[1:]))
@@ -113,7 +145,10 @@ class NetRule:
 
 def _pattern(host: str, written: str) -> str:
     if host == "*":
-        raise NotAcceptedError(f"{quoted(written)} is every host", "name the hosts; `*.suffix` is all names below one")
+        raise NotAcceptedError(
+            f"{quoted(written)} is every host",
+            "name the hosts; `*.suffix` is all names below one, `public` every public host at 443 and 80",
+        )
     suffix = host.removeprefix("*.")
     if "*" in suffix:
         raise NotAcceptedError(

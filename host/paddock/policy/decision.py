@@ -11,6 +11,7 @@ from .asked_grant import AskedGrant, Given, grants_asked, union_of
 from .grants import Grants
 from .levels import Floor
 from .limits import ResourceLimits
+from .network_rules import ClosedNetwork
 from .path_rules import PathRules
 from .rule import Consulted, Rule
 
@@ -53,7 +54,8 @@ class Asked:
 class Decision:
     """What a module may do and use: `entry` has the permissions and limits in effect, `limits` all of its limits.
 
-    `floor` are the levels that it may run at without further leave; `consulted` is every rule that was looked at.
+    `floor` are the levels that it may run at without further leave; `consulted` is every rule that was looked at. It
+    connects to none of `closed_networks`.
     """
 
     entry: ModuleEntry
@@ -61,6 +63,7 @@ class Decision:
     floor: Floor
     consulted: tuple[Consulted, ...]
     paths: PathRules
+    closed_networks: tuple[ClosedNetwork, ...] = ()
 
     def check_paths(self, grants: Grants) -> None:
         """Refuse what the module would be shown, if it is no longer what was decided on.

@@ -25,6 +25,7 @@ from .findings import Findings
 from .granted_path import GrantedPath
 from .levels import Floor
 from .limit_rules import judge_limits, with_lowered
+from .network_rules import judge_networks
 from .owner import Owner
 from .path_rules import PathRule, PathRules
 from .policy import Policy, rules_about
@@ -119,12 +120,13 @@ def _judged(asked: Asked, situation: Situation) -> tuple[Findings, Decision]:
             home=situation.owner.home,
             findings=findings,
         )
+    closed = judge_networks(grants, situation.policy, findings)
     _judge_paths(asked.entry, grants, path_rules, situation, findings)
     findings.problems += contradictions(asked.entry, grants)
     _judge_secrets(entry, grants, situation.secrets, findings)
     limits = judge_limits(entry, situation.policy, held, findings)
     rules = PathRules(asked.entry, tuple(path_rules), grants)
-    return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules)
+    return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
 
 
 def _note_grants(asked: Asked, positions: Positions | None, findings: Findings) -> None:

@@ -245,22 +245,32 @@ def _network(subject: Subject, family: Family, target: str) -> Explanation:
     rules = [NetRule.parse(written) for written in subject.permissions.net]
     found = next((rule for rule in rules if rule.matches(destination)), None)
     if found is not None:
-        public = isinstance(destination.host, str)
-        reason = "what the name leads to has to be a public address" if public else "the address was granted literally"
-        return _allowed(reason, "egress", f"net: {found.written}")
+        return _allowed(_why_allowed(found), "egress", f"net: {found.written}")
     if not rules:
         reason = "it was granted no network, and cannot make a socket"
         return _refused(subject, family, reason, "network", destination.text)
     return _refused(subject, family, _why_no_rule(rules, destination), "egress", destination.text)
 
 
+def _why_allowed(rule: NetRule) -> str:
+    if rule.is_public:
+        return (
+            "it may reach ANY public host by its name, at ports 80 and 443; what the name leads to has to be a public "
+            "address, neither of this machine nor of a network that it is in"
+        )
+    by_name = isinstance(rule.hosts, str)
+    return "what the name leads to has to be a public address" if by_name else "the address was granted literally"
+
+
 def _why_no_rule(rules: list[NetRule], destination: Destination) -> str:
-    ports = sorted({rule.port for rule in rules if rule.names(destination.host)})
+    ports = sorted({port for rule in rules if rule.names(destination.host) for port in rule.ports})
     if ports:
         return f"it may reach that host at port {' and '.join(map(str, ports))} only"
     granted = ", ".join(rule.text for rule in rules)
     if not isinstance(destination.host, str):
         return f"an address has to be granted literally, and it may reach only {granted}"
+    if any(rule.is_public for rule in rules):
+        return f"that is the name of no public host, and it may reach only {granted}"
     return f"it may reach only {granted}"
 
 

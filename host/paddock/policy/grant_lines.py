@@ -45,13 +45,20 @@ def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Own
         case "read" | "write":
             return f"{_VERBS[grant.family]} {_path(value, working_dir, owner, grant.family)}"
         case "net":
-            return f"connects to {NetRule.parse(value).text}"
+            return connects_to(NetRule.parse(value))
         case "env":
             name, is_set, _ = value.partition("=")
             return f"has the variable {name} as the plan sets it" if is_set else f"is passed your variable {name}"
         case "run":
             return "runs any program of the system" if value == "*" else f"runs {value}"
     return f"{_VERBS[grant.family]}: {value}"
+
+
+def connects_to(rule: NetRule) -> str:
+    """Return what a rule of `net` lets a module do, in words."""
+    if not rule.is_public:
+        return f"connects to {rule.text}"
+    return "connects to ANY public host (ports 80 and 443), and can send there whatever it is given"
 
 
 def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -28,6 +29,8 @@ from .owned_file import read_owned
 from .owner import Owner
 from .rule import Rule, written_list
 from .source_pattern import SourcePattern
+
+Network = IPv4Network | IPv6Network
 
 _LIMITS: Final = tuple(Limits.model_fields)
 _NEVER_BY_RULE: Final = "`none` is no minimum: leave it out, and accept no isolation run by run with `--isolation none`"
@@ -64,6 +67,20 @@ def _known_host(written: str) -> str:
     return f"{'*.' if host.startswith('*.') else ''}{host_text(name)}{f':{port}' if port else ''}"
 
 
+def _networks(written: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(map(_network, written))
+
+
+def _network(written: str) -> Network:
+    try:
+        return ip_network(written)
+    except ValueError:
+        raise NotAcceptedError(
+            f"`{written}` is no network, or has bits set behind its prefix",
+            "networks are written `203.0.113.0/24`, `2001:db8::/32`; an address alone is one",
+        ) from None
+
+
 _Level = Annotated[Literal["ns", "bwrap", "landlock"] | None, BeforeValidator(_level)]
 
 
@@ -87,6 +104,7 @@ class _FileTable(BaseModel):
     allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_limits)] = ()
     git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_tuple), AfterValidator(_known_hosts)] = None
     require_pinned: bool = False
+    refused_networks: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
     module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(_tuple)] = ()
 
@@ -118,13 +136,17 @@ class ModuleRule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that need not hold."""
+    """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that need not hold.
+
+    No connection of a module leads to `refused_networks`, whatever it is granted.
+    """
 
     positions: Positions
     minimum_isolation: IsolationLevel | None = None
     allow_unenforced: frozenset[str] = frozenset()
     git_hosts: tuple[str, ...] | None = None
     require_pinned: bool = False
+    refused_networks: tuple[Network, ...] = ()
     max_limits: Limits = field(default_factory=Limits)
     modules: tuple[ModuleRule, ...] = ()
 
@@ -163,6 +185,7 @@ class PolicyFile:
             frozenset(table.allow_unenforced),
             table.git_hosts,
             table.require_pinned,
+            cast(tuple[Network, ...], table.refused_networks),
             table.max_limits,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
         )

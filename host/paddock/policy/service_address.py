@@ -12,12 +12,12 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from paddock.plan.host_name import LOOPBACK, Destination, HostNameError, parse_authority
-from paddock.plan.net_rule import DEFAULT_PORT
+from paddock.plan.net_rule import DEFAULT_PORT, PUBLIC
 from paddock.plan.secret_references import references
 
 ADDRESS_KEYS: Final = (
     *("base_url", "api_base", "azure_endpoint", "endpoint", "host", "url", "api_url", "api_base_url"),
-    *("base_uri", "api_endpoint", "endpoint_url", "server", "server_url", "service_url"),
+    *("base_uri", "api_endpoint", "endpoint_url", "server", "server_url", "service_url", "search_url"),
 )
 """What configurations call the address of a service."""
 
@@ -87,7 +87,7 @@ def parse_address(key: str, text: str, *, port: int, variables: tuple[str, ...] 
 def _why_never(host: str | IPv4Address | IPv6Address) -> str:
     """Return why no service is at a host, for whoever finds it in a plan; nothing where one may be."""
     if isinstance(host, str):
-        return ""
+        return "is a name that no grant can mean" if host == PUBLIC else ""
     if host.is_link_local:
         return "is where machines are told their own credentials"
     if host.is_unspecified:

@@ -23,7 +23,7 @@ import pytest
 from paddock.egress import dialer
 from paddock.egress.bounds import Bounds
 from paddock.egress.gate import PROXY_PORT, EgressGate
-from paddock.egress.rules import NetRules
+from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial
 from paddock.plan.net_rule import NetRule
 from paddock_sandbox.network import GATEWAY
@@ -174,13 +174,17 @@ class Line:
 
 @asynccontextmanager
 async def gate_for(
-    *rules: str, names: Names | None = None, bounds: Bounds | None = None, **given: Any
+    *rules: str,
+    names: Names | None = None,
+    bounds: Bounds | None = None,
+    refused: Sequence[RefusedNetwork] = (),
+    **given: Any,
 ) -> AsyncIterator[Ground]:
     """Have a gate for a module that was granted these, attached to one listener and to lookups."""
     ledger, places = Ledger(), dict[str, tuple[str, int]]()
     gate = EgressGate(
         "tool-x",
-        NetRules([NetRule.parse(rule) for rule in rules]),
+        NetRules([NetRule.parse(rule) for rule in rules], refused=refused),
         audit=ledger,
         resolve=names or Names(),
         bounds=bounds or Bounds(),

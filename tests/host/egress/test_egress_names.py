@@ -43,6 +43,18 @@ def test_the_table_has_room_for_so_many_names_and_keeps_those_it_has() -> None:
         assert not is_public(address)
 
 
+def test_names_that_are_not_kept_take_turns_and_no_kept_one_loses_its_address() -> None:
+    table = NameTable()
+    kept = table.address_of("kept.test")
+    addresses = [table.address_of(f"n{number}.test", keep=False) for number in range(MAX_NAMES)]
+    assert len({kept, *addresses}) == MAX_NAMES + 1
+    assert table.address_of("n0.test", keep=False) == addresses[0]  # asked for again
+    assert addresses[1] is not None and table.name_of(addresses[1]) == "n1.test"  # connected to
+    assert table.address_of("one-more.test", keep=False) == addresses[2]
+    assert table.name_of(addresses[2]) == "one-more.test"
+    assert (table.address_of("kept.test"), table.address_of("n1.test", keep=False)) == (kept, addresses[1])
+
+
 @settings(max_examples=50, deadline=None, database=None)
 @given(st.lists(st.sampled_from([f"n{number}.test" for number in range(20)])))
 def test_names_asked_for_in_any_order_go_there_and_back(names: list[str]) -> None:

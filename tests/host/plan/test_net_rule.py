@@ -113,6 +113,14 @@ def test_a_line_that_is_no_rule_is_refused_with_the_reason_and_what_would_do(wri
         ("localhost:80", ["127.0.0.1:80", "x.localhost:80"], ["127.0.0.2:80", "[::1]:80", "127.0.0.1:443"]),
         ("10.0.0.0/8:80", ["10.0.0.1:80", "[::ffff:10.9.8.7]:80"], ["11.0.0.1:80", "10.0.0.1:443", "[::a00:1]:80"]),
         ("[::1]:80", ["[::1]:80", "[0:0::1]:80"], ["127.0.0.1:80", "[::2]:80"]),
+        (
+            "public",
+            ["example.org:443", "EXAMPLE.ORG.:80", "xn--bcher-kva.de:443"],
+            [
+                *("example.org:22", "example.org:8080", "8.8.8.8:443", "[2606:4700::1111]:443", "localhost:80"),
+                *("router:443", "printer.local:80", "git.corp:443", "metadata.google.internal:80", "7.in-addr.arpa:80"),
+            ],
+        ),
         ("::/8", ["[::1]:443"], ["127.0.0.1:443", "[::ffff:127.0.0.1]:443"]),
     ],
 )
@@ -138,6 +146,7 @@ def test_a_rule_is_about_a_host_whatever_the_port() -> None:
         ("[::1]:80", "[::1]:80"),
         ("*.example.org", None),
         ("10.0.0.0/31", None),
+        ("public", None),
     ],
 )
 def test_a_rule_for_one_host_says_which(rule: str, destination: str | None) -> None:
@@ -158,9 +167,8 @@ NETWORKS = [
     for start in range(0, 16, 1 << (32 - prefix))
     for network in (f"10.0.0.{start}/{prefix}", f"[fd00::{start:x}/{prefix + 96}]")
 ]
-RULES = st.builds("{}:{}".format, st.sampled_from(NAMES + PATTERNS + NETWORKS), st.sampled_from([80, 443])).map(
-    NetRule.parse
-)
+HOSTS_AT_PORTS = st.builds("{}:{}".format, st.sampled_from(NAMES + PATTERNS + NETWORKS), st.sampled_from([80, 443]))
+RULES = (st.just("public") | HOSTS_AT_PORTS).map(NetRule.parse)
 
 
 @settings(max_examples=400, deadline=None, database=None)

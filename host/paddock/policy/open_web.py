@@ -1,0 +1,72 @@
+"""What a plan opens as a whole when one of its modules may connect to every public host: all that any of them reads.
+
+No module need be malicious for that: a model reads with one and posts with another, and a page that it reads may ask
+it to. So it is said of the plan, whatever each entry by itself looks like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions
+
+from .presets import grants_of
+
+_HAVE_THE_CONVERSATION: Final = frozenset({"orchestrator", "context", "provider", "hook"})
+_CALLS_THAT_SHOW_IT: Final = frozenset({"*", "context"})
+_MAX_NAMED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A module as people call it, its kind, and all that it would be granted."""
+
+    name: str
+    kind: str
+    permissions: Permissions
+
+
+def open_web_warnings(modules: Iterable[Granted]) -> tuple[str, ...]:
+    """Return what is to be known of a plan before it is accepted; nothing where no module may go everywhere."""
+    modules = tuple(modules)
+    senders = [one.name for one in modules if reaches_the_web(one.permissions)]
+    if not senders:
+        return ()
+    readable = "; ".join(_readable(modules))
+    told = f"{_named(senders)} may connect to ANY public host, so what is read anywhere in this plan can leave"
+    why = "a model reads with one module and posts with another, and a page that it reads may ask it to"
+    return (f"{told}: {readable}. {why[0].upper()}{why[1:]}.",)
+
+
+def reaches_the_web(permissions: Permissions) -> bool:
+    """Whether every public host is granted."""
+    return any(NetRule.parse(written).is_public for written in grants_of(permissions).net)
+
+
+def _readable(modules: tuple[Granted, ...]) -> Iterator[str]:
+    granted = [(one, grants_of(one.permissions)) for one in modules]
+    files = [one.name for one, its in granted if its.read or its.write]
+    secrets = [
+        one.name
+        for one, its in granted
+        if any(secret.inject is None for secret in its.secrets) or any("=" not in variable for variable in its.env)
+    ]
+    conversation = [
+        one.name
+        for one, its in granted
+        if one.kind in _HAVE_THE_CONVERSATION or its.hooks or _CALLS_THAT_SHOW_IT.intersection(its.call)
+    ]
+    if files:
+        yield f"files ({_named(files)})"
+    if secrets:
+        yield f"secrets and variables ({_named(secrets)})"
+    yield f"the conversation ({_named(conversation)})" if conversation else "the conversation"
+
+
+def _named(names: list[str]) -> str:
+    shown = list(dict.fromkeys(names))
+    rest = len(shown) - _MAX_NAMED
+    return ", ".join(shown[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
