@@ -112,3 +112,9 @@ def test_a_name_in_a_grant_does_not_act_on_the_terminal(tmp_path: Path) -> None:
         confined(one, guarded=(GuardedPaths(tmp_path, (tmp_path / "a\u202e",), (), frozenset(), True),)), verbose=True
     )
     assert "\u202e" not in shown and r"a\u202e" in shown
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_that_a_module_may_connect_everywhere_is_told_unasked(verbose: bool) -> None:
+    shown = told(confined(entry(permissions={"net": ["public"]})), verbose=verbose)
+    assert "ANY public host" in shown and "tool-x" in shown

@@ -198,3 +198,11 @@ async def test_a_grant_that_passes_for_another_is_marked(person: Person) -> None
     shown = " ".join(stream.getvalue().split())
     assert "[NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] - provider-openai" in shown
     assert "once accepted [NOT AS IT LOOKS: `\u0455` is U+0455 CYRILLIC SMALL LETTER DZE] read ./\u0455cope" in shown
+
+
+async def test_what_a_plan_opens_as_a_whole_is_shown_loudly_and_named_in_the_question(person: Person) -> None:
+    warning = "tool-web may connect to ANY public host, so what is read can leave"
+    await _answered(person, replace(_REVIEW, warnings=(warning,)), "stop\n")
+    shown = " ".join(" ".join(person.all_rows()).split())
+    assert f"WARNING: {warning}"[:60] in shown
+    assert "It opens the whole public web" in shown

@@ -899,3 +899,19 @@ def test_a_defect_is_told_as_one(told: Told, provider: TwinProvider, monkeypatch
     monkeypatch.setattr(provider, "pin", broken)
     code, shown, errors = told("add", f"git+{X}")
     assert (code, shown) == (3, "") and "not foreseen" in errors and "paste" in errors
+
+
+def test_a_module_that_may_connect_everywhere_is_marked_in_the_list(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    plan_in(
+        folder,
+        f"{SESSION}tools:\n  - {{module: tool-web, source: ./module, permissions: {{net: [public]}}}}\n"
+        "  - {module: tool-f, source: ./module, permissions: {net: [example.org]}}\n",
+    )
+    (folder / "module").mkdir()
+    code, facts = told.json("list")
+    assert code == 0
+    assert [one["module"] for one in facts["modules"] if one["public"]] == ["tool-web"]
+    rows = [line for line in told("list")[1].splitlines() if "ANY PUBLIC HOST" in line]
+    assert len(rows) == 1 and rows[0].startswith("tool-web")

@@ -454,3 +454,41 @@ async def test_a_link_that_leads_elsewhere_makes_another_plan_of_the_one_that_wa
     link.symlink_to(scene.root / "other")
     with pytest.raises(PolicyRefusedError, match="edited since"):
         await scene.clear(scene.plan(asking))
+
+
+# -- every public host
+
+
+_WEB = "- {module: tool-web, permissions: {net: [public]}}"
+
+
+async def test_one_asked_about_the_whole_web_is_told_what_else_the_plan_reads(scene: Scene) -> None:
+    scene.environ["KEY"] = "a value of some length"
+    person = Person(Answer.ACCEPT)
+    plan = scene.plan(
+        f"""\
+        {_WEB}
+        - {{module: tool-a, permissions: {{read: [.]}}}}
+        - {{module: tool-filesystem}}
+        - module: tool-b
+          permissions: {{secrets: [KEY, {{name: HIDDEN, inject: host}}], net: [a.example.org]}}
+        - {{module: tool-c, permissions: {{call: [context]}}}}
+        - {{module: tool-d, permissions: {{run: [env]}}}}"""
+    )
+    scene.environ["HIDDEN"] = "another value of some length"
+    await scene.clear(plan, consent=person)
+    (review,) = person.seen
+    (warning,) = review.warnings
+    assert warning.startswith(
+        "tool-web may connect to ANY public host, so what is read anywhere in this plan can leave: "
+    )
+    assert "files (tool-a, tool-filesystem); " in warning  # of which the second would be given it
+    assert "secrets and variables (tool-b); " in warning
+    assert "the conversation (loop-basic, context-simple, tool-c). " in warning
+    assert "tool-d" not in warning
+
+
+async def test_a_plan_whose_hosts_are_named_has_no_such_warning(scene: Scene) -> None:
+    person = Person(Answer.ACCEPT)
+    await scene.clear(scene.plan(f"{_ASKING}\n{_SILENT}"), consent=person)
+    assert person.seen[0].warnings == ()

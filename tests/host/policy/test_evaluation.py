@@ -701,3 +701,50 @@ def test_what_is_refused_later_can_be_told_with_its_line(work: Path) -> None:
         decide(work, capped("net = []"), permissions={"net": ["a.example"]})
     caught.value.locate("plan.yaml", {"tools[0].permissions.net[0]": 9}.get)
     assert "plan.yaml:9: tools[0].permissions.net[0]: net `a.example`" in render(caught.value)
+
+
+# -- networks that nobody connects to
+
+
+CLOSED = "refused_networks = ['203.0.113.0/24', '2001:db8::/32']\n"
+
+
+@pytest.mark.parametrize("written", ["203.0.113.7:443", "203.0.113.128/25", "[2001:db8::1]:443"])
+def test_a_grant_in_a_network_that_is_closed_is_refused_with_its_line(work: Path, written: str) -> None:
+    ((path, message, file, line),) = refused(lambda: decide(work, f"\n{CLOSED}", permissions={"net": [written]}))
+    assert (path, file, line) == ("tools[0].permissions.net[0]", "/etc/paddock/policy.toml", 2)
+    assert message == f"net `{written}` is in a network that no module may connect to"
+
+
+def test_networks_that_are_closed_are_known_where_a_module_connects(work: Path) -> None:
+    decision = decide(work, CLOSED, "refused_networks = ['10.0.0.1']", permissions={"net": ["public", "10.0.0.0/8"]})
+    assert [str(one.network) for one in decision.closed_networks] == ["203.0.113.0/24", "2001:db8::/32", "10.0.0.1/32"]
+    rules = {one.rule.text: one.outcome for one in decision.consulted}
+    assert rules['refused_networks = ["203.0.113.0/24", "2001:db8::/32"]'] == "is kept"
+
+
+@pytest.mark.parametrize(
+    ("caps", "written", "within"),
+    [
+        ("net = ['public']", "public", True),
+        ("net = ['public']", "api.example.org", True),
+        ("net = ['public']", "*.example.org:80", True),
+        ("net = ['public']", "api.example.org:22", False),
+        ("net = ['public']", "printer.local:80", False),
+        ("net = ['public']", "8.8.8.8:443", False),
+        ("net = ['*.example.org', 'api.example.org:80', '10.0.0.0/8']", "public", False),
+        ("net = []", "public", False),
+        ("read = ['.']", "public", True),
+    ],
+)
+def test_every_public_host_is_within_a_cap_of_the_same_word_alone(
+    work: Path, caps: str, written: str, within: bool
+) -> None:
+    if within:
+        assert decide(work, capped(caps), permissions={"net": [written]}).entry.permissions.net == (written,)
+    else:
+        assert refused(lambda: decide(work, capped(caps), permissions={"net": [written]}))
+
+
+def test_a_plan_that_nobody_accepted_has_no_public_hosts(work: Path) -> None:
+    assert refused(lambda: decide(work, accepted=False, permissions={"net": ["public"]}))

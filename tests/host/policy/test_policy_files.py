@@ -266,3 +266,11 @@ def test_the_operators_file_belongs_to_root(environ: dict[str, str], tmp_path: P
         os.chown(system, 54321, -1)
     with pytest.raises(PolicyFileError):
         Policy.load(environ, system_file=system)
+
+
+@pytest.mark.parametrize("network", ["10.0.0.1/8", "example.org", "10.0.0.0/33", ""])
+def test_a_network_that_is_none_is_refused_with_its_line(network: str) -> None:
+    with pytest.raises(PolicyFileError) as refused:
+        PolicyFile.parse(f"require_pinned = true\nrefused_networks = ['{network}']\n", "policy.toml")
+    (problem,) = refused.value.problems
+    assert problem.line == 2 and "is no network" in problem.message

@@ -68,7 +68,7 @@ GIT = {"run": ["git"]}
         ("tool", "tool-grep", "workspace-read"),
         ("tool", "tool-glob", "workspace-read"),
         ("tool", "tool-skills", "workspace-read"),
-        ("tool", "tool-web", NOTHING),
+        ("tool", "tool-web", NOTHING),  # but what its own manifest asks for, see below
         ("tool", "tool-web-search", NOTHING),
         ("tool", "tool-todo", NOTHING),
         ("tool", "tool-whatever", NOTHING),
@@ -461,3 +461,26 @@ def test_a_manifest_that_leads_out_of_the_module_is_not_read(tmp_path: Path) -> 
 def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any], expected: bool) -> None:
     entry = ModuleEntry.read({"module": "tool-bash", **keys}, EntryPlace("tool", "tools[0]", Path("/")))
     assert has_no_say(entry) is expected
+
+
+# -- every public host
+
+
+def test_every_public_host_is_proposed_where_the_manifest_asks_for_it() -> None:
+    advice = Permissions.model_validate({"net": ["public"]})
+    needs = proposed("tool", "tool-web", advice=advice)
+    assert written(needs) == {"net": ["public"]}
+    assert needs.lacks == ("the network, so no page of the web",) and len(needs.lines) == 1
+    assert "ANY public host" in needs.lines[0] and "its own manifest" in needs.lines[0]
+
+
+def test_a_service_that_is_configured_is_proposed_beside_every_public_host() -> None:
+    advice = Permissions.model_validate({"net": ["public"]})
+    needs = proposed("tool", "tool-web", {"search_url": "http://127.0.0.1:8888/search"}, advice=advice)
+    assert written(needs) == {"net": ["127.0.0.1:8888", "public"]}
+
+
+def test_a_service_whose_name_is_the_word_for_every_host_is_never_proposed() -> None:
+    needs = proposed("tool", "tool-web", {"url": "https://public/search"})
+    assert written(needs) == NOTHING
+    assert any("a name that no grant can mean" in one for one in needs.lacks)

@@ -23,6 +23,11 @@ def one_service(stage: Stage) -> Mapping[str, list[Any]]:
     return {"net": [stage.network.service.authority]}
 
 
+def every_public_host(stage: Stage) -> Mapping[str, list[Any]]:
+    """Grant every public host, beside one harmless service of the machine."""
+    return {"net": ["public", stage.network.service.authority]}
+
+
 def a_named_service(stage: Stage) -> Mapping[str, list[Any]]:
     """Grant a service by its name, and by its address, without which a name leads to no private address."""
     network = stage.network

@@ -11,7 +11,7 @@ from ..attack import Attack, Outside, Sign
 from ..excuses import may_lack, needs
 from ..neighbourhood import BESIDE
 from ..stage import Stage
-from .grants import a_name_alone, a_named_service, one_service
+from .grants import a_name_alone, a_named_service, every_public_host, one_service
 from .spellings import clouds, spellings
 
 # Beside the words for what is closed: nobody is there in a network of one's own, or whoever carries did not want to.
@@ -91,6 +91,42 @@ WAY_OUT: Final = (
         body="spell_addresses_otherwise",
         arguments=lambda stage: {"granted": _granted(stage), "spellings": list(clouds(stage)), "straight": []},
         grants=one_service,
+        refusals=_NOT_CARRIED,
+        marks=True,
+    ),
+    Attack(
+        "reach_inside_where_every_public_host_is_granted",
+        "way out",
+        "asks for the machine and its network in every spelling, where all public hosts were granted",
+        body="spell_addresses_otherwise",
+        arguments=lambda stage: {
+            "granted": _granted(stage),
+            "spellings": [*spellings(stage), stage.network.hidden.authority],
+            "straight": [
+                list(service.address) for service in (stage.network.another, stage.network.beside, stage.network.hidden)
+            ],
+        },
+        grants=every_public_host,
+        refusals=_NOT_CARRIED,
+        marks=True,
+    ),
+    Attack(
+        "ask_for_a_clouds_credentials_where_every_public_host_is_granted",
+        "way out",
+        "asks for what clouds tell the machines in them, where all public hosts were granted",
+        body="spell_addresses_otherwise",
+        arguments=lambda stage: {"granted": _granted(stage), "spellings": list(clouds(stage)), "straight": []},
+        grants=every_public_host,
+        refusals=_NOT_CARRIED,
+        marks=True,
+    ),
+    Attack(
+        "follow_a_redirection_inside_where_every_public_host_is_granted",
+        "way out",
+        "follows a redirection to the machine itself, where all public hosts were granted",
+        body="follow_where_it_is_sent",
+        arguments=lambda stage: {"granted": _granted(stage)},
+        grants=every_public_host,
         refusals=_NOT_CARRIED,
         marks=True,
     ),

@@ -1,0 +1,158 @@
+"""What the grant `public` gives a module in its own process, and what it does not, whatever the module tries.
+
+The servers are real and on this machine; names lead to public addresses, and a connection to one of those is led here,
+at the two places where the host asks the system. All between the module and these is as it is in use.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import socket
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import anyio
+import pytest
+
+from paddock.egress import dialer
+from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock_sandbox.profile import IsolationLevel
+from vendored import lay_beside
+
+_SECONDS = 60  # for one call; hit only by a hang
+_MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
+_SITE = "93.184.216.34"
+_ADDRESSES = {
+    "pages.example.org": [[_SITE]],
+    "inside.example.org": [["127.0.0.1"]],
+    "metadata.example.org": [["169.254.169.254", "::ffff:169.254.169.254"]],
+    "rebound.example.org": [[_SITE], ["127.0.0.1"]],
+}
+
+
+class _Site(BaseHTTPRequestHandler):
+    """A page, and a way to send its readers elsewhere: `/to/HOST:PORT/PATH`."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.headers["host"], self.path))  # type: ignore[attr-defined]
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", f"http://{self.path.removeprefix('/to/')}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = b"a page"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+class World:
+    """The site, what it was asked for, and every address that the host connected to."""
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self.port = server.server_address[1]
+        self.asked: list[tuple[str, str]] = server.asked  # type: ignore[attr-defined]
+        self.connected: list[str] = []
+        self._answers = {name: list(answers) for name, answers in _ADDRESSES.items()}
+        self._connect = dialer._connect
+
+    def look_up(self, name: str, *args: Any, **how: Any) -> list[Any]:
+        answers = self._answers.get(name)
+        if answers is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in found
+        ]
+
+    async def connect(self, address: Any, port: int) -> socket.socket:
+        self.connected.append(f"{address}:{port}")
+        if str(address) != _SITE:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return await self._connect(dialer.ip_address("127.0.0.1"), self.port)
+
+
+@pytest.fixture(scope="module")
+def client_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("modules") / "amplifier-module-tool-client"
+    shutil.copytree(_MODULE, root)
+    lay_beside(root, "httpx", "requests")
+    return root
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    server.asked = []  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    made = World(server)
+    monkeypatch.setattr(dialer.socket, "getaddrinfo", made.look_up)
+    monkeypatch.setattr(dialer, "_connect", made.connect)
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def reach(module: Path, client: str, url: str, level: IsolationLevel) -> ToolCallOutcome:
+    call = ToolCall(
+        str(module), "reach", {"client": client, "url": url}, permissions={"net": ["public"]}, isolation=level
+    )
+    with anyio.fail_after(_SECONDS):
+        return await call.run()
+
+
+@pytest.mark.parametrize("client", ["raw", "requests"])
+async def test_usual_clients_reach_a_public_host_by_its_name(client_module: Path, world: World, client: str) -> None:
+    reached = await reach(client_module, client, "http://pages.example.org/news", "ns")
+    assert reached.result.success, reached.result.error
+    assert "a page" in str(reached.result.output)
+    assert world.asked == [("pages.example.org", "/news")]
+    assert world.connected == [f"{_SITE}:80"]
+
+
+async def test_without_namespaces_a_public_host_is_reached_by_the_proxy(client_module: Path, world: World) -> None:
+    reached = await reach(client_module, "httpx", "http://pages.example.org/news", "landlock")
+    assert reached.result.success, reached.result.error
+    assert world.connected == [f"{_SITE}:80"]
+
+
+@pytest.mark.parametrize(
+    ("client", "url"),
+    [
+        ("requests", "http://pages.example.org/to/127.0.0.1:{port}/secret"),
+        ("requests", "http://pages.example.org/to/inside.example.org/secret"),
+        ("requests", "http://rebound.example.org/to/rebound.example.org/secret"),
+        ("requests", "http://metadata.example.org/latest/meta-data/"),
+        ("raw", "http://inside.example.org/secret"),
+        ("raw", "http://127.0.0.1:{port}/secret"),
+        ("raw", f"http://{_SITE}/secret"),
+        ("raw", "http://169.254.169.254/latest/meta-data/"),
+    ],
+)
+async def test_nothing_but_public_hosts_is_reached_however_it_is_asked_for(
+    client_module: Path, world: World, level: IsolationLevel, client: str, url: str
+) -> None:
+    url = url.format(port=world.port)
+    asked_before = "rebound" in url or "/to/" in url
+    outcome = await reach(client_module, client, url, level)
+    assert not outcome.result.success
+    assert "a page" not in str(outcome.result)
+    assert [path for _, path in world.asked if not path.startswith("/to/")] == []
+    if client == "requests":
+        assert world.connected == [f"{_SITE}:80"] * asked_before
+    else:
+        assert world.connected == []
+    names_resolve = level != "landlock"  # elsewhere a client without a proxy comes no further than the lookup
+    if names_resolve or client == "requests" or "example.org" not in url:
+        assert (outcome.result.error or {}).get("denials"), "the refusal is told"
