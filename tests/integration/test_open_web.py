@@ -1,4 +1,4 @@
-"""What the grant `public` gives a module in its own process, and what it does not, whatever the module tries.
+"""What the grant `public` gives a module in its own process, and what it does not.
 
 The servers are real and on this machine; names lead to public addresses, and a connection to one of those is led here,
 at the two places where the host asks the system. All between the module and these is as it is in use.

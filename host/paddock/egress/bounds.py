@@ -21,7 +21,7 @@ class Bounds:
     requests_at_once: float = 2000.0
     lookups_per_second: float = 200.0
     lookups_at_once: float = 400.0
-    # What goes to public hosts that nobody named, all such connections of the module together.
+    # For all connections of the module that only the grant `public` allows, together.
     public_connections_per_second: float = 20.0
     public_connections_at_once: float = 100.0
     public_up_per_second: float = 1 << 20

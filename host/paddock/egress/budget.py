@@ -33,7 +33,7 @@ class Budget:
             await asyncio.sleep(seconds)
 
     def take(self, tokens: float = 1.0) -> None:
-        """Take tokens, of which one has to be there; those beyond it are missing to whoever comes next."""
+        """Take tokens, of which one has to be there; those beyond it are a debt, and the next wait is longer."""
         self._tokens -= tokens
 
     async def spend(self) -> None:

@@ -1,7 +1,7 @@
 """Connect to a granted destination: look its name up once, and connect to an address that was found to be right.
 
 A name leads to public addresses only, unless an address is granted by itself; one that only `public` allows leads
-neither to this machine nor to its neighbours, whatever addresses they have. What was checked is what is connected to,
+neither to this machine nor to its neighbours. What was checked is what is connected to,
 so that a second answer of a name server changes nothing. All of it, every address that is tried included, has one
 deadline. Knows nothing of what is said on the connection.
 """

@@ -3,7 +3,7 @@
 They are out of 198.18.0.0/15 and lead nowhere but to the host, which takes the name back and resolves it itself. The
 address of a name that is kept is its own for as long as the table lives, through every life of the module: clients
 remember addresses. One that is not kept may lose its address to another, when there are too many: the one that was not
-used for the longest time. Whoever still goes by it is refused, since a connection says again which name it is for.
+used for the longest time. A client that still goes by it is refused, since its connection names the host again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NameTable:
         return address
 
     def name_of(self, address: IPv4Address) -> str | None:
-        """Return the name that an address was told for, if it was told for one and is its own still."""
+        """Return the name that an address stands for, if it stands for one."""
         name = self._names.get(address)
         if name in self._passing:
             self._passing[name] = self._passing.pop(name)

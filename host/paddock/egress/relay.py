@@ -5,8 +5,7 @@ since each passes on at once what it read. Only what the other side does not tak
 read meanwhile. A direction that nobody competes with has longer turns; those that do have shorter ones, so that
 together they leave the loop to others. `os.splice` through pipes was measured, and is no faster.
 
-What goes to and from public hosts that nobody named waits where a budget is spent: nothing more is read of whoever
-sends it.
+Where a budget of bytes is spent, the relay waits: it reads nothing more from the sender meanwhile.
 
 The end of what one side sends is passed on by itself: the other direction goes on until it ends too. An error of either
 side ends both.

@@ -12,7 +12,7 @@ from paddock.plan.net_rule import NetRule
 
 @dataclass(frozen=True, slots=True)
 class RefusedNetwork:
-    """A network that no connection leads to, whatever is granted; `by` names what says so, for people."""
+    """A network that no connection leads to, granted or not; `by` names the rule that says so, for people."""
 
     network: IPv4Network | IPv6Network
     by: str
@@ -29,7 +29,7 @@ class NetRules:
         self, rules: Iterable[NetRule], *, names_lead_inside: bool = False, refused: Iterable[RefusedNetwork] = ()
     ) -> None:
         self.names_lead_inside = names_lead_inside
-        # A host that is granted by its name is so whatever else is: `public` asks for more of a connection.
+        # `public` last: it asks more of a connection than a rule that names the host.
         self._rules = tuple(sorted(dict.fromkeys(rules), key=lambda rule: rule.is_public))
         self._refused = tuple(refused)
         self.ports: tuple[int, ...] = tuple(sorted({port for rule in self._rules for port in rule.ports}))

@@ -54,7 +54,7 @@ class NetRule:
 
     @classmethod
     def of(cls, destination: Destination) -> Self:
-        """Return the rule that allows a destination alone, whatever its name is."""
+        """Return the rule that allows this destination alone, also one whose name `parse` takes for something else."""
         host = destination.host
         return cls(host if isinstance(host, str) else _network_of_one(host), (destination.port,), destination.text)
 

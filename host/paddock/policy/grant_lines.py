@@ -58,7 +58,7 @@ def connects_to(rule: NetRule) -> str:
     """Return what a rule of `net` lets a module do, in words."""
     if not rule.is_public:
         return f"connects to {rule.text}"
-    return "connects to ANY public host (ports 80 and 443), and can send there whatever it is given"
+    return "connects to ANY public host (ports 80 and 443), and can send them all it is given"
 
 
 def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:

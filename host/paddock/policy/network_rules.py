@@ -1,4 +1,4 @@
-"""Networks that a policy lets no module connect to, whatever it is granted and however it is led there."""
+"""Networks that a policy closes: no module connects to them, by a name or by an address."""
 
 from __future__ import annotations
 

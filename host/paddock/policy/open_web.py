@@ -1,7 +1,7 @@
 """What a plan opens as a whole when one of its modules may connect to every public host: all that any of them reads.
 
 No module need be malicious for that: a model reads with one and posts with another, and a page that it reads may ask
-it to. So it is said of the plan, whatever each entry by itself looks like.
+it to. So the warning is about the plan; each entry by itself may look harmless.
 """
 
 from __future__ import annotations

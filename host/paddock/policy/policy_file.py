@@ -138,7 +138,7 @@ class ModuleRule:
 class PolicyFile:
     """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that need not hold.
 
-    No connection of a module leads to `refused_networks`, whatever it is granted.
+    No connection of a module leads to `refused_networks`.
     """
 
     positions: Positions

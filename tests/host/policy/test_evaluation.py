@@ -703,7 +703,7 @@ def test_what_is_refused_later_can_be_told_with_its_line(work: Path) -> None:
     assert "plan.yaml:9: tools[0].permissions.net[0]: net `a.example`" in render(caught.value)
 
 
-# -- networks that nobody connects to
+# -- closed networks
 
 
 CLOSED = "refused_networks = ['203.0.113.0/24', '2001:db8::/32']\n"
