@@ -466,18 +466,18 @@ def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any
 # -- every public host
 
 
-def test_every_public_host_is_proposed_where_the_manifest_asks_for_it() -> None:
-    advice = Permissions.model_validate({"net": ["public"]})
-    needs = proposed("tool", "tool-web", advice=advice)
-    assert written(needs) == {"net": ["public"]}
-    assert needs.lacks == ("the network, so no page of the web",) and len(needs.lines) == 1
-    assert "ANY public host" in needs.lines[0] and "its own manifest" in needs.lines[0]
-
-
-def test_a_service_that_is_configured_is_proposed_beside_every_public_host() -> None:
-    advice = Permissions.model_validate({"net": ["public"]})
+def test_every_public_host_is_proposed_where_a_shipped_modules_manifest_asks_for_it() -> None:
+    advice = Advice(Permissions.model_validate({"net": ["public"]}), is_shipped=True)
     needs = proposed("tool", "tool-web", {"search_url": "http://127.0.0.1:8888/search"}, advice=advice)
-    assert written(needs) == {"net": ["127.0.0.1:8888", "public"]}
+    assert written(needs) == {"net": ["public", "127.0.0.1:8888"]}
+    assert "ANY public host" in needs.lines[0]
+
+
+def test_every_public_host_is_not_proposed_for_a_strangers_module() -> None:
+    advice = Advice(Permissions.model_validate({"net": ["public"]}))
+    needs = proposed("tool", "tool-web", advice=advice)
+    assert written(needs) == NOTHING
+    assert "net public, which its own manifest asks for" in needs.lacks
 
 
 def test_a_service_whose_name_is_the_word_for_every_host_is_never_proposed() -> None:
