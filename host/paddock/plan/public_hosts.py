@@ -16,7 +16,7 @@ PUBLIC_PORTS: Final = (80, 443)
 """Where the host can read whom a connection is for: the `Host` of plain HTTP, the server name of TLS."""
 
 # Last labels that are set apart from the public ones: the registry of special-use names (RFC 6761 and those it lists),
-# `.internal` (ICANN, 2024), and names of private networks that will never be delegated (RFC 6762, appendix G; ICANN, 2018).
+# `.internal` (ICANN, 2024), and names of private networks, never to be delegated (RFC 6762, appendix G; ICANN, 2018).
 _NOT_PUBLIC: Final = frozenset(
     {"alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"}
     | {"corp", "home", "intranet", "lan", "localdomain", "mail", "private"}
