@@ -128,7 +128,7 @@ def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_js
         screen.text(failure.text(outcome.error))
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
-    tell_denials(screen, (denial.as_dict() for denial in outcome.denials), of_call=True)
+    tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, of_call=True)
     if as_json:
         print_json(result, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:

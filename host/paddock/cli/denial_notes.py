@@ -14,10 +14,13 @@ from .render import Screen
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
-def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]], *, of_call: bool = False) -> None:
+def tell_denials(
+    screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, of_call: bool = False
+) -> None:
     """Write a line for each different denial, of which each is told as `Denial.as_dict` has it.
 
-    What would allow it is told as a line of the plan or, of a call, as its options.
+    What would allow it is told as a line of the plan or, of a call, as its options. `left_out` counts what the host
+    keeps nowhere.
     """
     told = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
     lines = list(dict.fromkeys(f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in told))
@@ -26,6 +29,8 @@ def tell_denials(screen: Screen, denials: Iterable[Mapping[str, object]], *, of_
     if len(lines) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; {where} has them")
+    if left_out:
+        screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
 
 
 def _remedy(denial: Denial, of_call: bool) -> str:

@@ -176,7 +176,8 @@ class _Turn:
         self._say_what_happened()
         for change in session.changes:
             self._screen.warning(change)
-        tell_denials(self._screen, (denial for module in self._modules for denial in module.denials))
+        left_out = sum(module.denials_left_out for module in self._modules)
+        tell_denials(self._screen, (denial for module in self._modules for denial in module.denials), left_out)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -243,7 +244,10 @@ class _Turn:
 
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
     """Return modules as they were before they ended, but with what they were refused up to their end."""
-    return tuple(replace(one, denials=last.denials) for one, last in zip(modules, ended, strict=False))
+    return tuple(
+        replace(one, denials=last.denials, denials_left_out=last.denials_left_out)
+        for one, last in zip(modules, ended, strict=False)
+    )
 
 
 def _row(module: ModuleStatus) -> tuple[str, str, str, str]:

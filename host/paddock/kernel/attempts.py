@@ -32,6 +32,7 @@ class Attempts:
         deny: told of each attempt that was refused something which exists, and whether a call failed over it.
         spawn: runs something beside everything else.
         budget: how many attempts are looked at.
+        leave_out: called for each attempt beyond that, which is not looked at.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class Attempts:
         deny: Callable[[Denial, bool], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         budget: Budget,
+        leave_out: Callable[[], None],
     ) -> None:
         self.explainer: Explainer | None = None
         self._deny = deny
         self._spawn = spawn
         self._budget = budget
+        self._leave_out = leave_out
         self._waiting: list[tuple[Attempt, bool]] = []
         self._settled = asyncio.Event()
         self._settled.set()
@@ -62,6 +65,8 @@ class Attempts:
         for attempt in attempts:
             if len(self._waiting) < _MAX_WAITING and self._budget.admits(now):
                 self._waiting.append((attempt, has_failed))
+            else:
+                self._leave_out()
         if self._waiting and self._settled.is_set():
             self._settled.clear()
             self._spawn(self._judge_waiting(self.explainer))

@@ -1,7 +1,7 @@
 """What one module was refused over its session: each thing once, with how often and when last.
 
 Bounded in number and size, whatever a module tries: the same again is counted, and what is new when there are too many
-is left out.
+is counted as left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class Denials:
     """The denials of one module, the earliest first."""
 
     def __init__(self) -> None:
+        self.left_out = 0  # acts that were refused, or perhaps were, and are noted nowhere
         self._known: dict[tuple[str, str], tuple[Denial, float]] = {}
 
     def note(self, denial: Denial, now: float) -> Denial | None:
@@ -35,6 +36,7 @@ class Denials:
         elif len(self._known) < _KEPT:
             denial = replace(denial, target=key[1], grant=_line(denial.grant), reason=_cut(denial.reason))
         else:
+            self.left_out += 1
             return None
         self._known[key] = (denial, now)
         return denial

@@ -199,4 +199,5 @@ class HostedSession(AmplifierSession):
             module.supervisor.kept_bytes,
             problem,
             live_from,
+            module.denials_left_out,
         )

@@ -103,7 +103,7 @@ class HostedModule:
         self.allowance = Allowance()
         self.rates = Rates(entry.kind)
         self.open_approvals = 0
-        self.attempts = Attempts(self._note, router.spawn, self.rates.attempts)
+        self.attempts = Attempts(self._note, router.spawn, self.rates.attempts, self._leave_out_attempt)
         self.limits = limits
         self.wants_session_ready = False
         self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
@@ -562,6 +562,11 @@ class HostedModule:
         """What the module was refused so far, each thing once."""
         return self._denials.all
 
+    @property
+    def denials_left_out(self) -> int:
+        """How many acts were refused, or perhaps were, beyond those that are noted."""
+        return self._denials.left_out
+
     def denials_since(self, when: float) -> tuple[Denial, ...]:
         """Return what it was refused at or after `when`, in the loop's time."""
         return self._denials.since(when)
@@ -577,12 +582,24 @@ class HostedModule:
 
     def _note(self, denial: Denial, is_urgent: bool = True) -> None:
         noted = self._denials.note(denial, self._router.now())
+        if noted is None:
+            self._tell_left_out()
         if noted is None or not _is_round(noted.times):
             return
         self.audit.record("denial", module=self.name, **noted.as_dict(), seen_by=noted.seen_by)
         if noted.times == 1:
             level = logging.INFO if is_urgent else logging.DEBUG
             _log.log(level, "%s %s; %s", self.kind, noted.describe(), noted.hint)
+
+    def _leave_out_attempt(self) -> None:
+        self._denials.left_out += 1
+        self._tell_left_out()
+
+    def _tell_left_out(self) -> None:
+        count = self._denials.left_out
+        if _is_round(count):
+            self.audit.record("denials.left_out", module=self.name, count=count)
+            _log.info("%s `%s` tries more than is noted: so far %d denials are left out", self.kind, self.name, count)
 
 
 def _is_round(times: int) -> bool:

@@ -12,7 +12,10 @@ from paddock.process.exit_report import ExitReport
 
 @dataclass(frozen=True, slots=True)
 class ModuleStatus:
-    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is."""
+    """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is.
+
+    `denials_left_out` counts what was refused, or perhaps was, beyond the `denials` that are kept.
+    """
 
     module: str
     kind: str
@@ -25,6 +28,7 @@ class ModuleStatus:
     kept_bytes: int = 0
     problem: PaddockError | None = None
     live_from: Path | None = None
+    denials_left_out: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""

@@ -67,7 +67,7 @@ class ToolCallOutcome:
     `level` is how the module was shut in, empty if it never had a process; `exit_reports` tell its ends up to the
     result, not the one that follows a finished call. `live_from` is a folder that it ran from as it is. `changes` tell
     people what became, meanwhile, of files that other programs run by themselves. `denials` are what the module was
-    refused up to its end, also where the call succeeded.
+    refused up to its end, also where the call succeeded, and `denials_left_out` counts what is kept nowhere.
     """
 
     result: ToolResult
@@ -77,6 +77,7 @@ class ToolCallOutcome:
     changes: tuple[str, ...] = ()
     live_from: Path | None = None
     denials: tuple[Denial, ...] = ()
+    denials_left_out: int = 0
 
 
 class ToolCall:
@@ -313,7 +314,7 @@ async def _with_denials(outcome: ToolCallOutcome, hosting: Hosting, began: float
     await module.stop()
     with anyio.move_on_after(_WEIGHING_SECONDS):
         await module.attempts.settled()
-    outcome = replace(outcome, denials=module.denials)
+    outcome = replace(outcome, denials=module.denials, denials_left_out=module.denials_left_out)
     if outcome.result.success:
         return outcome
     error = {name: value for name, value in (outcome.result.error or {}).items() if name != "denials"}

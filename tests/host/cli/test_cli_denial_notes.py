@@ -40,6 +40,12 @@ def test_of_very_many_the_first_are_told_and_the_rest_counted() -> None:
     assert lines[-1] == "980 more denials are not shown; `--json` has them"
 
 
+def test_what_was_left_out_is_counted() -> None:
+    stream = io.StringIO()
+    tell_denials(Screen(stream), (), 7)
+    assert stream.getvalue() == "warning: 7 more acts were refused, or may have been: too many to note which\n"
+
+
 def test_a_target_that_passes_for_another_is_marked() -> None:
     (line,) = _told(Denial("connect to", "\u0430pi.example.org:443", "tool-x"))
     assert line.startswith("warning: [NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] module `tool-x`")

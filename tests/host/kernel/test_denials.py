@@ -218,6 +218,21 @@ async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
     await worker.round_trip()
     await module.attempts.settled()
     assert len(judging.judged) <= module.rates.attempts.at_once
+    assert module.denials_left_out == 40 * 64 - len(judging.judged)
+
+
+async def test_what_is_left_out_is_counted_and_said(
+    hosted: Hosted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paddock.kernel.module")
+    module, _ = await hosted.start("tool", "tool-x")
+    module.audit = AuditLog("s", path=tmp_path / "audit.jsonl")
+    for number in range(115):
+        module.deny(Denial("read", f"/{number}", "tool-x"))
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [line["count"] for line in lines if line["event"] == "denials.left_out"] == [1, 10]
+    assert (len(module.denials), module.denials_left_out) == (100, 15)
+    assert "so far 10 denials are left out" in caplog.text
 
 
 async def test_without_anybody_to_explain_a_worker_is_told_nothing(hosted: Hosted) -> None:
