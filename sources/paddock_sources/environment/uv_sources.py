@@ -65,7 +65,10 @@ class UvSources:
             raise RequirementsError(
                 self.path,
                 f"`tool.uv.sources` has `{name}` come from {_REFUSED[refused]} (`{refused}`)",
-                hints=[f'write `{name} = {{git = "https://host/path", rev = "…"}}`, or leave it to the package index'],
+                hints=[
+                    f'write `{name} = {{git = "https://host/path", rev = "…"}}`, a folder in it by `subdirectory`',
+                    f"or leave `{name}` to the package index",
+                ],
             )
         return self._repository(name, entry)
 
