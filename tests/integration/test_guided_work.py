@@ -109,11 +109,10 @@ async def test_a_turn_is_planned_delegated_asked_about_and_done(ns: IsolationLev
     assert (work / "a").read_text() == "two"
     assert (work / "b").read_text() == "b"
     # The second write of one path is not asked about again; the helper's hook asks for the helper's session.
-    assert [question.splitlines()[0] for question in person.questions] == [
-        *["task: run it with"] * 2,
-        *["write_file: run it with"] * 2,
-    ]
+    assert [question.partition(":")[0] for question in person.questions] == ["task", "task", "write_file", "write_file"]
 
+    in_sub_sessions = [question for question in person.questions if f"in the sub-session '{session_id}-" in question]
+    assert len(in_sub_sessions) == 1 and '"b"' in in_sub_sessions[0]
     by_name = [event.event for event in events if event.event != "approval:granted"]
     assert by_name == ["task:agent_spawned", "session:fork", "task:agent_completed"]
     assert person.review is not None

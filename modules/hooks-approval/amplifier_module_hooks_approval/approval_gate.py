@@ -94,10 +94,12 @@ class ApprovalGate:
             return HookResult(action="continue")
         await self._emit(events.APPROVAL_REQUIRED, call)
         if self._provider is None:
+            if getattr(self._coordinator, "approval_system", self) is None:
+                return await self._refuse_unasked(call)
             self._record(call, "asked", "session")
             return HookResult(
                 action="ask_user",
-                approval_prompt=f"{call.tool}: run it {call.shown()}",
+                approval_prompt=f"{call.tool}: may it run{self._where()} with\n{call.shown()}",
                 approval_options=["Allow", "Deny"],
                 approval_timeout=self._settings.timeout,
                 approval_default="deny",
@@ -121,6 +123,15 @@ class ApprovalGate:
         state: Any = getattr(self._coordinator, "session_state", None)
         required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
         return isinstance(required, set | frozenset | list | tuple) and call.tool in required
+
+    async def _refuse_unasked(self, call: ToolCall) -> HookResult:
+        """Refuse a call in a session without anybody to ask."""
+        self._record(call, "denied", "nobody")
+        await self._emit(events.APPROVAL_DENIED, call, reason="nobody can be asked")
+        return _denied(
+            f"`{call.tool}` may run only after a person was asked, and there is nobody to ask in this session. "
+            f"{_INSTEAD} What is to run unasked takes a rule of hooks-approval that allows it."
+        )
 
     async def _ask(self, provider: Any, call: ToolCall, shape: str) -> HookResult:
         """Ask the application's provider, and act on what the person says."""
@@ -152,12 +163,19 @@ class ApprovalGate:
     def _request(self, call: ToolCall) -> ApprovalRequest:
         without = [name for name in self._content_arguments(call) if name in call.arguments]
         same = f"same arguments, whatever {' and '.join(without)} may be" if without else "same arguments"
+        always = f'"Allow always" is for the {same}, in this session'
         return ApprovalRequest(
             tool_name=call.tool,
-            action=f'run it {call.shown()}\n"Allow always" is for the {same}, in this session',
+            action=f"may it run{self._where()} ({always}) with\n{call.shown()}\n",
             risk_level=_RISK,
             timeout=self._settings.timeout,
         )
+
+    def _where(self) -> str:
+        """Return in which session the call is made, where that is not the person's own."""
+        if getattr(self._coordinator, "parent_id", None) is None:
+            return ""
+        return f" in the sub-session {str(self._coordinator.session_id)!r}"
 
     def _content_arguments(self, call: ToolCall) -> tuple[str, ...]:
         return self._settings.content_arguments.get(call.tool, ())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+_MAX_NAME = 100  # characters of the name of an argument
 _MAX_VALUE = 1_500  # characters of an argument: a command that is longer is read by nobody
 _MAX_CALL = 3_000  # of all of them; terminals show about as much
 
@@ -45,20 +46,25 @@ class ToolCall:
         return sha256(_json([self.tool, kept]).encode("utf-8", "backslashreplace")).hexdigest()
 
     def shown(self) -> str:
-        """Return the arguments as a person reads them, a line for each; what is left out is counted."""
-        if not self.arguments:
-            return "without arguments"
-        lines: list[str] = []
+        """Return the arguments as a person reads them, a line for each; what is left out is counted.
+
+        The shortest come first: a long text cannot move the name of a file, or a flag, out of view.
+        """
+        lines = sorted((_line(name, value) for name, value in self.arguments.items()), key=len)
+        shown: list[str] = []
         room = _MAX_CALL
-        for name, value in self.arguments.items():
-            line = f"{_printable(_cut(str(name), 100))}: {_printable(_cut(_json(value), _MAX_VALUE))}"
+        for line in lines:
             room -= len(line)
             if room < 0:
                 break
-            lines.append(line)
-        if len(lines) < len(self.arguments):
-            lines.append(f"({len(self.arguments) - len(lines)} more arguments are not shown)")
-        return "with\n  " + "\n  ".join(lines)
+            shown.append(line)
+        if left_out := len(lines) - len(shown):
+            shown.append(f"({left_out} more arguments are not shown)")
+        return "\n".join(f"  {line}" for line in shown) or "  no arguments"
+
+
+def _line(name: object, value: object) -> str:
+    return f"{_printable(_cut(str(name), _MAX_NAME))}: {_printable(_cut(_json(value), _MAX_VALUE))}"
 
 
 def _json(value: Any) -> str:

@@ -193,20 +193,40 @@ async def test_without_a_provider_the_session_asks_by_the_contract() -> None:
     result = await (await session(timeout=60)).call("bash", command="make")
     assert (result.action, result.approval_options) == ("ask_user", ["Allow", "Deny"])
     assert (result.approval_timeout, result.approval_default) == (60.0, "deny")
-    assert result.approval_prompt == 'bash: run it with\n  command: "make"'
+    assert result.approval_prompt == 'bash: may it run with\n  command: "make"'
+
+
+async def test_where_nobody_can_be_asked_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+    use = await session(audit_path=str(tmp_path / "approvals.jsonl"))
+    use.coordinator.approval_system = None
+    assert "takes a rule of hooks-approval that allows it" in await use.refusal("bash", command="make")
+    assert use.events == ["approval:required", "approval:denied"]
+    assert lines(tmp_path / "approvals.jsonl")[0]["by"] == "nobody"
 
 
 async def test_a_request_shows_the_call_and_what_always_means() -> None:
-    person = Person(ONCE, ONCE)
+    person = Person(ONCE, ONCE, ONCE)
     use = await session(person, timeout=9)
     await use.call("bash", command="make", timeout=5)
     await use.call("write_file", file_path="a", content="b")
-    first, second = person.asked
-    assert first.action == (
-        'run it with\n  command: "make"\n  timeout: 5\n"Allow always" is for the same arguments, in this session'
-    )
-    assert second.action.endswith("is for the same arguments, whatever content may be, in this session")
+    await use.call("web_fetch")
+    first, second, third = person.asked
+    assert first.action.splitlines() == [
+        'may it run ("Allow always" is for the same arguments, in this session) with',
+        "  timeout: 5",
+        '  command: "make"',
+    ]
+    assert "is for the same arguments, whatever content may be, in this session) with\n" in second.action
+    assert third.action.endswith("with\n  no arguments\n")
     assert (first.risk_level, first.timeout) == ("high", 9.0)
+
+
+async def test_a_long_text_does_not_move_the_rest_out_of_view() -> None:
+    person = Person(NO)
+    await (await session(person)).call("write_file", content="x" * 9_000, file_path=".bashrc")
+    _, path, content = person.asked[0].action.splitlines()
+    assert path == '  file_path: ".bashrc"'
+    assert content.startswith('  content: "xxx')
 
 
 async def test_a_long_call_says_what_is_not_shown() -> None:
@@ -221,7 +241,7 @@ async def test_a_long_call_says_what_is_not_shown() -> None:
 async def test_nothing_in_a_call_passes_for_a_part_of_the_question() -> None:
     person = Person(NO)
     await (await session(person)).call("bash", command="ls\n  harmless: true\x1b[2J\u202e", **{"a\nb": 1})
-    shown = person.asked[0].action.splitlines()[1:-1]
+    shown = person.asked[0].action.splitlines()[1:]
     assert shown == ["  a\\nb: 1", '  command: "ls\\n  harmless: true\\u001b[2J\\u202e"']
 
 
@@ -342,7 +362,7 @@ async def test_the_audit_file_has_what_was_asked_and_answered(tmp_path: Path) ->
     ]
     first, *_, last = lines(path)
     assert (first["session_id"], first["tool_call_id"], first["remember"]) == ("test-session", "c1", True)
-    assert first["call"] == 'with\n  command: "make"'
+    assert first["call"] == '  command: "make"'
     assert last["reason"] == "no x"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
