@@ -8,7 +8,7 @@ from typing import Any
 
 from .rules import Decision, Rule, decision, names
 
-_FREE_TOOLS = ("read_file", "list_files", "list_directory", "glob", "grep", "todo")
+_FREE_TOOLS = ("read_file", "list_directory", "glob", "grep", "todo")
 _CONTENT = {"write_file": ("content",), "edit_file": ("old_string", "new_string", "replace_all")}
 _LONGEST = 24 * 3600
 

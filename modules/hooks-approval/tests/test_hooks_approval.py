@@ -82,7 +82,7 @@ async def session(person: Person | None = None, **config: Any) -> Session:
 # -- which calls are asked about
 
 
-@pytest.mark.parametrize("tool", ["read_file", "list_files", "glob", "grep", "todo"])
+@pytest.mark.parametrize("tool", ["read_file", "list_directory", "glob", "grep", "todo"])
 async def test_tools_that_only_read_or_plan_run(tool: str) -> None:
     use = await session(Person())
     assert await use.runs(tool, path=".")
