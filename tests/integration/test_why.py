@@ -83,6 +83,9 @@ _ACTS: list[tuple[Family, str]] = [
     ("run", "sh"),
     ("run", "/bin/sh"),
     ("run", "bash"),
+    ("run", "./half/tool"),
+    ("run", "./half/other"),
+    ("run", "{root}/outside.txt"),
     ("env", "EDITOR"),
     ("env", "PAGER"),
     ("env", "HOME"),
@@ -97,6 +100,9 @@ class Scene:
             (self.work / folder).mkdir(parents=True)
         for file in ("open/a.txt", "half/a.txt", "secret.txt", "open/.git/HEAD", "open/.git/hooks/pre-commit"):
             (self.work / file).touch()
+        for name in ("tool", "other"):
+            (self.work / "half" / name).write_text("#!/bin/sh\n")
+            (self.work / "half" / name).chmod(0o755)
         (tmp_path / "outside.txt").touch()
         (Path.home() / "key").touch()
         (self.work / "link-out").symlink_to(tmp_path)
@@ -126,7 +132,7 @@ async def trying(
     tool = {
         "module": "tool-try",
         "source": write_module("tool-try", _TRY),
-        "permissions": {"read": ["half"], "write": ["open"], "run": ["sh"], "env": ["EDITOR"]},
+        "permissions": {"read": ["half"], "write": ["open"], "run": ["sh", "half/tool"], "env": ["EDITOR"]},
     }
     others = {"orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}}
     for kind, module in (("orchestrator", others["orchestrator"]), ("context", {"module": "context-simple"})):
@@ -182,7 +188,7 @@ async def test_a_session_is_explained_while_it_runs_and_once_it_has_ended(
     done = paddock("why", "tool-try", "read", "secret.txt", "--session", record.id, "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 4 and told["session"]["ended"] is not None
-    line = 'permissions: {read: ["half", "./secret.txt"], write: ["open"], env: ["EDITOR"], run: ["sh"]}'
+    line = 'permissions: {read: ["half", "./secret.txt"], write: ["open"], env: ["EDITOR"], run: ["sh", "half/tool"]}'
     assert told["grant"] == line
     elsewhere = paddock("why", "tool-try", "read", "secret.txt", "-C", str(scene.root))
     assert elsewhere.returncode == 1 and f"`-C {scene.work}`" in elsewhere.stderr

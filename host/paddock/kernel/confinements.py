@@ -289,6 +289,7 @@ class Confinements:
             modules=decided.codes,
             kept=(*self._place.kept, self._place.folder),
             earlier=self._guarded.values(),
+            lets_see=module.decision.lets_see,
         )
         module.decision.check_paths(confinement.grants)
         environ = dict(network.environ) if network is not None else {}
@@ -298,6 +299,7 @@ class Confinements:
             str(scratch),
             decided.secrets,
             home=None if home is None else str(home),
+            folders=confinement.grants.search_path(),
         )
         return Shelter(confinement, limits, environ, home)
 

@@ -148,6 +148,7 @@ class Preview:
             scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own
             modules=self._codes(),
             kept=() if self.plan.origin is None else kept_with(self.plan.origin),
+            lets_see=decision.lets_see,
         )
         decision.check_paths(confinement.grants)
         return ModuleRecord.of(

@@ -62,8 +62,14 @@ def _check_env(value: str) -> None:
 
 
 def _check_run(value: str) -> None:
-    if value != "*" and ("/" in value or " " in value or value in (".", "..")):
-        raise NotAcceptedError(f"`{value}` is not the name of a program", "run takes names such as `git`, or `*`")
+    if value != "*" and "/" not in value and (" " in value or value in (".", "..", "~")):
+        accepted = "run takes names such as `git`, paths such as `./gradlew` or `.venv/bin/`, or `*`"
+        raise NotAcceptedError(f"`{value}` is not the name of a program", accepted)
+
+
+def is_program_path(value: str) -> bool:
+    """Return whether a `run` grant is a path and not a name."""
+    return "/" in value
 
 
 def _check_call(value: str) -> None:

@@ -1,8 +1,8 @@
 """What a module's own manifest asks for: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
 The author of the module wrote this, so it neither grants nor limits. Of a stranger's only so much is proposed as lies
-within the working directory, at hosts with names, and among programs by name: never a secret, never all of anything.
-Of a module that Paddock ships, all of it is proposed that this machine has.
+within the working directory, at hosts with names, and among programs by name or in there: never a secret, never all
+of anything. Of a module that Paddock ships, all of it is proposed that this machine has.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Final
 
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, is_program_path
 from paddock.plan.problems import NotAcceptedError
+from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.permission_request import PermissionRequest
 
 from .grant_lines import grant_lines
+from .located_program import locate
 from .needs import Circumstances, Needs
 from .presets import grants_of
 from .programs import Program
@@ -61,7 +63,7 @@ def shipped_needs(entry: ModuleEntry, advice: Permissions, known: Circumstances)
     """Return what the manifest of a shipped module asks for, without the programs that this machine lacks."""
     if advice.preset is not None:
         return preset_needs(advice.preset, known)
-    programs = tuple(program for program in advice.run if program == "*" or _is_program(program))
+    programs = tuple(program for program in advice.run if program == ANY_PROGRAM or _is_program(program, known))
     present = advice.model_copy(update={"run": programs})
     asked = entry.model_copy(update={"permissions": present})
     lines = tuple(line for _, line in grant_lines(asked, (), known.working_dir, known.owner))
@@ -91,7 +93,7 @@ def advised_needs(advice: Permissions, known: Circumstances) -> Needs:
         else:
             left.append(f"net {written}")
     for program in asked.run[:_MAX_GRANTS]:
-        if program != "*" and _is_program(program):
+        if program != ANY_PROGRAM and _is_program(program, known):
             needs += Needs.of(f"runs {program}{_SELF}", f"programs to run, so no {program}", run=[program])
         else:
             left.append(f"run {program}")
@@ -117,9 +119,14 @@ def _path_text(path: str, known: Circumstances) -> str:
     return folder_text(known) if written == "." else str(known.working_dir / written)
 
 
-def _is_program(name: str) -> bool:
+def _is_program(written: str, known: Circumstances) -> bool:
+    """Whether a program is there by its name, or by a path that leads with all it needs into the working directory."""
     try:
-        Program.find(name)
+        if not is_program_path(written):
+            return bool(Program.find(written).path)
+        if not _is_inside(written, known):
+            return False
+        found = locate(written, known.working_dir, known.owner).judged
     except NotAcceptedError:
         return False
-    return True
+    return all(path.path.is_relative_to(known.working_dir) for path in found)

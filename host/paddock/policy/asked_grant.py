@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paddock.errors import PlanProblem
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
 
@@ -32,6 +32,11 @@ class AskedGrant:
     value: str | SecretGrant
     path: str = ""
     given: Rule | None = None
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a path: to read, to write to, or of a program."""
+        return self.family in ("read", "write") or (self.family == "run" and is_program_path(str(self.value)))
 
     @property
     def passes_on(self) -> bool:

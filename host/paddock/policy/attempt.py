@@ -8,6 +8,7 @@ the module itself: it looks at nothing at all, so that a module cannot learn fro
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 from paddock.errors import Denial, DenialLayer
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.permissions import is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
@@ -74,6 +76,8 @@ class AttemptJudge:
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
         self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
+        spelled = (_spelled(subject, written) for written in filter(is_program_path, subject.permissions.run))
+        self._places = tuple(dict.fromkeys((*spelled, *map(Path, subject.profile.programs))))
         self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
         self._told: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
             "read": self._tell_path,
@@ -176,18 +180,32 @@ class AttemptJudge:
 
     def _judge_program(self, target: str) -> Denial | None:
         folder, name = os.path.split(target)
-        if folder not in ("", *SEARCH_PATH):
-            # Programs are granted by their names; whether a file elsewhere is one is not looked at.
-            denial = self._tell_program("run", target)
-            return None if denial is None else replace(denial, reason=f"programs are found in {', '.join(SEARCH_PATH)}")
-        return self._explained("run", target) if _is_program(name) else None
+        if folder in ("", *SEARCH_PATH):
+            return self._explained("run", target) if _is_program(name) else None
+        denial = self._tell_program("run", target)
+        found = None if denial is None else AttemptedPath.follow(Path(target), self._profile.mounts)
+        if denial is None or found is None or self._is_executed(found.path):
+            return None
+        if found.nearest is None:
+            return replace(denial, reason=_NOT_LOOKED_AT)
+        if not found.is_there or not _may_be_program(found.path):
+            return None
+        granted = self._subject.permissions.run
+        only = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+        return replace(denial, reason=only)
 
     def _tell_program(self, kind: AttemptKind, target: str) -> Denial | None:
-        name = os.path.basename(target)
-        if not name or ANY_PROGRAM in self._profile.programs or name in self._programs:
+        folder, name = os.path.split(target)
+        if not name or ANY_PROGRAM in self._profile.programs:
             return None
-        is_by_name = os.path.dirname(target) in ("", *SEARCH_PATH)
-        return self._denial(kind, target, "programs", self._line(kind, name) if is_by_name else "", _NOT_GRANTED)
+        if folder in ("", *SEARCH_PATH):
+            is_granted, written = name in self._programs, name
+        else:
+            is_granted, written = self._is_executed(Path(target)), self._written_as(Path(target))
+        return None if is_granted else self._denial(kind, target, "programs", self._line(kind, written), _NOT_GRANTED)
+
+    def _is_executed(self, path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in self._places)
 
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
         if not target:
@@ -236,6 +254,20 @@ class AttemptJudge:
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
+
+
+def _spelled(subject: Subject, written: str) -> Path:
+    path = subject.owner.home / written[2:] if written.startswith("~/") else subject.working_dir / written
+    return Path(os.path.normpath(path))
+
+
+def _may_be_program(path: Path) -> bool:
+    """Whether a file in a granted folder, reached by no link, could be executed if that was granted."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
 def _is_program(target: str) -> bool:

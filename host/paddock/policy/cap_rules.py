@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
+from paddock_sandbox.profile import ANY_PROGRAM
 
 from .asked_grant import AskedGrant
 from .coverage import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
@@ -15,7 +16,8 @@ from .grant_caps import GrantCaps
 from .path_rules import PathRule
 from .policy_file import ModuleRule, PolicyFile
 
-_PATHS: Final = ("read", "write")
+_ROOT: Final = Path("/")
+_PATHS: Final = ("read", "write", "run")  # of the last, those grants that are paths
 
 
 def judge_caps(
@@ -38,7 +40,7 @@ def judge_caps(
     said = f"is more than modules of `{rule.match.text}` may be granted"
     hint = f"ask for less, or have the rule changed: {file.name}"
     for grant in asked:
-        if grant.family not in _PATHS and grant.family in caps.capped:
+        if not grant.is_path and grant.family in caps.capped:
             if not _covers(caps, grant, permissions):
                 findings.refuse(grant.path, f"{grant.text} {said}", hint, file.rule_of_cap(rule, grant.family))
         elif grant.passes_on and "secrets" in caps.capped:
@@ -51,7 +53,7 @@ def judge_caps(
                     f"give the variable a value, `NAME=VALUE`, or have it named under `env` in the rule: {file.name}",
                     file.rule_of_cap(rule, "secrets"),
                 )
-    for family in sorted(caps.capped):
+    for family in sorted(caps.capped):  # those about paths are noted once these were judged
         written = file.rule_of_cap(rule, family)
         if family not in _PATHS:
             findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")
@@ -84,3 +86,11 @@ def _path_rules(
     elif "read" in caps.capped:
         includes = f"includes reading it, and {said}"
         yield PathRule(frozenset({"write"}), reads, file.rule_of_cap(rule, "read"), includes, hint)
+    if "run" in caps.capped:
+        programs = roots_of(filter(is_program_path, caps.run), working_dir, home)
+        if ANY_PROGRAM in caps.run:  # all that it can see
+            programs += (*reads, *writes) if {"read", "write"} & caps.capped else (_ROOT,)
+        yield PathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)
+    elif "read" in caps.capped:
+        includes = f"includes reading it, and {said}"
+        yield PathRule(frozenset({"run"}), (*reads, *writes), file.rule_of_cap(rule, "read"), includes, hint)

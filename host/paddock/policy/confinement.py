@@ -6,7 +6,7 @@ entry's grants is one error, which names each place in the plan and what to writ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from .guarded_places import runner_of
 from .limits import ResourceLimits
 from .mount_table import MountTable
 from .owner import Owner
-from .programs import configuration_of, show_system
+from .programs import Program, configuration_of, show_located, show_system
 from .runtime_paths import RuntimePaths
 from .watchlist import Watchlist
 from .worker_network import WorkerNetwork
@@ -68,7 +68,8 @@ class Confinement:
 
         Modules know these places as `~/…`, and a grant of them as that.
         """
-        within = (path for path in self.grants.paths if self.home in path.spelled.parents)
+        located = (path for program in self.grants.by_path for path in program.located)
+        within = (path for path in (*self.grants.paths, *located) if self.home in path.spelled.parents)
         links = {str(path.spelled.relative_to(self.home)): str(path.path) for path in within}
         return dict(sorted(links.items())[:_MAX_HOME_LINKS])
 
@@ -93,6 +94,11 @@ class Confinement:
         return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
 
     def _notes(self) -> Iterator[str]:
+        for program in self.grants.left_out:
+            yield (
+                f"note: `{program.name}` leads to {program.path}, outside what may be granted here: programs that need "
+                "it do not start"
+            )
         exposed = self.left_open
         if self.shortage:
             yield f"{self.shortage}:"
@@ -120,13 +126,15 @@ def confine(
     modules: Iterable[Resolution] = (),
     kept: Iterable[Path] = (),
     earlier: Collection[GuardedPaths] = (),
+    lets_see: Callable[[Program], bool] = lambda program: True,
 ) -> Confinement:
     """Return what a plan entry's module is shut into at `level`.
 
     `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
     that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
     code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
-    before modules could add to it, comes first.
+    before modules could add to it, comes first. `lets_see` says whether it may be
+    shown a program that its entry does not name, which it finds where it may run all that it sees.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -138,7 +146,7 @@ def confine(
         if level != "none":
             fixed.refuse(granted, by_mounts=by_mounts)
 
-    grants = Grants.of(entry, working_dir, owner, check_write)
+    grants = Grants.of(entry, working_dir, owner, check_write, lets_see)
     if level == "none":
         return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
 
@@ -147,12 +155,13 @@ def confine(
     protected = _to_protect(guarded, grants, earlier) if by_mounts else ()
     table = MountTable()
     _show_runtime(table, runtime, grants, by_mounts=by_mounts)
+    runs_all = grants.programs is None
     for path in grants.paths:
-        table.grant(path.path, writable=path in grants.writes)
+        table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
     if home is not None:
         table.grant(home, writable=True)
     for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
-        table.fix(folder)
+        table.fix(folder, mappable=runs_all)
     for folder in (fixed.codes[0].root, *resolution.libraries):
         table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():
@@ -173,12 +182,15 @@ def confine(
 
 
 def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
-    seen = [path.path for path in grants.paths]
+    located = grants.by_path
+    seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
     if grants.may_run:
         show_system(table, grants.programs)
+        show_located(table, located)
         seen.append(Path("/usr"))
         if not by_mounts:
-            for path in configuration_of(grants.programs):
+            named = None if grants.programs is None else (*grants.programs, *grants.located)
+            for path in configuration_of(named):
                 table.grant(path)
     runtime.show(table, by_mounts=by_mounts, seen=seen)
 
@@ -192,6 +204,12 @@ def _show_spellings(table: MountTable, grants: Grants) -> None:
     for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
         if ".." not in path.spelled.parts and not table.is_seen(path.spelled):
             table.alias(path.path, path.spelled)
+    # A link on the way that is seen leads to a name that has to be there as well.
+    located = (path for program in grants.by_path for path in program.located)
+    names = {name: path.path for path in located for name in (path.spelled, *path.others)}
+    for name in sorted(names, key=lambda name: name.parts):
+        if not table.is_seen(name):
+            table.alias(names[name], name)
 
 
 def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants, earlier: Iterable[GuardedPaths]) -> tuple[Path, ...]:
@@ -218,7 +236,9 @@ def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
 
 
 def _sees_any_of(folder: Path, grants: Grants) -> bool:
-    return any(folder.is_relative_to(path.path) or path.path.is_relative_to(folder) for path in grants.paths)
+    seen = (*grants.paths, *(program.located[0] for program in grants.by_path))
+    places = (place for path in seen for place in (path.path, path.spelled))
+    return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)
 
 
 def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[ResourceLimit, ...]:

@@ -13,6 +13,7 @@ from .levels import Floor
 from .limits import ResourceLimits
 from .network_rules import ClosedNetwork
 from .path_rules import PathRules
+from .programs import Program
 from .rule import Consulted, Rule
 
 
@@ -72,3 +73,7 @@ class Decision:
             PolicyRefusedError: A path leads elsewhere by now, to where no rule lets it.
         """
         self.paths.check(grants)
+
+    def lets_see(self, program: Program) -> bool:
+        """Return whether the module may be shown a program that it was not granted by its path."""
+        return self.paths.lets_see(program)

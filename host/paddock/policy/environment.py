@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from paddock.plan.permissions import Permissions
@@ -23,15 +23,21 @@ def environment_of(
     secrets: SecretValues = NO_SECRETS,
     *,
     home: str | None = None,
+    folders: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return the whole environment of a worker whose private folder is `scratch`, and its home too unless it has one.
 
-    A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours, with the
-    granted ones of `secrets` for the references in it.
+    Programs are looked for in `folders` first. A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE`
+    sets one, also in place of ours, with the granted ones of `secrets` for the references in it.
     """
     granted = grants_of(permissions)
     environ = {name: host[name] for name in _PASSED_ON if name in host}
-    environ |= {"PATH": ":".join(SEARCH_PATH), "HOME": home or scratch, "TMPDIR": scratch, **_GIT_THAT_READS}
+    environ |= {
+        "PATH": ":".join((*folders, *SEARCH_PATH)),
+        "HOME": home or scratch,
+        "TMPDIR": scratch,
+        **_GIT_THAT_READS,
+    }
     for grant in granted.env:
         name, is_set, value = grant.partition("=")
         if is_set:

@@ -22,9 +22,9 @@ from .asked_grant import AskedGrant, contradictions, families_written
 from .cap_rules import judge_caps
 from .decision import Asked, Decision, Trust
 from .findings import Findings
-from .granted_path import GrantedPath
 from .levels import Floor
 from .limit_rules import judge_limits, with_lowered
+from .located_program import paths_of
 from .network_rules import judge_networks
 from .owner import Owner
 from .path_rules import PathRule, PathRules
@@ -188,14 +188,13 @@ def _judge_paths(
         if not concerned:
             continue
         try:
-            granted = GrantedPath.resolve(str(grant.value), situation.working_dir, situation.owner)
+            paths = paths_of(grant.family, str(grant.value), situation.working_dir, situation.owner)
         except NotAcceptedError as error:
             findings.grant_problem(grant.path or path_text(entry.path, "permissions"), error)
             continue
         for rule in concerned:
-            refusal = rule.refusal(grant, granted)
-            if refusal is not None:
-                findings.refusals.append(refusal)
+            refusals = (rule.refusal(grant, path) for path in paths)
+            findings.refusals += [refusal for refusal in refusals if refusal is not None]
     for written in dict.fromkeys(rule.rule for rule in rules):
         if all(one.rule != written for one in findings.consulted):
             findings.consult(written, "refuses what is asked for" if findings.is_against(written) else "is kept")

@@ -18,13 +18,14 @@ from paddock.errors import CallRefusedError
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import MOUNTED_BY_GRANT, Permissions
+from paddock.plan.permissions import MOUNTED_BY_GRANT, Permissions, is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
 from .fixed_paths import FixedPaths
 from .guarded_places import runner_of
+from .located_program import locate
 from .owner import Owner
 from .presets import grants_of
 from .programs import SEARCH_PATH, Program
@@ -207,22 +208,31 @@ def _program(subject: Subject, family: Family, target: str) -> Explanation:
     if profile.level == "none":
         return _allowed(_NO_ISOLATION, "programs")
     name = Path(target).name
+    is_path = is_program_path(target) and os.path.dirname(target) not in SEARCH_PATH
+    written = _program_written(subject, target) if is_path else name
     try:
-        program = Program.find(name)
+        program = locate(written, subject.working_dir, subject.owner) if is_path else Program.find(name)
     except NotAcceptedError as error:
         problem = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
         return _refused(subject, family, problem, "programs")
-    if "/" in target and os.path.realpath(subject.working_dir / target) != str(program.path):
-        path = Path(os.path.realpath(subject.working_dir / target))
-        if _is_executable(profile, path):
-            return _allowed("it is executed along with what was granted", "programs", _by_run(subject))
-        reason = f"programs are granted by their names, and looked up in {', '.join(SEARCH_PATH)}"
-        return _refused(subject, family, reason, "programs")
-    if _is_executable(profile, program.path):
+    missing = [path for path in (program.files if is_path else (program.path,)) if not _is_executable(profile, path)]
+    if not missing:
         return _allowed(f"it is {program.describe()}", "programs", _by_run(subject))
     granted = subject.permissions.run
     reason = f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
-    return _refused(subject, family, reason, "programs", name)
+    if missing[0] != program.path:
+        reason = f"it needs {missing[0]}, and {reason}"
+    return _refused(subject, family, reason, "programs", written)
+
+
+def _program_written(subject: Subject, target: str) -> str:
+    """Return a program's path as a plan would have it, with the names of its links."""
+    if target.startswith("~/"):
+        return target
+    path = Path(os.path.normpath(subject.working_dir / target))
+    if not path.is_relative_to(subject.working_dir):
+        return str(path)
+    return f"./{path.relative_to(subject.working_dir)}"
 
 
 def _is_executable(profile: SandboxProfile, path: Path) -> bool:

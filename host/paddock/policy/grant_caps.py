@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, check_mount
+from paddock.plan.permissions import Permissions, check_mount, is_program_path
 from paddock.plan.problems import NotAcceptedError, type_text
 
 from .presets import grants_of
@@ -61,8 +61,11 @@ def _check_env(value: str) -> None:
 
 
 def _check_run(value: str) -> None:
-    if "/" in value or any(char.isspace() for char in value):
-        raise NotAcceptedError(f"`{value}` is not the name of a program", "run takes names and patterns, as in `git*`")
+    if is_program_path(value):
+        _check_path(value)
+    elif any(char.isspace() for char in value):
+        accepted = "run takes names and patterns, as in `git*`, and paths, as in `./` or `~/.cargo/bin`"
+        raise NotAcceptedError(f"`{value}` is not the name of a program", accepted)
 
 
 def _check_call(value: str) -> None:

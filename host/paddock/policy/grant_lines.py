@@ -8,13 +8,15 @@ from typing import Final
 
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.plan.problems import NotAcceptedError
+from paddock_sandbox.profile import ANY_PROGRAM
 
 from .asked_grant import AskedGrant, Given, grants_asked, union_of
 from .granted_path import GrantedPath
 from .guarded_paths import is_repository
 from .guarded_places import GIT_COMMAND, runner_opened
+from .located_program import locate
 from .owner import Owner
 
 _VERBS: Final = {
@@ -50,7 +52,7 @@ def _line(grant: AskedGrant, granted: Permissions, working_dir: Path, owner: Own
             name, is_set, _ = value.partition("=")
             return f"has the variable {name} as the plan sets it" if is_set else f"is passed your variable {name}"
         case "run":
-            return "runs any program of the system" if value == "*" else f"runs {value}"
+            return _program(value, working_dir, owner)
     return f"{_VERBS[grant.family]}: {value}"
 
 
@@ -59,6 +61,21 @@ def connects_to(rule: NetRule) -> str:
     if not rule.is_public:
         return f"connects to {rule.text}"
     return "connects to ANY public host (ports 80 and 443), and can send them all it is given"
+
+
+def _program(written: str, working_dir: Path, owner: Owner) -> str:
+    if written == ANY_PROGRAM:
+        return "runs any program of the system, and any other that it sees"
+    if not is_program_path(written):
+        return f"runs {written}"
+    try:
+        first, *others = locate(written, working_dir, owner).judged
+    except NotAcceptedError:
+        return f"runs {written}"  # refused when it comes to that, with the reason
+    text = f"runs {'every program in ' if first.is_directory else ''}{written}"
+    if str(first.path) != written:
+        text += f", which is {first.path}"
+    return f"{text}, with {', '.join(str(one.path) for one in others)}" if others else text
 
 
 def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:

@@ -32,7 +32,8 @@ _OF_THE_SYSTEM: Final = tuple(
 class GrantedPath:
     """What `written` in a plan leads to: `path`, without any link, by way of `links` (each with what it says).
 
-    `spelled` is the same path, absolute, with its links: the name a module may know it by.
+    `spelled` is the same path, absolute, with its links: the name a module may know it by. `others` are the names that
+    it has between the two, once each link is replaced by what it says.
     """
 
     written: str
@@ -40,6 +41,7 @@ class GrantedPath:
     path: Path
     links: tuple[tuple[Path, str], ...]
     is_directory: bool
+    others: tuple[Path, ...] = ()
 
     @classmethod
     def resolve(cls, written: str, working_dir: Path, owner: Owner) -> Self:
@@ -57,7 +59,7 @@ class GrantedPath:
             raise NotAcceptedError(f"`{written}` is the whole file system", "grant the folders that are needed")
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise NotAcceptedError(f"`{written}` is neither a file nor a folder", "grant the folder that it is in")
-        return cls(written, spelled, walk.path, tuple(walk.links), stat.S_ISDIR(mode))
+        return cls(written, spelled, walk.path, tuple(walk.links), stat.S_ISDIR(mode), tuple(walk.others))
 
     def refuse_writing_to_the_system(self) -> None:
         """Refuse to have the system's own folders written to: what is in them runs by itself, and for everybody.
@@ -87,6 +89,7 @@ class _Walk:
         self.names: list[str] = []
         self.infos = [os.stat("/")]
         self.links: list[tuple[Path, str]] = []
+        self.others: list[Path] = []
         self._written = written
         self._owner = owner
 
@@ -107,6 +110,7 @@ class _Walk:
             self._refuse_strangers(name, info)
             if stat.S_ISLNK(info.st_mode):
                 pending += self._components_of_link(name)
+                self.others.append(Path(os.path.normpath(self.path.joinpath(*reversed(pending)))))
                 continue
             if pending and not stat.S_ISDIR(info.st_mode):
                 raise NotAcceptedError(

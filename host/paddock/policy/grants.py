@@ -9,10 +9,12 @@ from typing import Self, TypeVar
 
 from paddock.errors import GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock_sandbox.profile import ANY_PROGRAM
 
 from .granted_path import GrantedPath
+from .located_program import environments_in, locate
 from .owner import Owner
 from .presets import grants_of
 from .programs import Program
@@ -22,17 +24,32 @@ _Granted = TypeVar("_Granted")
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The paths that may be read, those that may be written to as well, and the programs; None: all programs."""
+    """The paths that may be read, those that may be written to as well, and the programs; None: all that are seen.
+
+    `located` are the programs that were granted by their paths. `environments` are those of the virtual environments in
+    granted folders, where all programs may be executed; of these, `left_out` are the ones that bring what no rule lets
+    be seen.
+    """
 
     reads: tuple[GrantedPath, ...] = ()
     writes: tuple[GrantedPath, ...] = ()
     programs: tuple[Program, ...] | None = ()
+    located: tuple[Program, ...] = ()
+    environments: tuple[Program, ...] = ()
+    left_out: tuple[Program, ...] = ()
 
     @classmethod
     def of(
-        cls, entry: ModuleEntry, working_dir: Path, owner: Owner, check_write: Callable[[GrantedPath], None]
+        cls,
+        entry: ModuleEntry,
+        working_dir: Path,
+        owner: Owner,
+        check_write: Callable[[GrantedPath], None],
+        lets_see: Callable[[Program], bool] = lambda program: True,
     ) -> Self:
         """Find what a plan entry grants; `check_write` raises `NotAcceptedError` for what may not be written to.
+
+        `lets_see` says of a program that is not in the entry whether it may be shown, with what it brings.
 
         Raises:
             GrantError: with everything that cannot be granted, its place in the plan, and what to do.
@@ -46,43 +63,70 @@ class Grants:
             check_write(granted)
             return granted
 
+        def program(name: str) -> Program | None:
+            if is_program_path(name):
+                return locate(name, working_dir, owner)
+            return None if all_programs else Program.find(name)
+
         reads = collector.collect("read", written.read, lambda path: GrantedPath.resolve(path, working_dir, owner))
         writes = collector.collect("write", written.write, writable)
         all_programs = ANY_PROGRAM in written.run
-        programs = collector.collect("run", () if all_programs else written.run, Program.find)
+
+        programs = [one for one in collector.collect("run", written.run, program) if one is not None]
         if collector.problems:
             raise GrantError(collector.problems)
-        return cls(reads, writes, None if all_programs else programs)
+        located = tuple(program for program in programs if program.located)
+        if not all_programs:
+            named = tuple(program for program in programs if not program.located)
+            return cls(reads, writes, named, located)
+        folders = dict.fromkeys(path.path for path in (*reads, *writes) if path.is_directory)
+        shown: dict[bool, list[Program]] = {True: [], False: []}
+        for python in environments_in(folders, working_dir, owner):
+            shown[lets_see(python)].append(python)
+        return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]))
 
     @property
     def may_run(self) -> bool:
         """Whether any program may be executed."""
-        return self.programs is None or bool(self.programs)
+        return self.programs is None or bool(self.programs) or bool(self.located)
+
+    @property
+    def by_path(self) -> tuple[Program, ...]:
+        """All programs that are seen by their paths."""
+        return (*self.located, *self.environments)
 
     @property
     def paths(self) -> tuple[GrantedPath, ...]:
         """All paths, whatever may be done with them."""
         return (*self.reads, *self.writes)
 
+    def search_path(self) -> tuple[str, ...]:
+        """Return the folders that programs are looked for in besides the system's, as far as `PATH` can name them."""
+        folders = dict.fromkeys(str(one.folder) for one in self.located if one.folder is not None)
+        return tuple(folder for folder in folders if ":" not in folder)
+
     def executable(self) -> tuple[str, ...]:
         """Return the files that may be executed, as a profile has them."""
         if self.programs is None:
             return (ANY_PROGRAM,)
-        return tuple(sorted({str(file) for program in self.programs for file in program.files}))
+        programs = (*self.programs, *self.located)
+        return tuple(sorted({str(file) for program in programs for file in program.files}))
 
     def linked(self) -> Iterator[str]:
         """Yield the lines of those paths that are reached by way of links."""
         yield from (f"read {path.describe()}" for path in self.reads if path.links)
         yield from (f"write {path.describe()}" for path in self.writes if path.links)
+        yield from (f"run {one.describe()}" for one in self.by_path if one.located[0].links or len(one.judged) > 1)
 
     def lines(self) -> Iterator[str]:
         """Yield what is granted as a person is shown it, a line for each grant, with links followed."""
         yield from (f"read {path.describe()}" for path in self.reads)
         yield from (f"write {path.describe()}" for path in self.writes)
         if self.programs is None:
-            yield "run every program of the system"
+            yield "run every program that it can see"
         else:
             yield from (f"run {program.describe()}" for program in self.programs)
+        yield from (f"run {program.describe()}" for program in self.by_path)
 
 
 class _Collector:

@@ -84,9 +84,18 @@ class MountTable:
             while around and not target.is_relative_to(around[-1].target):
                 around.pop()
             outer = around[-1] if around else None
+            wish = _with_more_of(wish, outer)
             if outer is None or not _is_superfluous(wish, outer):
                 yield wish, outer
                 around.append(wish)
+
+
+def _with_more_of(wish: _Wish, outer: _Wish | None) -> _Wish:
+    """Return a grant with all that may be done around it."""
+    if outer is None or wish.fixed or outer.fixed or outer.shows(wish.target) != wish.source:
+        return wish
+    writable, mappable = wish.writable or outer.writable, wish.mappable or outer.mappable
+    return replace(wish, writable=writable, mappable=mappable)
 
 
 def _is_superfluous(wish: _Wish, outer: _Wish) -> bool:

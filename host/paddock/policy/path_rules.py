@@ -13,6 +13,7 @@ from pathlib import Path
 from paddock.errors import PolicyRefusedError, Refusal
 from paddock.plan.models import ModuleEntry
 from paddock.plan.problems import path_text
+from paddock_sandbox.profile import ANY_PROGRAM
 
 from .asked_grant import AskedGrant
 from .coverage import covers_path
@@ -21,6 +22,7 @@ from .granted_path import GrantedPath
 from .grants import Grants
 from .guarded_paths import is_repository
 from .guarded_places import runner_opened
+from .programs import Program
 from .rule import Rule
 
 
@@ -41,15 +43,26 @@ class PathRule:
     keeps_guarded: bool = False
 
     def concerns(self, grant: AskedGrant) -> bool:
-        """Whether the rule is about a grant."""
-        return grant.family in self.families and (self.binds_given or grant.given is None)
+        """Whether the rule is about a grant; of programs, those that are granted by their paths."""
+        return grant.is_path and self._binds(grant)
+
+    def lets_see(self, grant: AskedGrant, path: Path) -> bool:
+        """Whether a grant of every program may show one that is at `path`."""
+        return not self._binds(grant) or covers_path(self.roots, path)
 
     def refusal(self, grant: AskedGrant, granted: GrantedPath) -> Refusal | None:
         """Return why a grant that leads to `granted` is refused; None: it is not."""
         if not self.concerns(grant) or (covers_path(self.roots, granted.path) and not self._opens(granted.path)):
             return None
-        leads = f", which is `{granted.path}`," if str(granted.path) != granted.written else ""
+        leads = ""
+        if granted.written != grant.value:
+            leads = f", which needs `{granted.path}`,"
+        elif str(granted.path) != granted.written:
+            leads = f", which is `{granted.path}`,"
         return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
+
+    def _binds(self, grant: AskedGrant) -> bool:
+        return grant.family in self.families and (self.binds_given or grant.given is None)
 
     def _opens(self, path: Path) -> bool:
         inside = self.roots[0]
@@ -70,17 +83,28 @@ class PathRules:
         Raises:
             PolicyRefusedError: One lies outside of what may be granted.
         """
-        refusals = list(self._refusals("read", grants.reads)) + list(self._refusals("write", grants.writes))
+        paths = [("read", path.written, path) for path in grants.reads]
+        paths += [("write", path.written, path) for path in grants.writes]
+        paths += [("run", program.name, path) for program in grants.located for path in program.judged]
+        refusals = list(self._refusals(paths))
         if refusals:
             raise PolicyRefusedError(refusals)
 
-    def _refusals(self, family: str, paths: Iterable[GrantedPath]) -> Iterator[Refusal]:
-        for path in paths:
-            known = [one for one in self.asked if one.family == family and one.value == path.written]
+    def lets_see(self, program: Program) -> bool:
+        """Return whether a module that may run every program may be shown one, with all that it brings."""
+        asked = [one for one in self.asked if one.family == "run" and one.value == ANY_PROGRAM]
+        grants = [one for one in asked if one.given is not None] or asked
+        return all(
+            rule.lets_see(grant, path.path) for rule in self.rules for grant in grants for path in program.judged
+        )
+
+    def _refusals(self, paths: Iterable[tuple[str, str, GrantedPath]]) -> Iterator[Refusal]:
+        for family, written, path in paths:
+            known = [one for one in self.asked if one.family == family and one.value == written]
             # A path that both the plan and the operator ask for is the operator's.
             grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
             if grant is None:
-                grant = AskedGrant(family, path.written, path_text(self.entry.path, "permissions"))
+                grant = AskedGrant(family, written, path_text(self.entry.path, "permissions"))
             for rule in self.rules:
                 refusal = rule.refusal(grant, path)
                 if refusal is not None:

@@ -1,16 +1,17 @@
-"""The files behind the names of programs that a plan grants, and all that the kernel needs to start them.
+"""The files behind the programs that a plan grants, and all that the kernel needs to start them.
 
 A name is looked up in a fixed list of folders, never in that of whoever runs the host. With any program granted, the
 system's own folders can be seen, since no program works without its data; but only the files found here may be
 executed: the program, the loader or interpreters that the kernel starts with it, and the folder of helpers that is its
 own by name, as `/usr/lib/git-core` is git's. An interpreter that may run can be told to run anything it can read.
+Programs that are granted by their paths are found in `located_program`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,9 +20,13 @@ from typing import Final
 from paddock.plan.problems import NotAcceptedError
 
 from .executable import loader_of, script_line_of
+from .granted_path import GrantedPath
 from .mount_table import MountTable
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+
+PROGRAM_FOLDERS: Final = ("bin", "sbin", "shims")
+"""Names of folders that hold programs alone, and that people have in their `PATH`."""
 
 _SYSTEM_FOLDERS: Final = (
     *("/usr", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"),
@@ -34,11 +39,16 @@ _HELPER_FOLDERS: Final = ("lib", "libexec")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A granted program: the file its name leads to, and `needs`, the files and folders executed along with it."""
+    """A granted program: the file its name leads to, and `needs`, the files and folders executed along with it.
+
+    Of one that was granted by its path, `located` is that path, a folder perhaps, and what is seen with it that is not
+    the system's.
+    """
 
     name: str
     path: Path
     needs: tuple[Path, ...] = ()
+    located: tuple[GrantedPath, ...] = ()
 
     @classmethod
     def find(cls, name: str, search: Iterable[str] = SEARCH_PATH) -> Program:
@@ -53,8 +63,11 @@ class Program:
             close = get_close_matches(name, _names_in(folders), n=1)
             hint = f"did you mean `{close[0]}`?" if close else "install it, or leave it out"
             raise NotAcceptedError(f"no program `{name}` in {', '.join(folders)}", hint)
-        needs = dict.fromkeys([*_started_with(name, path, folders), *_helpers_of(name, path)])
-        return cls(name, path, tuple(needs))
+        real = Path(os.path.realpath(path))
+
+        started = started_with(name, real, folders, lambda needed: Path(os.path.realpath(needed)))
+        needs = dict.fromkeys([*started, *helpers_of(name, real)])
+        return cls(name, real, tuple(needs))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -64,20 +77,55 @@ class Program:
     @property
     def home(self) -> Path:
         """What has to be seen for it to start, where that is not among the system's folders: most keep to one file."""
+        if self.located:
+            return self.path
         parts = self.path.parts
         return Path(*parts[:3]) if parts[1] == "opt" and len(parts) > 3 else self.path
 
     def describe(self) -> str:
         """Return the program as a person is shown it."""
-        text = str(self.path) if self.path.name == self.name else f"{self.name}, which is {self.path}"
-        return f"{text} (with {', '.join(map(str, self.needs))})" if self.needs else text
+        if self.located:
+            text = self.located[0].describe()
+            text = f"every program in {text}" if self.located[0].is_directory else text
+        else:
+            text = str(self.path) if self.path.name == self.name else f"{self.name}, which is {self.path}"
+        company = dict.fromkeys([*self.needs, *(one.path for one in self.located[1:])])
+        company.pop(self.path, None)
+        return f"{text} (with {', '.join(map(str, company))})" if company else text
+
+    @property
+    def judged(self) -> tuple[GrantedPath, ...]:
+        """What rules about paths are asked of: the path itself, and all that is seen with it outside the system."""
+        return (*self.located[:1], *(one for one in self.located[1:] if not is_of_system(one.path)))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder to look for its name in, if it is in one of programs, or is one."""
+        if not self.located:
+            return None
+        place = self.located[0]
+        if not place.is_directory:
+            return place.spelled.parent if place.spelled.parent.name in PROGRAM_FOLDERS else None
+        return place.spelled if place.spelled.name in PROGRAM_FOLDERS else next(self._folders_in(place), None)
+
+    def _folders_in(self, place: GrantedPath) -> Iterator[Path]:
+        yield from (place.spelled / name for name in PROGRAM_FOLDERS if (place.path / name).is_dir())
 
 
-def _look_up(name: str, folders: Iterable[str]) -> Path | None:
+def is_of_system(path: Path) -> bool:
+    """Return whether a path lies in the system's folders, which every worker with a program sees."""
+    return any(path.is_relative_to(folder) for folder in _SYSTEM_FOLDERS)
+
+
+def _not_there(name: str, needed: str) -> NotAcceptedError:
+    return NotAcceptedError(f"program `{name}` is started by `{needed}`, which is not there", "install it again")
+
+
+def _look_up(name: str, folders: Iterable[str]) -> str | None:
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
-            return Path(os.path.realpath(path))
+            return path
     return None
 
 
@@ -91,8 +139,20 @@ def _names_in(folders: Iterable[str]) -> list[str]:
     return sorted(names)
 
 
-def _started_with(name: str, path: Path, folders: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the interpreters of a script, one after the other, and the loader of the binary at the end."""
+def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callable[[str], Path]) -> Iterator[Path]:
+    """Yield the interpreters of a script, one after the other, and the loader of the binary at the end.
+
+    `follow` returns the real path of each; what `env` is to find is looked up in `folders`.
+
+    Raises:
+        NotAcceptedError: One is missing, or `follow` raised it.
+    """
+
+    def found(needed: str) -> Path:
+        if not (os.path.isabs(needed) and os.path.isfile(needed)):
+            raise _not_there(name, needed)
+        return follow(needed)
+
     for _ in range(_MAX_SCRIPTS):
         try:
             line, loader = script_line_of(path), loader_of(path)
@@ -100,19 +160,19 @@ def _started_with(name: str, path: Path, folders: tuple[str, ...]) -> Iterator[P
             reason = error.strerror or str(error)
             raise NotAcceptedError(f"program `{name}` cannot be read: `{path}`: {reason.lower()}") from error
         if loader is not None:
-            yield _existing(name, loader)
+            yield found(loader)
         if not line:
             return
-        path = _existing(name, line[0])
+        path = found(line[0])
         yield path
         asked_for = _asked_of_env(line) if os.path.basename(line[0]) == "env" else None
         if asked_for is not None:
             if (loader := loader_of(path)) is not None:
-                yield _existing(name, loader)
-            found = _look_up(asked_for, folders)
-            if found is None:
+                yield found(loader)
+            there = _look_up(asked_for, folders)
+            if there is None:
                 raise NotAcceptedError(f"program `{name}` is a script for `{asked_for}`, which is not there")
-            path = found
+            path = follow(there)
             yield path
     raise NotAcceptedError(f"program `{name}` is a script whose interpreter is a script, and so on without end")
 
@@ -123,13 +183,8 @@ def _asked_of_env(line: tuple[str, ...]) -> str | None:
     return next(words, None)
 
 
-def _existing(name: str, path: str) -> Path:
-    if not (os.path.isabs(path) and os.path.isfile(path)):
-        raise NotAcceptedError(f"program `{name}` is started by `{path}`, which is not there", "install it again")
-    return Path(os.path.realpath(path))
-
-
-def _helpers_of(name: str, path: Path) -> Iterator[Path]:
+def helpers_of(name: str, path: Path) -> Iterator[Path]:
+    """Yield the folders of helpers that are a program's own by its name."""
     prefix = path.parent.parent
     for folder in _HELPER_FOLDERS:
         for own in (name, f"{name}-core"):
@@ -155,9 +210,21 @@ def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
         table.grant(table_of_links)
     for program in programs or ():
         table.grant(program.home, mappable=True)
-        for file in program.files:
-            for spelling in _spellings(file):
-                table.grant(file, spelling, mappable=True)
+        _show_files(table, program)
+
+
+def show_located(table: MountTable, programs: Iterable[Program]) -> None:
+    """Have a worker see programs that were granted by their paths, with what they bring."""
+    for program in programs:
+        for path in program.located:
+            table.grant(path.path, mappable=True)
+        _show_files(table, program)
+
+
+def _show_files(table: MountTable, program: Program) -> None:
+    for file in program.files:
+        for spelling in _spellings(file):
+            table.grant(file, spelling, mappable=True)
 
 
 def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
@@ -165,7 +232,11 @@ def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
 
     For where the worker has no `/etc` of its own. Only single files, and only those that everybody may read.
     """
-    prefixes = ("",) if programs is None else tuple(program.name for program in programs)
+    prefixes = (
+        ("",)
+        if programs is None
+        else tuple(os.path.basename(program.name) or program.path.name for program in programs)
+    )
     for path in sorted(Path("/etc").iterdir()):
         info = path.lstat()
         if stat.S_ISREG(info.st_mode) and info.st_mode & stat.S_IROTH:

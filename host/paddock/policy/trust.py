@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.models import ModuleEntry, MountPlan
+from paddock.plan.permissions import is_program_path
 from paddock.plan.problems import NotAcceptedError
+from paddock_sandbox.profile import ANY_PROGRAM
 
 from .accepted_plans import AcceptedGrant, AcceptedPlan
 from .asked_grant import Given
 from .decision import Trust
 from .granted_path import GrantedPath
 from .grants_file import GrantsFile, GrantsNotKeptError
+from .located_program import environments_in, paths_of
 from .owner import Owner
 from .pins import MovedPin, Pin, Pins, moved_pins
 from .presets import grants_of
@@ -125,11 +128,21 @@ def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
 
 def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
     granted = grants_of(entry.permissions)
-    for family, written in (("read", granted.read), ("write", granted.write)):
+    programs = tuple(filter(is_program_path, granted.run))
+    folders: dict[Path, None] = {}
+    for family, written in (("read", granted.read), ("write", granted.write), ("run", programs)):
         for path in written:
             try:
-                leads_to = GrantedPath.resolve(path, working_dir, owner).path
+                places = paths_of(family, path, working_dir, owner)
             except NotAcceptedError:
                 continue  # refused, whatever is accepted
-            if not leads_to.is_relative_to(working_dir):
-                yield b"\0".join([f"{entry.path}.{family}".encode(), os.fsencode(path), os.fsencode(leads_to)])
+            folders |= dict.fromkeys(one.path for one in places if family != "run" and one.is_directory)
+            yield from _places_outside(f"{entry.path}.{family}", path, places, working_dir)
+    for python in environments_in(folders, working_dir, owner) if ANY_PROGRAM in granted.run else ():
+        yield from _places_outside(f"{entry.path}.run", python.name, python.judged, working_dir)
+
+
+def _places_outside(family: str, written: str, places: Iterable[GrantedPath], working_dir: Path) -> Iterator[bytes]:
+    for place in places:
+        if not place.path.is_relative_to(working_dir):
+            yield b"\0".join([family.encode(), os.fsencode(written), os.fsencode(place.path)])

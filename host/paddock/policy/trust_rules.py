@@ -17,8 +17,8 @@ from .source_name import SourceName
 _UNACCEPTED: Final = Rule(
     BUILT_IN,
     "a plan that nobody accepted gets no network, no secrets, no variables, no kept state, no weaker isolation, no "
-    "module at another kind's mount point, no path or code outside the working directory, and nothing to write to that "
-    "other programs run by themselves",
+    "module at another kind's mount point, no path, program by its path or code outside the working directory, and "
+    "nothing to write to that other programs run by themselves",
 )
 _ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
@@ -55,7 +55,7 @@ def judge_trust(
             rule,
         )
     said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
-    families = frozenset({"read", "write"})
+    families = frozenset({"read", "write", "run"})
     opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
     return (
         PathRule(families, (working_dir,), rule, said, _ACCEPT, binds_given=False),

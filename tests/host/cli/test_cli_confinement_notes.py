@@ -90,7 +90,7 @@ def test_every_grant_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
     shown = told(confined(one, working_dir=tmp_path), confined(entry("hooks-long-name")), verbose=True)
     assert [line.split(maxsplit=1) for line in shown.splitlines()] == [
         ["tool-x", f"read {tmp_path}/a"],
-        ["tool-x", "run every program of the system"],
+        ["tool-x", "run every program that it can see"],
         ["tool-x", "net api.openai.com:443"],
         ["tool-x", "net 127.0.0.1:11434"],
         ["tool-x", "env LANG"],

@@ -146,7 +146,7 @@ def test_what_a_plan_grants_is_told_in_words_and_what_takes_trust_apart(scene: S
         f"writes logs, which is {scene.folder / 'logs'}",
         "has the variable TOKEN as the plan sets it",
         "runs git",
-        "runs any program of the system",
+        "runs any program of the system, and any other that it sees",
         "calls without being handed it: tools:x",
         "emits events: x:*",
         "handles events: tool:pre",

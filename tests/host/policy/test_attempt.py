@@ -293,13 +293,24 @@ def test_a_program_that_is_nowhere_is_no_denial_for_people(scene: Scene) -> None
     assert scene.judge().tell(Attempt("run", "no-such-program-anywhere")) is not None
 
 
-def test_a_file_that_is_no_program_of_the_systems_is_told_without_a_line(scene: Scene) -> None:
+def test_a_program_in_a_granted_folder_is_told_with_its_path(scene: Scene) -> None:
     script = scene.work / "src/script"
     script.touch()
-    denial = scene.judge().judge(Attempt("run", str(script)))
-    assert facts(denial) == ("run", str(script), "programs", "")
-    told = scene.judge().tell(Attempt("run", str(script)))
-    assert told is not None and told.grant == ""
+    line = whole('permissions: {run: ["./src/script"]}')
+    attempt = Attempt("run", str(script))
+    assert scene.judge().judge(attempt) is None  # nobody could execute it
+    script.chmod(0o755)
+    assert facts(scene.judge().judge(attempt)) == ("run", str(script), "programs", line)
+    assert facts(scene.judge().tell(attempt)) == ("run", str(script), "programs", line)
+    assert scene.judge().judge(Attempt("run", str(scene.work / "src/missing"))) is None
+    for granted in ("./src/script", "src/"):
+        assert scene.judge(run=[granted]).judge(attempt) is scene.judge(run=[granted]).tell(attempt) is None
+
+
+def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) -> None:
+    denial = scene.judge().judge(Attempt("run", "/nowhere/bin/tool"))
+    assert facts(denial) == ("run", "/nowhere/bin/tool", "programs", whole('permissions: {run: ["/nowhere/bin/tool"]}'))
+    assert denial is not None and "not looked at" in denial.reason
 
 
 @pytest.mark.parametrize(

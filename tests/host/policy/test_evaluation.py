@@ -43,6 +43,11 @@ def work(tmp_path: Path) -> Path:
     (folder / "out").mkdir()
     (tmp_path / "secret").mkdir()
     (folder / "link").symlink_to("../secret")
+    for place in (folder / "src/tool", tmp_path / "secret/tool"):
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    (folder / "src/foreign").write_text(f"#!{tmp_path}/secret/tool\n")
+    (folder / "src/foreign").chmod(0o755)
     return folder
 
 
@@ -199,6 +204,18 @@ CAPS: list[tuple[str, dict[str, Any], bool]] = [
     ("write = ['~/work']", {"write": ["."]}, True),
     ("write = ['~/work']", {"write": ["~"]}, False),
     ("net = []", {"read": ["."], "run": ["*"], "secrets": ["KEY"]}, True),
+    ("run = ['src/']", {"run": ["src/tool", "./src/"]}, True),
+    ("run = ['src/']", {"run": ["src/foreign"]}, False),  # by its interpreter
+    ("run = ['src/', '~/secret/']", {"run": ["src/foreign", "~/secret/tool"]}, True),
+    ("run = ['./']", {"run": ["link/tool"]}, False),
+    ("run = ['./']", {"run": ["git"]}, False),
+    ("run = ['tool']", {"run": ["src/tool"]}, False),
+    ("run = ['*']", {"run": ["src/tool", "~/secret/tool", "git"]}, True),
+    ("run = ['*']\nread = ['.']", {"run": ["src/tool"]}, True),
+    ("run = ['*']\nread = ['.']", {"run": ["~/secret/tool"]}, False),
+    ("read = ['src']", {"run": ["src/tool"]}, True),
+    ("read = ['out']", {"run": ["src/tool"]}, False),
+    ("read = []", {"run": ["git"]}, True),
 ]
 
 
@@ -493,6 +510,10 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
     ({"permissions": "shell"}, True),
     ({"permissions": {"run": ["*"], "call": ["*"], "emit": ["*"], "hooks": ["*"]}}, True),
     ({"permissions": {"env": ["MODE=fast"]}}, True),
+    ({"permissions": {"run": ["sh", "./src/tool", "src/"]}}, True),
+    ({"permissions": {"run": ["~/secret/tool"]}}, False),
+    ({"permissions": {"run": ["link/tool"]}}, False),
+    ({"permissions": {"run": ["src/foreign"]}}, False),
     ({"isolation": "ns"}, True),
     ({"isolation": "bwrap"}, True),
     ({"permissions": {"net": ["a.example"]}}, False),
@@ -539,7 +560,8 @@ def test_a_plan_that_was_changed_since_is_refused_with_the_line_of_its_acceptanc
 
 
 @pytest.mark.parametrize(
-    "permissions", [{"net": ["a.example"]}, {"secrets": ["KEY"]}, {"env": ["KEY"]}, {"read": ["~"]}]
+    "permissions",
+    [{"net": ["a.example"]}, {"secrets": ["KEY"]}, {"env": ["KEY"]}, {"read": ["~"]}, {"run": ["~/secret/tool"]}],
 )
 def test_what_the_operator_gives_takes_no_accepted_plan(work: Path, permissions: dict[str, Any]) -> None:
     assert decide(work, accepted=False, secrets={"KEY": "x"}, given=permissions)
@@ -679,6 +701,40 @@ def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Pa
     (work / "src").symlink_to("../secret")
     ((path, message, *_),) = refused(lambda: decision.check_paths(look()))
     assert path == "tools[0].permissions.read[0]" and str(work.parent / "secret") in message
+
+
+def test_a_program_whose_interpreter_lies_elsewhere_by_then_is_refused(work: Path) -> None:
+    one = entry(permissions={"run": ["src/tool"]})
+    (decision,) = evaluate([Asked(one, REPOSITORY)], situation(work, accepted=False))
+    (work / "src/tool").write_text(f"#!{work.parent}/secret/tool\n")
+    shown = Grants.of(decision.entry, work, owner(), lambda path: None)
+    ((path, message, *_),) = refused(lambda: decision.check_paths(shown))
+    assert path == "tools[0].permissions.run[0]" and str(work.parent / "secret/tool") in message
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted", "given", "is_seen"),
+    [
+        ("", True, False, True),
+        ("", False, False, False),
+        ("", False, True, True),
+        (capped("run = ['*']"), True, False, True),
+        (capped("run = ['*']\nread = ['.']\nwrite = ['.']"), True, True, False),
+        (capped("read = ['.']\nwrite = ['.']"), True, False, False),
+    ],
+)
+def test_an_environment_shows_its_python_as_rules_let_it(
+    work: Path, text: str, accepted: bool, given: bool, is_seen: bool
+) -> None:
+    (work / ".venv/bin").mkdir(parents=True)
+    (work / ".venv/bin/python").symlink_to(work.parent / "secret/tool")
+    (work / ".venv/pyvenv.cfg").touch()
+    keys: dict[str, Any] = {"given": "shell"} if given else {"permissions": "shell"}
+    decision = decide(work, text, accepted=accepted, **keys)
+    grants = Grants.of(decision.entry, work, owner(work.parent), lambda path: None, decision.lets_see)
+    found, left_out = (grants.environments, grants.left_out)
+    assert [one.name for one in (found if is_seen else left_out)] == [".venv/bin/python"]
+    assert not (left_out if is_seen else found)
 
 
 def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:

@@ -230,7 +230,7 @@ OTHERS: list[tuple[dict[str, Any], Family, str, bool, str, str, str]] = [
     ({}, "run", "/bin/sh", False, "programs", "it may run no program at all", "sh"),
     ({"run": ["sh"]}, "run", "env", False, "programs", "of programs it may run only sh", "env"),
     ({}, "run", "no-such-program", False, "programs", "no program `no-such-program`", ""),
-    ({}, "run", "./sh", False, "programs", "granted by their names", ""),
+    ({}, "run", "./sh", False, "programs", "`./sh` does not exist", ""),
     ({"net": ["example.org"]}, "net", "example.org", True, "egress", "a public address", ""),
     ({"net": ["example.org"]}, "net", "EXAMPLE.org.:443", True, "egress", "a public address", ""),
     ({"net": ["*.example.org"]}, "net", "a.example.org", True, "egress", "a public address", ""),

@@ -41,7 +41,7 @@ def test_nothing_granted_is_nothing_found(tmp_path: Path) -> None:
 def test_every_program_stands_for_all_others(run: list[str], tmp_path: Path) -> None:
     grants = Grants.of(entry(permissions={"run": run}), tmp_path, owner(), anything)
     assert (grants.programs, grants.executable(), grants.may_run) == (None, ("*",), True)
-    assert list(grants.lines()) == ["run every program of the system"]
+    assert list(grants.lines()) == ["run every program that it can see"]
 
 
 def test_every_problem_is_reported_with_its_place(tmp_path: Path) -> None:

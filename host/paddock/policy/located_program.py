@@ -1,0 +1,226 @@
+"""Programs that a plan grants by their paths, and all that each brings with it from outside the system's folders.
+
+A path is followed once, as any granted path is, and so is each thing that the program needs: interpreters, shared
+libraries, and the folders of the installation it belongs to. Known installations are `PREFIX/bin` with its libraries,
+virtual environments with the Python they were made from, and the shims of version managers with the versions they
+choose from. A folder stands for every program in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock.plan.problems import NotAcceptedError
+
+from .executable import SharedLibraries, libraries_of, loader_of
+from .granted_path import GrantedPath
+from .owner import Owner
+from .programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
+
+_MAX_LIBRARIES: Final = 64
+_MAX_CONFIG_BYTES: Final = 1 << 16
+_ENVIRONMENTS: Final = (".venv", "venv")
+_ENVIRONMENT_FILE: Final = "pyvenv.cfg"
+_OF_ENVIRONMENT: Final = ("bin", "lib", "lib64", _ENVIRONMENT_FILE)
+_OF_INSTALLATION: Final = ("lib", "lib64", "libexec", "conf")  # `share` is left out: in `~/.local` it holds keyrings
+_SHIMS: Final = "shims"
+_LEADS_TO: Final = {"rustup": (".rustup", False), "volta-shim": ("tools", True)}
+"""By the file that a shim is: the folder of versions, below the home, or beside the shims' own folder."""
+
+
+def locate(written: str, working_dir: Path, owner: Owner) -> Program:
+    """Find the program, or the folder of programs, at a path.
+
+    Raises:
+        NotAcceptedError: It cannot be executed, something that it needs is missing, or another user could put another
+            thing in the place of either.
+    """
+    return _Search(written, working_dir, owner).find()
+
+
+def paths_of(family: str, written: str, working_dir: Path, owner: Owner) -> tuple[GrantedPath, ...]:
+    """Return what a grant of a path leads to; of a program, with all that it brings from outside the system's folders.
+
+    Raises:
+        NotAcceptedError: It cannot be granted.
+    """
+    if family == "run":
+        return locate(written, working_dir, owner).judged
+    return (GrantedPath.resolve(written, working_dir, owner),)
+
+
+def environments_in(folders: Iterable[Path], working_dir: Path, owner: Owner) -> Iterator[Program]:
+    """Yield the Python of each virtual environment that lies directly in one of these folders, as far as it can run."""
+    for folder in folders:
+        for name in _ENVIRONMENTS:
+            python = folder / name / "bin" / "python"
+            if (folder / name / _ENVIRONMENT_FILE).is_file() and python.exists():
+                try:
+                    yield locate(_written(python, working_dir), working_dir, owner)
+                except NotAcceptedError:
+                    continue  # nobody asked for it
+
+
+def _written(path: Path, working_dir: Path) -> str:
+    return str(path.relative_to(working_dir)) if path.is_relative_to(working_dir) else str(path)
+
+
+class _Search:
+    """The program at one path, and what was found of its needs so far."""
+
+    def __init__(self, written: str, working_dir: Path, owner: Owner) -> None:
+        self._written = written
+        self._working_dir = working_dir
+        self._owner = owner
+        self._located: dict[Path, GrantedPath] = {}  # by the name they were looked for
+        self._executed: dict[Path, None] = {}
+        self._prefixes: set[Path] = set()
+
+    def find(self) -> Program:
+        granted = GrantedPath.resolve(self._written, self._working_dir, self._owner)
+        self._located[granted.spelled] = granted
+        if granted.is_directory:
+            self._add_folder(granted)
+        else:
+            self._add_program(granted)
+        return Program(self._written, granted.path, tuple(self._executed), tuple(self._located.values()))
+
+    def _add_folder(self, granted: GrantedPath) -> None:
+        loader = loader_of(Path(sys.executable).resolve())
+        if loader is not None:
+            self._executed[Path(os.path.realpath(loader))] = None
+        if granted.path.name in PROGRAM_FOLDERS:
+            self._add_installation(granted.spelled / "program")
+        inside = (granted.path, *(granted.path / name for name in _ENVIRONMENTS))
+        around = granted.path.parent if granted.path.name == "bin" else granted.path
+        for prefix in (around, *inside):
+            python = prefix / "bin" / "python"
+            if (prefix / _ENVIRONMENT_FILE).is_file() and python.exists():
+                self._executed[self._follow_file(str(python))] = None
+
+    def _add_program(self, granted: GrantedPath) -> None:
+        if not os.access(granted.path, os.X_OK):
+            raise NotAcceptedError(f"`{self._written}` is no program: it may not be executed", "chmod +x it")
+        self._add_file(granted)
+        folders = (*self._folders(), *SEARCH_PATH)
+        for path in started_with(self._written, granted.path, folders, self._follow_file):
+            self._executed[path] = None
+        for helpers in helpers_of(granted.path.name, granted.path):
+            self._executed[self._follow(str(helpers)).path] = None
+
+    def _folders(self) -> Iterator[str]:
+        """Yield where `#!/usr/bin/env` looks first: beside the program, as it is in the module's `PATH`."""
+        folder = Program(self._written, Path(), (), tuple(self._located.values())).folder
+        if folder is not None:
+            yield str(folder)
+
+    def _follow(self, needed: str) -> GrantedPath:
+        known = self._located.get(Path(needed))
+        if known is not None:
+            return known
+        try:
+            granted = GrantedPath.resolve(needed, self._working_dir, self._owner)
+        except NotAcceptedError as error:
+            raise NotAcceptedError(f"program `{self._written}`: {error.problem}", error.accepted) from None
+        if not (is_of_system(granted.path) and is_of_system(granted.spelled)):
+            self._located[granted.spelled] = granted
+        return granted
+
+    def _follow_file(self, needed: str) -> Path:
+        granted = self._follow(needed)
+        self._add_file(granted)
+        return granted.path
+
+    def _add_file(self, granted: GrantedPath) -> None:
+        """Add what a file that is executed brings along, by each of its names."""
+        for name in dict.fromkeys((granted.spelled, *granted.others, granted.path)):
+            if not is_of_system(name):
+                self._add_installation(name)
+                self._add_versions(name, granted.path)
+        if not is_of_system(granted.path):
+            self._add_libraries(granted)
+
+    def _add_installation(self, name: Path) -> None:
+        prefix = name.parent.parent
+        if name.parent.name not in PROGRAM_FOLDERS or prefix in self._prefixes:
+            return
+        self._prefixes.add(prefix)
+        configuration = prefix / _ENVIRONMENT_FILE
+        if configuration.is_file():
+            self._add_parts(prefix, _OF_ENVIRONMENT)
+            base = _base_of(configuration)
+            if base is not None:
+                self._add_installation(base / "python")
+        elif not self._is_shared(prefix):
+            self._add_parts(prefix, _OF_INSTALLATION)
+            if (prefix / "libexec").is_dir():
+                self._executed[self._follow(str(prefix / "libexec")).path] = None
+
+    def _add_parts(self, prefix: Path, names: Iterable[str]) -> None:
+        for name in names:
+            if (prefix / name).exists() and not is_of_system(prefix):
+                self._follow(str(prefix / name))
+
+    def _add_versions(self, name: Path, real: Path) -> None:
+        """Add what a version manager's shim chooses from: a manager that is run reads all of it."""
+        root = name.parent.parent
+        if name.parent.name == _SHIMS and not self._is_shared(root):
+            self._executed[self._follow(str(root)).path] = None
+        folder, is_beside = _LEADS_TO.get(real.name, ("", False))
+        versions = (root if is_beside else self._owner.home) / folder
+        if folder and versions.is_dir():
+            self._executed[self._follow(str(versions)).path] = None
+
+    def _is_shared(self, prefix: Path) -> bool:
+        """Whether a folder holds somebody's work, and is no installation because it has a `bin`."""
+        real = Path(os.path.realpath(prefix))
+        return any(
+            Path(os.path.realpath(place)).is_relative_to(real) for place in (self._owner.home, self._working_dir)
+        )
+
+    def _add_libraries(self, binary: GrantedPath) -> None:
+        """Add libraries that a binary and its libraries name, under each name that it may look for them."""
+        origins = dict.fromkeys(name.parent for name in (binary.path, binary.spelled, *binary.others))
+        pending, seen = [binary.path], set[str]()
+        while pending:
+            found = self._libraries_of(pending.pop())
+            for name in found.names:
+                files = [folder / name for origin in origins for folder in found.folders_from(origin)]
+                there = next((file for file in files if file.is_file()), None)
+                if name in seen or there is None:
+                    continue
+                seen.add(name)
+                if len(seen) > _MAX_LIBRARIES:
+                    raise NotAcceptedError(
+                        f"program `{self._written}` needs more than {_MAX_LIBRARIES} libraries of its own",
+                        "grant the folder of its installation, as in `~/tool/`",
+                    )
+                library = self._follow(str(there))
+                pending.append(library.path)
+                origins[library.path.parent] = None
+                if library.spelled in self._located:
+                    others = dict.fromkeys((*library.others, *files))
+                    self._located[library.spelled] = replace(library, others=tuple(others))
+
+    def _libraries_of(self, binary: Path) -> SharedLibraries:
+        try:
+            return libraries_of(binary)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise NotAcceptedError(f"program `{self._written}`: `{binary}` cannot be read: {reason}") from error
+
+
+def _base_of(configuration: Path) -> Path | None:
+    """Return the folder of the Python that a virtual environment was made from."""
+    with configuration.open("rb") as file:
+        text = os.fsdecode(file.read(_MAX_CONFIG_BYTES))
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "home" and os.path.isabs(value.strip()) and "\0" not in value:
+            return Path(value.strip())
+    return None
