@@ -66,8 +66,8 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
         ("env", "1A", "--allow-env: `1A` is not understood (env takes `NAME` or `NAME=VALUE`"),
         (
             "run",
-            "/bin/sh",
-            "--allow-run: `/bin/sh` is not the name of a program (run takes names such as `git`, or `*`)",
+            "bash -c",
+            "--allow-run: `bash -c` is not the name of a program (run takes names such as `git`, paths such as",
         ),
         ("net", "http://x", "--allow-net: `http://x` is an address with a scheme"),
         ("secrets", "A B", "--allow-secrets[0]: `A B` is not the name of an environment variable"),
