@@ -27,7 +27,7 @@ _PRESETS: Final[Mapping[Preset, str]] = {
     "isolated": "its own code and a private folder, and nothing of yours",
     "workspace-read": "reads the folder it works in, and sees nothing else of yours",
     "workspace": "reads and writes the folder it works in, and sees nothing else of yours",
-    "shell": "reads and writes the folder it works in, and runs any program of the system and in there",
+    "shell": "reads and writes the folder it works in, and runs any program of the system and of that folder",
 }
 _NEVER_FOLDED: Final = 1_000_000  # characters of a line
 _NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"

@@ -84,7 +84,7 @@ def preset_needs(preset: Preset, known: Circumstances) -> Needs:
         case "shell":
             return Needs.of_preset(
                 preset,
-                f"reads and writes {folder_text(known)}, and runs any program of the system and in there",
+                f"reads and writes {folder_text(known)}, and runs any program of the system and of that folder",
                 "files of yours, and programs to run",
             )
     return Needs()
