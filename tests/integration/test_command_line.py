@@ -254,6 +254,32 @@ def test_a_call_that_cannot_start_is_explained_and_still_a_result(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("options", [["--allow-write=.git"], ["--allow-write=.,.git"], ["--allow-write=.git/hooks"]])
+def test_a_call_that_may_write_to_git_says_what_follows(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q", "."], check=True, timeout=60)
+    Path("file").write_text("here")
+    done = paddock("call", "tool-filesystem", "read_file", '{"file_path": "file"}', "--allow-read=.", *options)
+    assert done.returncode == 0, done.stderr
+    assert "it may commit, and your next git command there may run its code" in done.stderr
+    done = paddock("call", "tool-filesystem", "read_file", '{"file_path": "file"}', "--allow-write=.")
+    assert "may run its code" not in done.stderr
+
+
+def test_a_call_of_a_name_that_only_a_plan_knows_is_told_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entries = "tools:\n- {module: tool-mine, source: './here and there'}\n"
+    Path("plan.yaml").write_text(f"session: {{orchestrator: loop-basic, context: context-simple}}\n{entries}")
+    done = paddock("call", "tool-mine", "x")
+    assert done.returncode == 1
+    assert "plan.yaml has `tool-mine` from another place" in done.stderr and "here and there' …`" in done.stderr
+    assert "plan.yaml" not in paddock("call", "tool-nobodys", "x").stderr
+
+
 @pytest.mark.parametrize(
     ("code", "stage", "said"),
     [

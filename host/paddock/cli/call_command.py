@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import anyio
 import click
 
-from paddock.errors import PlanError, PolicyRefusedError
+from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.kernel.modules import failed_result
+from paddock.kernel.sourced_modules import USUAL_PLAN
 from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock.plan.loading import load_plan
+from paddock.policy.grant_lines import what_writing_opens
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
@@ -26,7 +31,7 @@ from paddock_sdk.contract.models import ToolResult
 from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
-from .confinement_notes import tell_confinements
+from .confinement_notes import Confined, tell_confinements
 from .denial_notes import tell_denials
 from .display import ScreenDisplay
 from .fetch_progress import FetchProgress
@@ -62,6 +67,7 @@ def call_tool(
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
+    folder = (working_dir or Path.cwd()).resolve()
     call = ToolCall(
         source,
         tool,
@@ -74,7 +80,7 @@ def call_tool(
         approval=approval,
         display=ScreenDisplay(screen),
         on_output=lambda name, line: screen.module_line(name, line.text),
-        on_confined=lambda confined: tell_confinements(screen, confined),
+        on_confined=lambda confined: _tell_confined(screen, confined, folder),
         sources=sources.read(fetching),
     )
     screen.mask = call.mask
@@ -90,7 +96,34 @@ def call_tool(
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     for change in call.changes:
         screen.warning(change)
-    return _report(outcome, tool, screen, as_json=as_json)
+    code = _report(outcome, tool, screen, as_json=as_json)
+    if outcome is not None and isinstance(outcome.error, ModuleMissingError):
+        for hint in _hints_of_the_plan(source, folder / USUAL_PLAN):
+            screen.text(f"hint: {escape(hint)}")
+    return code
+
+
+def _tell_confined(screen: Screen, confined: Confined, folder: Path) -> None:
+    """Tell how the module is shut in, and what follows from the options where they open a guarded place."""
+    tell_confinements(screen, confined)
+    for entry, confinement in confined:
+        for granted in confinement.grants.writes:
+            if opened := what_writing_opens(granted.path, folder):
+                screen.warning(f"{entry.module}: writes {granted.path}{opened}")
+
+
+def _hints_of_the_plan(name: str, plan: Path) -> Iterator[str]:
+    """Yield how a tool's entry of that name in the folder's plan is called, since a call reads no plan."""
+    try:
+        entries = load_plan(plan, environ=os.environ).entries() if plan.is_file() else ()
+    except PaddockError:
+        return  # what is wrong with a plan is said by the commands that read it
+    for entry in entries:
+        if entry.kind == "tool" and entry.source and name in (entry.module, entry.instance_id):
+            yield (
+                f"{plan.name} has `{name}` from another place, and a call reads no plan: "
+                f"`paddock call {shlex.quote(entry.source)} …`, with what it grants as --allow-… options"
+            )
 
 
 async def _run(call: ToolCall, screen: Screen, approval: TerminalApproval) -> ToolCallOutcome | None:

@@ -83,13 +83,13 @@ def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
         path = GrantedPath.resolve(written, working_dir, owner).path
     except NotAcceptedError:
         return written  # refused when it comes to that, with the reason
-    opened = _what_that_opens(path, working_dir) if family == "write" else ""
+    opened = what_writing_opens(path, working_dir) if family == "write" else ""
     if path == working_dir:
         return f"the working directory, {path}{opened}"
     return f"{written if str(path) == written else f'{written}, which is {path}'}{opened}"
 
 
-def _what_that_opens(path: Path, working_dir: Path) -> str:
+def what_writing_opens(path: Path, working_dir: Path) -> str:
     """Return what else follows from a grant to write, where the user's own programs run what is there."""
     runner = runner_opened(path, working_dir, is_repository)
     if runner == GIT_COMMAND:
