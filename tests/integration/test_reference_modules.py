@@ -1,0 +1,180 @@
+"""The modules that ship with Paddock, together: one plan of them does a task in a repository, and survives accidents.
+
+Each runs in a process of its own, at the level `ns`, with a person who is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from integration.command_line import require_level
+from integration.community import contents, listen, messages, until
+from paddock import Session
+from paddock.kernel.consent import Answer, PlanReview
+from paddock_sandbox.profile import IsolationLevel
+
+_SECONDS = 90  # for a whole session on a busy machine; hit only by a hang
+_BROKEN = "def add(a, b):\n    return a - b\n"
+_TESTS = "from calculator import add\n\nassert add(2, 3) == 5\nprint('all tests pass')\n"
+
+
+class Person:
+    """Says yes to the plan and to every question, and keeps the questions."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    async def ask(self, review: PlanReview) -> Answer:
+        return Answer.ACCEPT
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        self.questions.append(prompt.partition(":")[0])
+        return "Allow once"
+
+
+@pytest.fixture
+def ns() -> IsolationLevel:
+    return require_level("ns")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository with a mistake in it, and tests that find it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "calculator.py").write_text(_BROKEN)
+    (folder / "tests.py").write_text(_TESTS)
+    for command in (
+        ["init", "-q", "-b", "trunk"],
+        ["config", "user.name", "Ada"],
+        ["config", "user.email", "ada@example.org"],
+        ["add", "."],
+        ["commit", "-q", "-m", "Begin"],
+    ):
+        subprocess.run(["git", *command], cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def scripted(*replies: Any) -> list[dict[str, Any]]:
+    """Return the providers of a plan whose model answers with these: a text, or a list of tool calls by name."""
+    responses = [
+        reply
+        if isinstance(reply, str)
+        else {"text": "Next.", "tool_calls": [{"name": name, "arguments": given} for name, given in reply]}
+        for reply in replies
+    ]
+    return [{"module": "provider-mock", "config": {"responses": responses}}]
+
+
+def assert_whole(conversation: list[dict[str, Any]]) -> None:
+    """Every tool call has exactly one answer, right after the reply that made it."""
+    open_calls: list[str] = []
+    for message in conversation:
+        if message["role"] == "tool":
+            open_calls.remove(message["tool_call_id"])
+            continue
+        assert open_calls == []
+        open_calls = [call["id"] for call in message.get("tool_calls", ())]
+    assert open_calls == []
+
+
+# --- what an application and hooks have of the loops
+
+
+async def test_an_application_names_its_turn_steers_it_and_sets_a_goal(ns: IsolationLevel, work: Path) -> None:
+    judged = ("NOT REACHED: it is not told", "told", "REACHED: it is")
+    plan = {
+        "session": {"orchestrator": {"module": "loop-streaming"}, "context": {"module": "context-simple"}},
+        "providers": scripted([("list_directory", {"path": "."})], "in a moment", *judged),
+        "tools": [{"module": "tool-filesystem"}],
+    }
+    person = Person()
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=work, isolation=ns, consent=person, approval=person) as session:
+            state: Any = session.coordinator.session_state
+            state["turn_id"], state["goal"] = "their turn", {"condition": "the secret is told", "turns_used": 0}
+            steer = session.coordinator.get_capability("session.steer")
+            session.coordinator.hooks.register("tool:post", lambda event, data: steer("be quick"))
+            events = listen(session, "tool:pre", "content_block:delta", "orchestrator:goal_progress", "message.end")
+            assert await session.execute("tell me") == "told"
+            said = await contents(session, "user")
+            assert (state.get("turn_id"), state["goal"]) == (None, None)
+    assert {(event.data["turn_id"], event.data["session_id"]) for event in events} == {
+        ("their turn", session.session_id)
+    }
+    assert said[:2] == ["tell me", "be quick"] and "it is not told" in said[2]
+    deltas = [event.data["delta"] for event in events if event.event == "content_block:delta"]
+    assert deltas == ["Next.", "in", " a", " moment", "told"]
+    assert [event.data["state"] for event in events if "goal" in event.event] == ["continuing", "achieved"]
+    assert events[-1].event == "message.end"
+
+
+# --- accidents
+
+_WAITING = {"provider": [{"module": "provider-mock", "config": {"responses": [{"text": "late", "delay": 3600}]}}]}
+
+
+def _delegating(orchestrator: dict[str, Any], *replies: Any) -> dict[str, Any]:
+    """Return a plan whose first reply calls two tools, one of which waits until something happens to it."""
+    agent = {"description": "takes an hour", "providers": _WAITING["provider"]}
+    first = [("list_directory", {"path": "."}), ("task", {"agent": "sleeper", "instruction": "rest"})]
+    return {
+        "session": {"orchestrator": orchestrator, "context": {"module": "context-persistent"}},
+        "providers": scripted(first, *replies),
+        "tools": [{"module": "tool-filesystem"}, {"module": "tool-task"}],
+        "agents": {"sleeper": agent},
+    }
+
+
+async def _kill(session: Session, name: str) -> None:
+    hosted = next(module for module in session._hosting.modules.all if module.name == name)
+    process = hosted.supervisor.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("accident", "orchestrator"),
+    [
+        ("tool killed", {"module": "loop-basic"}),
+        ("context killed", {"module": "loop-streaming"}),
+        ("turn cancelled", {"module": "loop-events", "config": {"planning": False}}),
+    ],
+)
+async def test_an_accident_in_a_turn_leaves_no_call_open(
+    accident: str, orchestrator: dict[str, Any], ns: IsolationLevel, work: Path
+) -> None:
+    plan = _delegating(orchestrator, "I went on: {last_tool_result}", "still here")
+    person = Person()
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=work, isolation=ns, consent=person, approval=person) as session:
+            waiting = listen(session, "session:fork")
+            ended = listen(session, "message.end")
+            turn = asyncio.create_task(session.execute("go"))
+            await until(waiting)
+            if accident == "turn cancelled":
+                session.cancel(immediate=True)
+                assert await turn == "Next."
+                session.coordinator.cancellation.reset()
+            else:
+                if accident == "context killed":
+                    await _kill(session, "context-persistent")
+                await _kill(session, "tool-task")
+                assert "tool-task" in await turn
+            conversation = await messages(session)
+            assert await session.execute("again")
+            later = await messages(session)
+            own = [event.data for event in ended if event.data["session_id"] == session.session_id]
+    assert_whole(later)
+    assert [message["role"] for message in conversation[:4]] == ["user", "assistant", "tool", "tool"]
+    assert later[: len(conversation)] == conversation
+    assert [data["status"] for data in own] == ["cancelled" if accident == "turn cancelled" else "success", "success"]
