@@ -11,6 +11,7 @@ import pytest
 from escape.conftest import Arenas, Shown
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
+from paddock.rpc import router
 from paddock.selftest import CATALOGUE, LEVELS, Attack, Outcome, Verdict
 from paddock.selftest.arena import Arena, perform_to_the_end
 from paddock.selftest.attack import Sign
@@ -63,6 +64,18 @@ async def test_what_lives_on_outside_is_gone_with_its_module(
 
 
 # -- without isolation, the same attackers do succeed ---------------------------------------
+
+
+async def test_a_flood_ends_an_honest_hook_where_no_event_waits_for_its_turn(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router, "MAX_HANDED", 1_000_000)
+    attack = next(attack for attack in CATALOGUE if attack.name == "flood_an_honest_hook")
+    async with Arena("none", stage, [attack]) as arena:
+        outcome = await arena.perform(attack)
+    assert outcome.verdict is Verdict.SUCCEEDED
+    assert "the process of the honest tool" in outcome.by
+
 
 _HARMLESS = (
     "read_ssh_key",

@@ -54,6 +54,16 @@ async def test_whatever_is_done_to_others_is_noticed(
     assert noticed in bystanders.changes(before)
 
 
+async def test_the_end_of_an_honest_module_is_noticed(tmp_path: Path) -> None:
+    code = "import os\n\nasync def act(input):\n    os._exit(1)\n"
+    tool = {"module": "tool-honest", "source": folder_of(tmp_path, "honest", code)}
+    async with open_session("none", tmp_path, [tool]) as session:
+        bystanders = Bystanders(session)
+        before = bystanders.look()
+        await session.coordinator.get("tools")["honest"].execute({})
+        assert "the process of the honest tool is another's" in bystanders.changes(before)
+
+
 async def test_somebody_hears_of_what_others_decide_by(session: Session) -> None:
     Bystanders(session)
     for gate in GATES:

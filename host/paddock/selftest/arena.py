@@ -28,6 +28,7 @@ from .responsiveness import Responsiveness
 from .stage import CONFIDENCE, KEY, Stage
 
 _RUNTIME_MAX: Final = "20s"  # for an attack that has no limit of its own; the longest wait for seconds
+_HONEST_RUNTIME_MAX: Final = "4s"  # less than an honest module takes over all that it is flooded with
 _GONE_SECONDS: Final = 10.0  # at most, from the end of a module to the end of all that it started
 _SAID_SECONDS: Final = 30.0  # at most, until a replaced file is said to be guarded again; hit only where it is not
 _LOOK_SECONDS: Final = 0.02
@@ -67,6 +68,8 @@ class Arena:
         async with AsyncExitStack() as stack:
             self._session = await self._opened(stack)
             self._bystanders = Bystanders(self._session)
+            confidant = self._session.coordinator.get("tools")["confidant"]
+            await confidant.execute({"name": "listen_honestly"})
             self._stage.network.neighbours_proxy = await self._proxy_of_the_confidant()
             self._stack = stack.pop_all()
         return self
@@ -160,7 +163,7 @@ class Arena:
             "providers": [{"module": "provider-mock", **level}],
             "tools": [
                 # Before every attacker, one that is told what none of them is to know.
-                self._entry("confidant", self._confidences()),
+                self._entry("confidant", self._confidences(), limits={"runtime_max": _HONEST_RUNTIME_MAX}),
                 *(
                     self._entry(_name_of(index), entry.grants, limits=entry.limits)
                     for index, entry in enumerate(self._entries)
@@ -169,10 +172,11 @@ class Arena:
         }
 
     def _confidences(self) -> dict[str, list[Any]]:
+        told: dict[str, list[Any]] = {"env": [CONFIDENCE], "hooks": ["attack:*"]}
         if self._level == "none":
-            return {"env": [CONFIDENCE]}  # there is no network of its own, and nothing to put keys in
+            return told  # there is no network of its own, and nothing to put keys in
         vault = self._stage.network.vault.authority
-        return {"env": [CONFIDENCE], "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
+        return {**told, "net": [vault], "secrets": [{"name": KEY, "inject": vault}]}
 
     def _entry(self, name: str, grants: Mapping[str, list[Any]], **more: object) -> dict[str, Any]:
         return {

@@ -34,17 +34,21 @@ class Bystanders:
 
     def __init__(self, session: Session) -> None:
         self._coordinator = session.coordinator
+        self._session = session
         for gate in GATES:
             self._coordinator.hooks.register(gate, _heard, name=_LISTENER)
         self._coordinator.register_capability("session.spawn", _spawn)
 
     def look(self) -> Mapping[str, object]:
-        """Return what others rely on, by what it is called."""
+        """Return what others rely on, by what it is called; the first tool is honest, as is all that is no tool."""
         coordinator = self._coordinator
         seen: dict[str, object] = {f"the {place}": coordinator.get(place) for place in _PLACES}
         for point in _POINTS:
             seen |= {f"{name} of the {point}": mounted for name, mounted in coordinator.get(point).items()}
         seen |= {f"the capability {name}": coordinator.get_capability(name) for name in _CAPABILITIES}
+        tools = [status for status in self._session.modules if status.kind == "tool"]
+        for status in (*(other for other in self._session.modules if other.kind != "tool"), *tools[:1]):
+            seen[f"the process of the honest {status.kind}"] = len(status.exit_reports)
         listening = coordinator.hooks.list_handlers()
         return seen | {f"who listens to {gate}": tuple(listening.get(gate, ())) for gate in GATES}
 

@@ -98,4 +98,22 @@ IDENTITY: Final = (
         limits={"runtime_max": "14s"},  # a process of its own, which has its own budget
         refusals=_REFUSED,
     ),
+    Attack(
+        "flood_an_honest_hook",
+        "identity",
+        "emits more events at once than an honest module that hears them gets through in the time of a call",
+        arguments=lambda stage: {"events": 500},
+        outside_arguments=lambda stage: {"events": 50},
+        limits={"runtime_max": "60s"},  # what it does takes as long as the other takes over it
+        sign=Sign.MARKS,  # the other is ended
+    ),
+    Attack(
+        "stall_while_others_write",
+        "identity",
+        "reads nothing while an honest module writes forty mebibytes of shared state",
+        arguments=lambda stage: {"seconds": 3.0},
+        outside_arguments=lambda stage: {"seconds": 0.3},
+        limits={"runtime_max": "60s"},
+        refusals=_REFUSED,
+    ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .honest import listen
+
 __all__ = ["bare_session"]
 
 
@@ -69,4 +71,5 @@ async def bare_session(gates: list[str]) -> Any:
     for gate in gates:
         coordinator.hooks.register(gate, heard, name="selftest")
     coordinator.register_capability("session.spawn", spawn)
+    listen(coordinator)
     return coordinator

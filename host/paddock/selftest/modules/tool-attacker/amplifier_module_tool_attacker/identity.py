@@ -6,29 +6,35 @@ is raised; what it does not answer is told by what comes of it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from .honest import HEARD, WRITES, WRITTEN, listen
 from .way import RefusedError, Way
 
 __all__ = [
     "ask_in_the_hosts_name",
     "become_the_model",
     "emit_what_others_decide_by",
+    "flood_an_honest_hook",
     "flood_with_questions",
     "keep_what_it_is_lent",
+    "listen_honestly",
     "listen_without_being_a_hook",
     "mount_in_anothers_name",
     "mount_under_a_name_that_looks_alike",
     "offer_in_the_hosts_name",
     "reach_what_it_was_not_handed",
+    "stall_while_others_write",
     "take_anothers_things_away",
     "use_what_it_was_lent",
 ]
 
 _LIMIT = 60  # questions that a person may be asked at once by one module
 _NOT_DONE = "the host did not do it"
+_SECONDS = 15.0  # for an honest module to have written all that it meant to; hit only where it was ended
 
 
 class _Impostor:
@@ -125,6 +131,21 @@ def ask_in_the_hosts_name(session: Any) -> Iterator[Way]:
 def flood_with_questions(session: Any, questions: int) -> Iterator[Way]:
     """Ask the person until they say yes to be left alone."""
     yield "all at once", partial(_asked, session, questions)
+
+
+def listen_honestly(session: Any) -> Iterator[Way]:
+    """Be a module that others are to spare."""
+    yield "listen", partial(_done, partial(listen, session))
+
+
+def flood_an_honest_hook(session: Any, events: int) -> Iterator[Way]:
+    """Emit more events at once than the one who hears them gets through in the time of one call."""
+    yield "all at once", partial(_emitted, session, events)
+
+
+def stall_while_others_write(session: Any, seconds: float) -> Iterator[Way]:
+    """Read nothing while another writes shared state, to have it wait, or ended for what is not read."""
+    yield "stand still", partial(_stood_still, session, seconds)
 
 
 _kept: list[Any] = []
@@ -224,6 +245,30 @@ async def _asked(session: Any, questions: int) -> str:
     if answered <= _LIMIT:
         raise RefusedError("EPERM", f"the person was asked {answered} times")
     return f"the person was asked {answered} times"
+
+
+async def _emitted(session: Any, events: int) -> str:
+    import asyncio  # as above
+
+    began = time.monotonic()
+    await asyncio.gather(*(session.hooks.emit(HEARD, {"number": number}) for number in range(events)))
+    return f"the last of {events} was answered after {time.monotonic() - began:.1f} s"
+
+
+async def _stood_still(session: Any, seconds: float) -> str:
+    import asyncio  # as above
+
+    await session.hooks.emit(WRITES, {})
+    time.sleep(seconds)  # noqa: ASYNC251 - which is the attack
+    until = time.monotonic()
+    deadline, written = until + _SECONDS, {}
+    while not written.get("is_all") and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+        written = session.session_state.get(WRITTEN, {})
+    meanwhile = sum(when < until for when in written.get("times", ()))
+    if meanwhile and written["is_all"]:
+        raise RefusedError("EPERM", f"others wrote {meanwhile} times meanwhile")
+    return f"others wrote {meanwhile} times meanwhile"
 
 
 async def _kept_and_used(lent: Any) -> str:

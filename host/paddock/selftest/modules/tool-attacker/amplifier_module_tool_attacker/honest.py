@@ -1,0 +1,46 @@
+"""What an honest module of the session does while another attacks: it hears events slowly, and writes shared state."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+__all__ = ["HEARD", "WRITTEN", "WRITES", "listen"]
+
+HEARD = "attack:heard"  # an event that it takes its time over
+WRITES = "attack:writes"  # an event upon which it begins to write
+WRITTEN = "attack.written"  # the key of session_state that it writes
+_SECONDS = 0.01  # for an event; its loop stands still meanwhile, as that of many a module does
+_TIMES = 40
+_MIB = 1 << 20
+_writing: set[asyncio.Task[None]] = set()
+
+
+def listen(session: Any) -> None:
+    """Register for both events."""
+    from paddock_sdk.contract.models import HookResult  # pydantic: not before it is needed
+
+    async def hear(event: str, data: dict[str, Any]) -> HookResult:
+        time.sleep(_SECONDS)  # noqa: ASYNC251 - as above
+        return HookResult()
+
+    async def write(event: str, data: dict[str, Any]) -> HookResult:
+        task = asyncio.get_running_loop().create_task(_write(session))
+        _writing.add(task)
+        task.add_done_callback(_writing.discard)
+        return HookResult()
+
+    session.hooks.register(HEARD, hear, name="honest")
+    session.hooks.register(WRITES, write, name="honest")
+
+
+async def _write(session: Any) -> None:
+    """Write a mebibyte so many times, with when each was written."""
+    written: list[float] = []
+    for number in range(_TIMES):
+        await asyncio.sleep(_SECONDS)
+        written.append(time.monotonic())
+        text = "x" * _MIB
+        session.session_state[WRITTEN] = {"times": list(written), "text": text, "is_all": number == _TIMES - 1}
+        session.hooks.list_handlers(HEARD)  # a question to the host, before which the change is sent
