@@ -83,6 +83,12 @@ async def _told_of(session: Session, path: Path, what: str = "") -> str:
     return line
 
 
+async def _guarded_again(session: Session, path: Path) -> None:
+    """Return once people are told of a replaced file, which the module cannot write to."""
+    await _told_of(session, path)
+    assert await _append(session, path) == "Read-only file system"
+
+
 async def test_a_user_works_on_in_a_repository_and_nothing_of_it_opens(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -240,8 +246,7 @@ async def test_a_module_starts_again_although_something_guarded_is_gone(
         await session.coordinator.get("tools", "write").execute({})
         assert await _append(session, work / "file") == "written"
         (work / ".envrc").write_text("two\n")
-        await _told_of(session, work / ".envrc")
-        assert await _append(session, work / ".envrc") == "Read-only file system"
+        await _guarded_again(session, work / ".envrc")
 
 
 async def test_what_was_replaced_is_in_the_audit_log(
@@ -268,8 +273,7 @@ async def test_the_plan_and_the_lock_are_guarded_again(tmp_path: Path, write_mod
     async with Session(work / "plan.json", working_dir=work, trust_plan=True) as session:
         for name in ("plan.json", "paddock.lock"):
             _by_renaming(work / name, (work / name).read_text())
-            await _told_of(session, work / name)
-            assert await _append(session, work / name) == "Read-only file system"
+            await _guarded_again(session, work / name)
 
 
 async def test_a_name_that_is_no_text_ends_no_guard(
@@ -285,8 +289,7 @@ async def test_a_name_that_is_no_text_ends_no_guard(
         (tmp_path / "other").rename(work / ".husky")
         assert r"different in \xff" in await _told_of(session, work / ".husky")
         _by_renaming(work / ".envrc", "two\n")
-        await _told_of(session, work / ".envrc")
-        assert await _append(session, work / ".envrc") == "Read-only file system"
+        await _guarded_again(session, work / ".envrc")
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a\rb", b"a b\n", "\u2028\\".encode()])
@@ -301,8 +304,7 @@ async def test_a_repository_of_any_name_is_guarded_and_ends_no_guard(
         assert await _append(session, repository / ".git/config") == "Read-only file system"
         assert await _append(session, repository / "file") == "written"
         _by_renaming(work / ".envrc", "two\n")
-        await _told_of(session, work / ".envrc")
-        assert await _append(session, work / ".envrc") == "Read-only file system"
+        await _guarded_again(session, work / ".envrc")
 
 
 def test_what_a_module_closes_to_its_host_is_guarded_when_it_opens_it() -> None:

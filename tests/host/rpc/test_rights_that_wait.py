@@ -85,6 +85,12 @@ class _Wash:
             return False
         return True
 
+    async def next_life_calls(self) -> bool:
+        """Have the taker come back, and return whether it may call what the call that waited for it passes on."""
+        self.life.may_come.set()
+        request = await self.life.request()
+        return await self.calls(self.life.worker, request.handles[0].id, parent=request.id)
+
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_restart_washes_no_right_into_what_was_shown(network: Network, may_call: bool) -> None:
@@ -94,9 +100,7 @@ async def test_a_restart_washes_no_right_into_what_was_shown(network: Network, m
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await until(lambda: network.afterlife.asked)
     await wash.let_go()
-    wash.life.may_come.set()
-    request = await wash.life.request()
-    assert await wash.calls(wash.life.worker, request.handles[0].id, parent=request.id) is may_call
+    assert await wash.next_life_calls() is may_call
 
 
 @pytest.mark.parametrize("may_call", [False, True])
@@ -112,9 +116,7 @@ async def test_a_call_made_again_washes_no_right(network: Network, may_call: boo
     await wash.taking.request_from_host()
     await wash.end_taker()
     await wash.let_go()
-    wash.life.may_come.set()
-    request = await wash.life.request()
-    assert await wash.calls(wash.life.worker, request.handles[0].id, parent=request.id) is may_call
+    assert await wash.next_life_calls() is may_call
 
 
 @pytest.mark.parametrize("may_call", [False, True])
