@@ -34,7 +34,7 @@ async def _measure_emitted(rounds: int) -> list[Row]:
             return [(await provider.complete(asked)).metadata["rate"]]
 
         samples = await interleave({"one": lambda: rate(1), "many": lambda: rate(_IN_FLIGHT)}, rounds)
-        if speaker.denials or speaker.exit_reports or hook.exit_reports:
+        if speaker.denials or speaker.reports or hook.reports:
             raise RuntimeError("deltas were dropped, or a module was ended")
     return [
         Row(
