@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .agent_loop.settings import LoopSettings
+from .agent_loop.turn import ANNOUNCED
 from .orchestrator import NAME, BasicOrchestrator
 
 __all__ = ["BasicOrchestrator", "LoopSettings", "mount"]
@@ -19,3 +20,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
         ValueError: a setting has the wrong shape.
     """
     await coordinator.mount("orchestrator", BasicOrchestrator(LoopSettings.of(NAME, config or {})))
+    coordinator.register_contributor("observability.events", NAME, lambda: list(ANNOUNCED))

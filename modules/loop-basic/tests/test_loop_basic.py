@@ -422,6 +422,7 @@ async def test_it_mounts_without_configuration() -> None:
     coordinator = MockCoordinator()
     assert await mount(coordinator) is None
     assert isinstance(coordinator.get("orchestrator"), BasicOrchestrator)
+    assert await coordinator.collect_contributions("observability.events") == [["message.end", "error"]]
 
 
 def test_the_entry_point_names_the_mount_function() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .agent_loop.turn import ANNOUNCED
 from .orchestrator import NAME, EventsOrchestrator
 from .settings import Settings
 from .tool_selection import RESOLUTION, SELECTED, SELECTING
@@ -20,4 +21,5 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
         ValueError: a setting has the wrong shape.
     """
     await coordinator.mount("orchestrator", EventsOrchestrator(Settings.of(NAME, config or {})))
-    coordinator.register_contributor("observability.events", NAME, lambda: [RESOLUTION, SELECTING, SELECTED])
+    own = [*ANNOUNCED, RESOLUTION, SELECTING, SELECTED]
+    coordinator.register_contributor("observability.events", NAME, lambda: own)

@@ -189,7 +189,7 @@ async def test_it_mounts_without_configuration_and_names_its_events() -> None:
     assert await mount(coordinator) is None
     assert isinstance(coordinator.get("orchestrator"), EventsOrchestrator)
     assert await coordinator.collect_contributions("observability.events") == [
-        ["decision:tool_resolution", "tool:selecting", "tool:selected"]
+        ["message.end", "error", "decision:tool_resolution", "tool:selecting", "tool:selected"]
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .agent_loop.turn import ANNOUNCED
 from .goal import PROGRESS
 from .orchestrator import NAME, StreamingOrchestrator
 from .settings import Settings
@@ -23,4 +24,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     orchestrator = StreamingOrchestrator(Settings.of(NAME, config or {}))
     await coordinator.mount("orchestrator", orchestrator)
     coordinator.register_capability("session.steer", orchestrator.steer)
-    coordinator.register_contributor("observability.events", NAME, lambda: [INJECTED, PROGRESS])
+    coordinator.register_contributor("observability.events", NAME, lambda: [*ANNOUNCED, INJECTED, PROGRESS])

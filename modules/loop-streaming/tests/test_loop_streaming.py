@@ -197,7 +197,7 @@ async def test_it_mounts_without_configuration_and_offers_to_be_steered() -> Non
     assert isinstance(orchestrator, StreamingOrchestrator)
     assert coordinator.get_capability("session.steer") == orchestrator.steer
     assert await coordinator.collect_contributions("observability.events") == [
-        ["orchestrator:steering_injected", "orchestrator:goal_progress"]
+        ["message.end", "error", "orchestrator:steering_injected", "orchestrator:goal_progress"]
     ]
 
 

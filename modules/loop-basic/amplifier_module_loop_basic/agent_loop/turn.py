@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 MESSAGE_END = "message.end"  # the last event of a turn that ended of its own accord or was stopped
 ERROR = "error"  # the last event of a turn that failed
+ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that log all that is announced
 
 _REASON = 500  # characters of an error that answer a call which it left open
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
