@@ -16,6 +16,7 @@ from .process import Process
 from .settings import Settings
 
 _CANNOT_RUN = (126, 127)  # what shells end with for a program that may not be executed, or is not there
+_OF_SYSTEM = ("/usr/", "/bin/", "/sbin/")
 _REFUSED = re.compile(r"^\S*sh: (?:(?:\w+ )?\d+: )?(?P<program>[^:\s]+): ", re.MULTILINE)
 
 
@@ -70,6 +71,8 @@ class Shell:
         if refused is None:
             return {"type": "exit_code", "message": f"The command ended with exit code {returncode}."}
         program = refused["program"]
+        if program.startswith(_OF_SYSTEM):
+            program = os.path.basename(program)  # of these, plans know the names
         # The shell was refused it and not this process: auditors of programs that are executed learn of it here.
         path = os.path.join(self.folder, program) if "/" in program else program
         sys.audit("os.exec", path, [program], None)

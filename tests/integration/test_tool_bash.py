@@ -1,0 +1,131 @@
+"""The reference module tool-bash, shut in: what it runs, what it is refused and says so, and what ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from integration.command_line import require_level
+from integration.community import contents
+from paddock import Session
+from paddock.kernel.consent import Answer, PlanReview
+from paddock.kernel.tool_call import ToolCall
+from paddock_sandbox.profile import IsolationLevel
+
+_SECONDS = 60  # for a whole session; hit only by a hang
+_BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
+
+
+@pytest.fixture
+def ns() -> IsolationLevel:
+    return require_level("ns")
+
+
+class Yes:
+    """Says yes to the plan."""
+
+    def __init__(self) -> None:
+        self.review: PlanReview | None = None
+
+    async def ask(self, review: PlanReview) -> Answer:
+        self.review = review
+        return Answer.ACCEPT
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """A repository with a virtual environment, whose `check` is a program of the project's own."""
+    work = home / "work"
+    subprocess.run(["git", "init", "-q", "-b", "trunk", str(work)], check=True, timeout=_SECONDS)
+    venv.create(work / ".venv", symlinks=True)
+    check = work / ".venv/bin/check"
+    check.write_text(f"#!{work}/.venv/bin/python\nimport json, sys\nprint('1 passed in', sys.prefix)\n")
+    check.chmod(0o755)
+    return work
+
+
+def sleepers(marker: str) -> list[psutil.Process]:
+    return [one for one in psutil.process_iter() if marker in " ".join(_command_of(one))]
+
+
+def _command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+async def test_a_project_is_worked_on_after_one_yes(ns: IsolationLevel, project: Path) -> None:
+    marker = f"{os.getpid()}987"
+    commands: list[dict[str, Any]] = [
+        {"command": ".venv/bin/check"},
+        {"command": "git status --short --branch; git commit --allow-empty -m x"},
+        {"command": "echo begun; sleep 600", "timeout": 1},
+        {"command": "head -c 500000000 /dev/zero | tr '\\0' x; echo; echo end"},
+        {"command": f"echo up; sleep {marker}", "run_in_background": True},
+    ]
+    calls = [{"tool_calls": [{"name": "bash", "arguments": arguments}]} for arguments in commands]
+    calls.append({"tool_calls": [{"name": "bash_output", "arguments": {"job_id": "job-1"}}]})
+    plan = {
+        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
+        "providers": [{"module": "provider-mock", "config": {"responses": [*calls, "done"]}}],
+        "tools": [{"module": "tool-bash"}],
+    }
+    person = Yes()
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=project, isolation=ns, consent=person) as session:
+            assert await session.execute("go") == "done"
+            said = [json.loads(text) for text in await contents(session, "tool")]
+            job = sleepers(marker)
+        _, alive = psutil.wait_procs(job, timeout=_SECONDS)
+    check, git, slow, long, started, running = said
+    assert check == {"stdout": f"1 passed in {project}/.venv\n", "stderr": "", "returncode": 0}
+    assert git["stdout"].startswith("## No commits yet on trunk") and "Read-only file system" in git["stderr"]
+    assert (slow["stdout"], slow["timed_out"]) == ("begun\n", True)
+    assert "bytes are left out here" in long["stdout"] and long["stdout"].endswith("x\nend\n")
+    assert len(long["stdout"]) < 40_000
+    assert started == {"job_id": "job-1", "status": "running"} and running["status"] == "running"
+    assert job and not alive
+    assert person.review is not None
+    (bash,) = [module for module in person.review.modules if module.name == "tool-bash"]
+    assert [line for line in bash.proposed_lines if "runs any program" in line]
+
+
+async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Path, level: IsolationLevel) -> None:
+    (project / "build").write_text("#!/bin/sh\necho built\n")
+    (project / "build").chmod(0o755)
+
+    async def bash(command: str, *programs: str) -> Any:
+        call = ToolCall(
+            str(_BASH),
+            "bash",
+            {"command": command},
+            permissions={"read": ["."], "run": list(programs)},
+            isolation=level,
+            working_dir=project,
+            environ={**os.environ, "HOME": str(project.parent)},
+        )
+        with anyio.fail_after(_SECONDS):
+            outcome = await call.run()
+        return outcome.result
+
+    refused = await bash("./build", "bash")
+    assert refused.error["type"] == "not_executed" and refused.error["program"] == "./build"
+    assert [one["grant"] for one in refused.error["denials"]] == [
+        'permissions: {read: ["."], run: ["bash", "./build"]}'
+    ]
+    assert (await bash("./build", "bash", "./build")).output["stdout"] == "built\n"
+    refused = await bash("git status", "bash")
+    assert refused.error["program"] == "git"
+    assert 'permissions: {read: ["."], run: ["bash", "git"]}' in [one["grant"] for one in refused.error["denials"]]
+    refused = await bash("true")
+    assert refused.error["type"] == "no_shell"
+    assert [one["grant"] for one in refused.error["denials"]] == ['permissions: {read: ["."], run: ["bash"]}']
