@@ -31,7 +31,7 @@ class EventLogger:
     def __init__(self, coordinator: Any, settings: Settings) -> None:
         self._coordinator = coordinator
         self._settings = settings
-        self._file = LogFile()
+        self._file = LogFile(settings.max_file_bytes, settings.max_files)
         self._registered: dict[str, Callable[[], None]] = {}
         self._complained = False
 
@@ -50,7 +50,9 @@ class EventLogger:
                 await self._discover()
             if self._settings.wants(event):
                 line = line_for(event, data, self._settings.detail, self._settings.max_line_bytes)
-                self._file.append(self._path(), line)
+                grows = self._file.append(self._path(), line)
+                if grows is not None:
+                    self._complain(grows, "put aside, and grows:")
         except Exception as problem:
             self._complain(problem)
         return HookResult(action="continue")
@@ -94,11 +96,11 @@ class EventLogger:
         working_dir = lookup("session.working_dir") if lookup is not None else None
         return Path(working_dir or Path.cwd()) / Path(self._settings.path).expanduser()
 
-    def _complain(self, problem: Exception) -> None:
+    def _complain(self, problem: Exception, what: str = "written:") -> None:
         """Report the first problem; a full disk would otherwise be reported with every event."""
         level = logging.DEBUG if self._complained else logging.WARNING
         self._complained = True
-        logger.log(level, "hooks-logging: cannot log to %s: %s", self._settings.path, problem)
+        logger.log(level, "hooks-logging: %s cannot be %s %s", self._settings.path, what, problem)
 
 
 def _names(announced: Any) -> Iterable[str]:

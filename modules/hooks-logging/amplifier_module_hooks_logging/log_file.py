@@ -1,38 +1,53 @@
-"""Append lines to a file that appears with its first line.
+"""Append lines to a file that appears with its first line, and goes on in a new one when it is large.
 
 Every line is one write of its own: what was logged survives a crash of the process, and sessions may share a file.
-Only its owner can read a file made here, for conversations are private.
+The files before are `<name>.1`, the latest, to `<name>.<n>`; what would be one more is removed. Only its owner can read
+a file made here, for conversations are private.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class LogFile:
-    """An append-only file, opened when needed."""
+    """An append-only file, opened when needed, of at most `max_bytes` unless one line has more; `max_files` in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int, max_files: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_files = max_files
         self._descriptor: int | None = None
+        self._is_torn = False  # a line was written in part
 
-    def append(self, path: Path, line: bytes) -> None:
-        """Write one line; the path counts only until the file is open.
+    def append(self, path: Path, line: bytes) -> OSError | None:
+        """Write one line; return what kept a file that is full from being put aside, in which case it grows.
 
         Raises:
             OSError: the file cannot be opened or written; the next line tries again.
         """
-        if self._descriptor is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, _FLAGS, 0o600)
+        descriptor = self._opened(path)
+        problem = None
+        if os.fstat(descriptor).st_size + len(line) > self._max_bytes:
+            try:
+                descriptor = self._rotated(path, descriptor)
+            except OSError as error:
+                problem = error
+                descriptor = self._opened(path)
+        if self._is_torn:
+            line = b"\n" + line
         try:
+            self._is_torn = True
             while line:  # a nearly full disk takes part of a line
-                line = line[os.write(self._descriptor, line) :]
+                line = line[os.write(descriptor, line) :]
+            self._is_torn = False
         except OSError:
             self._release()
             raise
+        return problem
 
     def close(self) -> None:
         """Bring what was written to the disk and close the file.
@@ -47,7 +62,44 @@ class LogFile:
         finally:
             self._release()
 
+    def _opened(self, path: Path) -> int:
+        """Return the file at `path`, which another session may have put aside meanwhile."""
+        if self._descriptor is not None and not _is_at(path, self._descriptor):
+            self._release()
+        if self._descriptor is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, _FLAGS, 0o600)
+        return self._descriptor
+
+    def _rotated(self, path: Path, descriptor: int) -> int:
+        """Put the file aside and return a new one; of sessions that do so at once, one does."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return descriptor  # another session is at it; the next line finds the new file
+        try:
+            if os.fstat(descriptor).st_size and _is_at(path, descriptor):
+                self._shift(path)
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return self._opened(path)
+
+    def _shift(self, path: Path) -> None:
+        names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, self._max_files))]
+        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+            if newer.exists():
+                newer.replace(older)
+        if len(names) == 1:
+            path.unlink()
+
     def _release(self) -> None:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

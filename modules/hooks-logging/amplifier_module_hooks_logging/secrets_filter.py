@@ -1,6 +1,7 @@
-"""Leave secrets out of what is logged, judged by the names they go under.
+"""Leave secrets out of what is logged: by the names they go under, and by their look inside of texts.
 
-Works on copies. A secret inside a longer text, such as a command line, has no name to be known by and is not found.
+Works on copies. It knows the common forms of keys, and what is assigned to the name of a secret; what has neither name
+nor form is not found. Each search takes time in proportion to the text: what a pattern takes it does not give back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,23 @@ _WORDS = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
+_KEYS = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:\s{0,4}(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{0,200})*+[A-Za-z0-9+/=\s\\]*+"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|(?<![A-Za-z0-9])(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+"
+    r"|glpat-[A-Za-z0-9_-]{20,}+|sk-[A-Za-z0-9_-]{20,}+|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+|xox[a-z]-[A-Za-z0-9-]{10,}+"
+    r"|AIza[A-Za-z0-9_-]{35}|hf_[A-Za-z0-9]{30,}+|npm_[A-Za-z0-9]{36}"
+    r"|eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?)"
+)
+_ASSIGNED = re.compile(
+    r"((?:api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|secret|password|passwd|passphrase|token)"
+    r"""\\?["']?\s{0,3}[:=]\s{0,3}|(?<![A-Za-z])(?:bearer|basic)\s{1,3}(?=[A-Za-z._~+/=-]{0,64}\d))"""
+    r"""(\\?"[^"\n]++|'[^'\n]++|[^\s"'`,;&|<>(){}\[\]]{4,}+)""",
+    re.IGNORECASE,
+)
+_IN_ADDRESS = re.compile(r"""(://[^\s/:@"']{0,64}:)[^\s/@"']{1,256}(?=@)""")
+
 
 def is_secret(key: str) -> bool:
     """Return whether a value under this key is to be left out."""
@@ -24,7 +42,9 @@ def is_secret(key: str) -> bool:
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a copy in which the values of secret keys are replaced."""
+    """Return a copy in which the values of secret keys, and what looks like a secret in texts, are replaced."""
+    if isinstance(value, str):
+        return _cleared(value)
     if isinstance(value, dict):
         return {
             key: REDACTED if is_secret(str(key)) and item is not None else without_secrets(item)
@@ -33,3 +53,18 @@ def without_secrets(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in value]
     return value
+
+
+def _cleared(text: str) -> str:
+    text = _KEYS.sub(REDACTED, text)
+    if "=" in text or ":" in text or "earer" in text or "asic" in text:
+        text = _ASSIGNED.sub(_hidden, text)
+    return _IN_ADDRESS.sub(rf"\1{REDACTED}", text) if "://" in text else text
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """Return an assignment without its value; quotes stay, so that a reader sees where it ended."""
+    quoted = re.match(r"""\\?["']""", match[2])
+    opening = quoted[0] if quoted else ""
+    closing = "\\" if opening.startswith("\\") and match[2].endswith("\\") else ""
+    return f"{match[1]}{opening}{REDACTED}{closing}"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
-
-logger = logging.getLogger(__name__)
 
 Detail = Literal["names", "summary", "full"]
 
@@ -20,13 +17,16 @@ class Settings:
     """Where to log, which events, and how much of each.
 
     `events` are names or patterns (`tool:*`). `detail` is `names` (no data), `summary` (long texts cut) or `full`;
-    none of them lets a line grow beyond `max_line_bytes`. Handlers of lower `priority` run earlier.
+    none of them lets a line grow beyond `max_line_bytes`. The file is put aside before it exceeds `max_file_bytes`;
+    `max_files` are kept, the one written to among them. Handlers of lower `priority` run earlier.
     """
 
     path: str = "./session.jsonl"
     events: tuple[str, ...] = ("*",)
     detail: Detail = "summary"
     max_line_bytes: int = 65_536
+    max_file_bytes: int = 10_485_760
+    max_files: int = 5
     priority: int = 100
 
     @classmethod
@@ -34,12 +34,12 @@ class Settings:
         """Return the settings a mount plan's `config` describes.
 
         Raises:
-            ValueError: a value has the wrong shape; the message names it.
+            ValueError: a key is unknown, or a value has the wrong shape; the message names it.
         """
-        known = {field.name for field in fields(cls)}
+        known = [field.name for field in fields(cls)]
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
-            logger.warning("hooks-logging: ignoring unknown settings: %s", ", ".join(unknown))
+            raise ValueError(f"hooks-logging: there is no setting `{unknown[0]}`; there are {', '.join(known)}")
         given = {name: value for name, value in config.items() if name in known}
         patterns = given.get("events")
         if isinstance(patterns, list | tuple):
@@ -53,7 +53,12 @@ class Settings:
             raise ValueError(f"hooks-logging: `events` must be a list of names or patterns, not {self.events!r}")
         if self.detail not in get_args(Detail):
             raise ValueError(f"hooks-logging: `detail` must be names, summary or full, not {self.detail!r}")
-        for name, least in (("max_line_bytes", _LEAST_LINE), ("priority", None)):
+        for name, least in (
+            ("max_line_bytes", _LEAST_LINE),
+            ("max_file_bytes", _LEAST_LINE),
+            ("max_files", 1),
+            ("priority", None),
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
                 bound = "" if least is None else f", {least} or more"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import stat
 import tomllib
 from pathlib import Path
@@ -14,7 +17,7 @@ from amplifier_core.models import HookResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_logging import EventLogger, Settings, mount
 from amplifier_module_hooks_logging.log_line import line_for
-from amplifier_module_hooks_logging.secrets_filter import is_secret
+from amplifier_module_hooks_logging.secrets_filter import is_secret, without_secrets
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +31,10 @@ def session_in(folder: Path) -> MockCoordinator:
 
 def logged(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 async def test_every_event_becomes_a_line_with_time_and_session(tmp_path: Path) -> None:
@@ -233,6 +240,123 @@ async def test_secrets_are_left_out_at_every_depth_and_the_event_itself_keeps_th
     assert seen == ["k-123"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("key AKIA" + "IOSFODNN7EXAMPLE.", "key []."),
+        ("ghp_" + "a1B2" * 9 + " x", "[] x"),
+        ("sk-ant-api03-" + "a1B2_c3-D4" * 9, "[]"),
+        ("xoxb-" + "123456789012-abcdefABCDEF", "[]"),
+        ("eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0.dBjftJeZ4CVP", "[]"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE\nabc=\n-----END PRIVATE KEY-----\n", "[]\n"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE, cut off", "[], cut off"),
+        ("curl -H 'Authorization: Bearer abc123def456'", "curl -H 'Authorization: Bearer []'"),
+        ("postgres://me:hunter2@db/x", "postgres://me:[]@db/x"),
+        ("DB_PASSWORD=hunter2 run", "DB_PASSWORD=[] run"),
+        ('{"api_key": "abc", "n": 1}', '{"api_key": "[]", "n": 1}'),
+        (r"{\"api_key\": \"abc\", \"n\": 1}", r"{\"api_key\": \"[]\", \"n\": 1}"),
+        ("max_tokens: 4096, token_count=12345, see https://x:8080/a", None),
+    ],
+)  # fmt: skip
+def test_secrets_in_texts_are_known_by_their_form_or_name(text: str, expected: str | None) -> None:
+    assert without_secrets({"a": [text]}) == {"a": [text if expected is None else expected.replace("[]", "[REDACTED]")]}
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "sk-", "token:", 'secret="', "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "://a:"]
+)
+def test_a_megabyte_of_anything_takes_time_in_proportion(unit: str) -> None:
+    without_secrets(unit * (2**20 // len(unit)))  # a search that is not linear takes hours
+
+
+# --- files that are full, and disks
+
+
+async def test_a_full_file_is_put_aside_and_so_many_are_kept(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"max_file_bytes": 4096, "max_files": 3, "detail": "full"})
+    for number in range(40):
+        await coordinator.hooks.emit("tool:pre", {"number": number, "text": "x" * 400})
+    names = ["session.jsonl.2", "session.jsonl.1", "session.jsonl"]
+    assert names_in(tmp_path) == sorted(names)
+    assert all((tmp_path / name).stat().st_size <= 4096 for name in names)
+    numbers = [entry["data"]["number"] for name in names for entry in logged(tmp_path / name)]
+    assert numbers == list(range(numbers[0], 40))
+    assert len(numbers) > 14
+    assert all(stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600 for name in names)
+
+
+async def test_one_file_alone_begins_anew(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"max_file_bytes": 4096, "max_files": 1, "max_line_bytes": 8000, "detail": "full"})
+    for text in ("x" * 3000, "y" * 6000, "z" * 10):
+        await coordinator.hooks.emit("tool:pre", {"text": text})
+    assert names_in(tmp_path) == ["session.jsonl"]
+    assert [entry["data"]["text"] for entry in logged(tmp_path / "session.jsonl")] == ["z" * 10]
+
+
+async def test_sessions_that_share_a_file_lose_nothing_when_one_puts_it_aside(tmp_path: Path) -> None:
+    sessions = [session_in(tmp_path) for _ in range(2)]
+    for coordinator in sessions:
+        await mount(coordinator, {"max_file_bytes": 4096, "max_files": 9, "detail": "full"})
+    for number in range(30):
+        await sessions[number % 2].hooks.emit("tool:pre", {"number": number, "text": "x" * 400})
+    numbers = [entry["data"]["number"] for name in names_in(tmp_path) for entry in logged(tmp_path / name)]
+    assert sorted(numbers) == list(range(30))
+
+
+async def test_a_file_that_cannot_be_put_aside_grows_and_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"max_file_bytes": 4096, "detail": "full"})
+    for _ in range(20):
+        await coordinator.hooks.emit("tool:pre", {"text": "x" * 400})
+    assert len(logged(tmp_path / "session.jsonl")) == 20
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "session.jsonl cannot be put aside, and grows: [Errno 13] Permission denied" in warnings[0]
+
+
+async def test_a_full_disk_is_reported_once_and_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write, room = os.write, [20]
+
+    def nearly_full(descriptor: int, content: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = write(descriptor, content[: room[0]])
+        room[0] -= taken
+        return taken
+
+    coordinator = session_in(tmp_path)
+    await mount(coordinator)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", nearly_full)
+        for _ in range(3):
+            assert (await coordinator.hooks.emit("tool:pre", {})).action == "continue"
+    await coordinator.hooks.emit("tool:post", {})
+    torn, line = (tmp_path / "session.jsonl").read_text().splitlines()
+    assert len(torn) == 20
+    assert json.loads(line)["event"] == "tool:post"
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+    assert "session.jsonl cannot be written: [Errno 28] No space left on device" in caplog.text
+
+
+async def test_a_log_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+    coordinator = session_in(tmp_path)
+    await mount(coordinator, {"path": "logs/a.jsonl"})
+    await coordinator.hooks.emit("tool:pre", {})
+    shutil.rmtree(tmp_path / "logs")
+    await coordinator.hooks.emit("tool:post", {})
+    assert [entry["event"] for entry in logged(tmp_path / "logs/a.jsonl")] == ["tool:post"]
+
+
 # --- detail and size
 
 
@@ -282,6 +406,9 @@ def test_text_that_is_no_unicode_is_still_logged() -> None:
         {"events": [1]},
         {"detail": "verbose"},
         {"max_line_bytes": 10},
+        {"max_file_bytes": 10},
+        {"max_files": 0},
+        {"file": "x"},
         {"priority": "first"},
     ],
 )
