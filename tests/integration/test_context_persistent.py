@@ -63,3 +63,35 @@ async def test_a_killed_context_without_grants_has_every_message_once(open_sessi
         await context.add_message(_said(2))
         await _kill(session)
         assert await context.get_messages() == [_said(0), _said(1), _said(2)]
+
+
+async def test_a_sub_session_has_a_file_of_its_own_and_doubles_nothing_when_resumed(
+    open_session: OpenSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work/.amplifier"
+    folder.mkdir(parents=True)
+    entry = {
+        "module": "context-persistent",
+        "config": {"path": "./.amplifier/talk.jsonl"},
+        "permissions": {"write": ["./.amplifier"]},
+    }
+    async with open_session(
+        orchestrator={"module": "loop-basic"},
+        context=entry,
+        providers=[{"module": "provider-mock", "config": {"fallback": "fine"}}],
+        agents={"helper": {"description": "helps", "instruction": "be brief"}},
+    ) as session:
+        await session.execute("hello")
+        spawn, resume = map(session.coordinator.get_capability, ("session.spawn", "session.resume"))
+        helped = await spawn(
+            agent_name="helper", instruction="do", parent_session=session.coordinator.session, agent_configs={}
+        )
+        await resume(sub_session_id=helped["session_id"], instruction="again")
+    said = {
+        path.name: [json.loads(line)["add"]["role"] for line in path.read_text().splitlines()[1:]]
+        for path in folder.iterdir()
+    }
+    assert said == {
+        "talk.jsonl": ["user", "assistant"],
+        f"talk.{helped['session_id']}.jsonl": ["system", "user", "assistant", "user", "assistant"],
+    }

@@ -179,11 +179,11 @@ async def _lock(path: Path, descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        except BlockingIOError as error:
+        except BlockingIOError:
             if clock() >= last:
                 raise _refused(
                     path, "is open in another session; end that one, or give this one a `path` of its own"
-                ) from error
+                ) from None
         except OSError as error:
             raise _refused(path, f"cannot be locked: {error.strerror}; name a `path` on another file system") from error
         await asyncio.sleep(_LOCK_POLL)  # the system tells nobody when a lock is free
