@@ -6,6 +6,7 @@ Each runs in a process of its own, at the level `ns`, with a person who is asked
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,14 +17,29 @@ import anyio
 import pytest
 
 from integration.command_line import require_level
-from integration.community import contents, listen, messages, until
+from integration.community import Heard, contents, listen, messages, until
+from modules import shipped
 from paddock import Session
 from paddock.kernel.consent import Answer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 90  # for a whole session on a busy machine; hit only by a hang
-_BROKEN = "def add(a, b):\n    return a - b\n"
-_TESTS = "from calculator import add\n\nassert add(2, 3) == 5\nprint('all tests pass')\n"
+_BROKEN = "# adds two numbers, with the key AKIAIOSFODNN7EXAMPLE\necho $(($1 - $2))\n"
+_TESTS = '[ "$(sh calculator.sh 2 3)" = 5 ] && echo all tests pass\n'
+
+
+# What the specifications say of each event.
+_NAMED = {
+    "prompt:submit": {"prompt"},
+    "prompt:complete": set(),
+    "provider:request": {"provider", "messages", "parent_span_id", "iteration"},
+    "provider:response": {"provider", "response", "usage", "parent_span_id", "iteration"},
+    "tool:pre": {"tool_name", "tool_input", "parent_span_id", "iteration"},
+    "tool:post": {"tool_name", "tool_input", "tool_result", "parent_span_id", "iteration"},
+    "content_block:start": {"block_type", "block_index"},
+    "content_block:end": {"block"},
+    "message.end": {"status"},
+}
 
 
 class Person:
@@ -50,8 +66,8 @@ def work(tmp_path: Path) -> Path:
     """A repository with a mistake in it, and tests that find it."""
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / "calculator.py").write_text(_BROKEN)
-    (folder / "tests.py").write_text(_TESTS)
+    (folder / "calculator.sh").write_text(_BROKEN)
+    (folder / "tests.sh").write_text(_TESTS)
     for command in (
         ["init", "-q", "-b", "trunk"],
         ["config", "user.name", "Ada"],
@@ -74,6 +90,14 @@ def scripted(*replies: Any) -> list[dict[str, Any]]:
     return [{"module": "provider-mock", "config": {"responses": responses}}]
 
 
+def _fields_missing(events: list[Heard]) -> dict[str, set[str]]:
+    """Return what the events lack of their fields, by event, and every event that did not come."""
+    ids = {"session_id", "turn_id", "span_id"}
+    came = {event.event: event.data.keys() for event in events}
+    lacking = {name: (fields | ids) - came.get(name, set()) for name, fields in _NAMED.items()}
+    return {name: fields for name, fields in lacking.items() if fields}
+
+
 def assert_whole(conversation: list[dict[str, Any]]) -> None:
     """Every tool call has exactly one answer, right after the reply that made it."""
     open_calls: list[str] = []
@@ -84,6 +108,53 @@ def assert_whole(conversation: list[dict[str, Any]]) -> None:
         assert open_calls == []
         open_calls = [call["id"] for call in message.get("tool_calls", ())]
     assert open_calls == []
+
+
+async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, work: Path) -> None:
+    todos = [{"content": "Mend the calculator", "status": "in_progress"}, {"content": "Commit", "status": "pending"}]
+    mended = {"file_path": "calculator.sh", "old_string": "$1 - $2", "new_string": "$1 + $2"}
+    read = ("read_file", {"file_path": "calculator.sh"})
+    loop = {"module": "loop-streaming", "config": {"show_messages": True}}
+    plan = {
+        "session": {"orchestrator": loop, "context": {"module": "context-persistent"}},
+        "providers": scripted(
+            [("todo", {"action": "create", "todos": todos}), ("list_directory", {"path": "."})],
+            [read, ("bash", {"command": "sh tests.sh"})],
+            [("edit_file", mended)],
+            [("bash", {"command": "sh tests.sh"}), ("task", {"agent": "reviewer", "instruction": "Is it right?"})],
+            [("bash", {"command": "git commit -qam 'Add instead of subtracting' && git log --oneline"})],
+            "It is done: {last_tool_result}",
+        ),
+        "tools": [
+            *({"module": module} for module in ("tool-filesystem", "tool-task", "tool-todo")),
+            {
+                "module": "tool-bash",
+                "permissions": {"read": ["."], "write": [".", ".git"], "run": ["sh", "bash", "git"]},
+            },
+        ],
+        "hooks": [{"module": module} for module in shipped.IDS if module.startswith("hooks-")],
+        "agents": {"reviewer": {"description": "reviews", "providers": scripted([read], "I see {last_tool_result}")}},
+    }
+    person = Person()
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=work, isolation=ns, consent=person, approval=person) as session:
+            events = listen(session, *_NAMED)
+            answer = await session.execute("mend the calculator")
+            conversation = await messages(session)
+            results = await contents(session, "tool")
+            modules = session.modules
+    assert answer.startswith("It is done: ") and "Add instead of subtracting" in answer
+    assert subprocess.check_output(["git", "status", "--porcelain", "-uno"], cwd=work, timeout=60) == b""
+    assert "$1 + $2" in (work / "calculator.sh").read_text()
+    assert_whole(conversation)
+    assert "AKIA" not in str(conversation) and "[REDACTED:aws]" in results[2]
+    assert "tests.sh" in results[1] and "$1 - $2" in results[2] and '"returncode": 1' in results[3]
+    assert "all tests pass" in results[5] and "$1 + $2" in results[6]
+    assert person.questions == ["bash", "edit_file", "bash", "task", "bash"]
+    assert {(module.level, module.restarts) for module in modules} == {("ns", 0)}
+    assert _fields_missing(events) == {}
+    logged = [json.loads(line)["event"] for line in (work / "session.jsonl").read_text().splitlines()]
+    assert {"prompt:submit", "tool:pre", "message.end", "session:end"} <= set(logged)
 
 
 # --- what an application and hooks have of the loops
