@@ -42,6 +42,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
 }
 _NOT_GRANTED: Final = "not granted"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
+_NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
 _ANY_NET: Final = "HOST:PORT"  # to be filled in
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
@@ -159,22 +160,27 @@ class AttemptJudge:
         return f"./{inside}" if inside.parts else "."
 
     def _in_real_home(self, path: Path) -> Path | None:
-        """Return what a path below the module's own home would be in that of the person who runs it.
+        """Return what a path below the module's own home would be in that of the person who runs it."""
+        return self._in_place_of_scratch(path, self._subject.owner.home, self._at_home)
 
-        Only if it may be there by what is directly in that: no name of the module's choosing is looked up.
+    def _in_working_dir(self, path: Path) -> Path | None:
+        """Return what a path would be in the working directory; a module that does not see that runs in its scratch."""
+        return self._in_place_of_scratch(path, self._subject.working_dir, _names_in(self._subject.working_dir))
+
+    def _in_place_of_scratch(self, path: Path, folder: Path, names: frozenset[str]) -> Path | None:
+        """Return what a path in the private folder would be in another, with what is directly in that.
+
+        Only if it may be there by those names: no name of the module's choosing is looked up.
         """
         scratch = Path(self._profile.scratch)
         if not path.is_relative_to(scratch) or path == scratch or ".." in path.parts:
             return None
         inside = path.relative_to(scratch)
-        return self._subject.owner.home / inside if inside.parts[0] in self._at_home else None
+        return folder / inside if inside.parts[0] in names else None
 
     @cached_property
     def _at_home(self) -> frozenset[str]:
-        try:
-            return frozenset(os.listdir(self._subject.owner.home))
-        except OSError:
-            return frozenset()
+        return _names_in(self._subject.owner.home)
 
     # -- programs, network -----------------------------------------------------------------
 
@@ -182,10 +188,16 @@ class AttemptJudge:
         folder, name = os.path.split(target)
         if folder in ("", *SEARCH_PATH):
             return self._explained("run", target) if _is_program(name) else None
+        if (in_working_dir := self._in_working_dir(Path(target))) is not None:
+            line = self._line("run", self._written_as(in_working_dir))
+            reason = "the working directory is not granted, so it was looked for in the module's private folder"
+            return self._denial("run", str(in_working_dir), "programs", line, reason)
         denial = self._tell_program("run", target)
         found = None if denial is None else AttemptedPath.follow(Path(target), self._profile.mounts)
         if denial is None or found is None or self._is_executed(found.path):
             return None
+        if not denial.grant:
+            return denial
         if found.nearest is None:
             return replace(denial, reason=_NOT_LOOKED_AT)
         if not found.is_there or not _may_be_program(found.path):
@@ -200,6 +212,8 @@ class AttemptJudge:
             return None
         if folder in ("", *SEARCH_PATH):
             is_granted, written = name in self._programs, name
+        elif Path(target).is_relative_to(self._profile.scratch):
+            return self._denial(kind, target, "programs", "", _NO_PROGRAMS_IN_SCRATCH)
         else:
             is_granted, written = self._is_executed(Path(target)), self._written_as(Path(target))
         return None if is_granted else self._denial(kind, target, "programs", self._line(kind, written), _NOT_GRANTED)
@@ -254,6 +268,13 @@ class AttemptJudge:
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
 
 
 def _spelled(subject: Subject, written: str) -> Path:

@@ -253,6 +253,25 @@ def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, targe
         assert scene.judge().tell(Attempt(kind, target)) is None
 
 
+@_BOTH
+def test_a_program_meant_in_the_working_directory_is_named_there(scene: Scene, level: IsolationLevel) -> None:
+    (scene.work / "gradlew").touch(0o755)
+    scratch = "/scratch" if level == "ns" else str(scene.root / "scratch")
+    denial = scene.judge(level).judge(Attempt("run", f"{scratch}/gradlew"))
+    line = whole('permissions: {run: ["./gradlew"]}')
+    assert facts(denial) == ("run", str(scene.work / "gradlew"), "programs", line)
+    assert denial is not None and "private folder" in denial.reason
+
+
+@_BOTH
+def test_no_grant_is_named_for_a_program_in_the_private_folder(scene: Scene, level: IsolationLevel) -> None:
+    scratch = "/scratch" if level == "ns" else str(scene.root / "scratch")
+    attempt = Attempt("run", f"{scratch}/made")
+    for denial in (scene.judge(level).judge(attempt), scene.judge(level).tell(attempt)):
+        assert facts(denial) == ("run", f"{scratch}/made", "programs", "")
+        assert denial is not None and denial.reason == "no file in a module's private folder can be run"
+
+
 def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: Scene) -> None:
     home = scene.root / "home"
     denial = scene.judge().judge(Attempt("read", "/scratch/.ssh/id_x"))
