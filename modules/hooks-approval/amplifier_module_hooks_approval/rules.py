@@ -40,7 +40,7 @@ class Rule:
         known = [one.name for one in fields(cls)]
         for key in written:
             if key not in known:
-                raise ValueError(f"hooks-approval: unknown key `{place}.{key}`; a rule knows {', '.join(known)}")
+                raise ValueError(f"hooks-approval: there is no `{place}.{key}`; a rule has {', '.join(known)}")
         arguments, reason = written.get("arguments", {}), written.get("reason", "")
         if not isinstance(arguments, Mapping) or not all(_is_text(*one) for one in arguments.items()):
             raise ValueError(f"hooks-approval: `{place}.arguments` must be a table of patterns, not {arguments!r}")

@@ -40,7 +40,7 @@ class Settings:
         known = [one.name for one in fields(cls)]
         for key in config:
             if key not in known:
-                raise ValueError(f"hooks-approval: unknown setting `{key}`; it knows {', '.join(known)}")
+                raise ValueError(f"hooks-approval: there is no setting `{key}`; there are {', '.join(known)}")
         return cls(**{key: _READERS[key](value) for key, value in config.items()})
 
 

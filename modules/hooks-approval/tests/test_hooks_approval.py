@@ -409,10 +409,10 @@ async def test_unmounting_ends_it() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"rule": []}, "unknown setting `rule`; it knows rules, free_tools, default, timeout, audit_path"),
+        ({"rule": []}, "there is no setting `rule`; there are rules, free_tools, default, timeout, audit_path"),
         ({"rules": {}}, "`rules` must be a list of rules"),
         ({"rules": ["bash"]}, "`rules[0]` must be a table with `tools` and `action`, not 'bash'"),
-        ({"rules": [{"tool": "x"}]}, "unknown key `rules[0].tool`; a rule knows tools, action, arguments, reason"),
+        ({"rules": [{"tool": "x"}]}, "there is no `rules[0].tool`; a rule has tools, action, arguments, reason"),
         ({"rules": [{"tools": "x", "action": "ask"}]}, "`rules[0].tools` must be a list of names of tools, not 'x'"),
         ({"rules": [{"tools": ["x"]}]}, "`rules[0].action` must be one of allow, ask, deny, not None"),
         ({"rules": [{"tools": ["x"], "action": "ask", "arguments": {"a": 1}}]}, "`rules[0].arguments` must be a table"),

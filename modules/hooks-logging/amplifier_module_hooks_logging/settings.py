@@ -40,10 +40,9 @@ class Settings:
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
             raise ValueError(f"hooks-logging: there is no setting `{unknown[0]}`; there are {', '.join(known)}")
-        given = {name: value for name, value in config.items() if name in known}
-        patterns = given.get("events")
-        if isinstance(patterns, list | tuple):
-            given["events"] = tuple(patterns)
+        given = dict(config)
+        if isinstance(given.get("events"), list):
+            given["events"] = tuple(given["events"])
         return cls(**given)
 
     def __post_init__(self) -> None:

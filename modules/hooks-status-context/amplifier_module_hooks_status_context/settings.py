@@ -36,7 +36,7 @@ class Settings:
         known = [field.name for field in fields(cls)]
         for key in config:
             if key not in known:
-                raise ValueError(f"hooks-status-context: unknown setting `{key}`; it knows {', '.join(known)}")
+                raise ValueError(f"hooks-status-context: there is no setting `{key}`; there are {', '.join(known)}")
         given = dict(config)
         if isinstance(given.get("include"), list):
             given["include"] = tuple(given["include"])

@@ -184,7 +184,10 @@ async def test_unmounting_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"events": "x"}, "unknown setting `events`; it knows event, include, max_status_lines, git_timeout, priority"),
+        (
+            {"events": "x"},
+            "there is no setting `events`; there are event, include, max_status_lines, git_timeout, priority",
+        ),
         ({"event": "tool:pre"}, "`event` must be one of prompt:submit, provider:request, not 'tool:pre'"),
         ({"include": "git"}, "`include` must be a list of some of date, working_dir, platform, git, not 'git'"),
         ({"include": ["time"]}, "`include` must be a list"),

@@ -28,7 +28,7 @@ class Settings:
         known = [field.name for field in fields(cls)]
         for key, value in config.items():
             if key not in known:
-                raise ValueError(f"hooks-todo-reminder: unknown setting `{key}`; it knows {', '.join(known)}")
+                raise ValueError(f"hooks-todo-reminder: there is no setting `{key}`; there are {', '.join(known)}")
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if not is_number or (key != "priority" and value < 1):
                 bound = "" if key == "priority" else " above 0"

@@ -106,7 +106,7 @@ async def test_unmounting_ends_the_reminders() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"often": 1}, "unknown setting `often`; it knows every, max_items, priority"),
+        ({"often": 1}, "there is no setting `often`; there are every, max_items, priority"),
         ({"every": 0}, "`every` must be a whole number above 0, not 0"),
         ({"max_items": "2"}, "`max_items` must be a whole number above 0"),
         ({"priority": True}, "`priority` must be a whole number, not True"),

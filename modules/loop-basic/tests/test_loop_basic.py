@@ -414,7 +414,7 @@ async def test_a_wrong_limit_is_refused_at_mount(value: Any) -> None:
 
 
 async def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="unknown setting `retries`; it knows max_iterations, show_messages"):
+    with pytest.raises(ValueError, match="there is no setting `retries`; there are max_iterations, show_messages"):
         await mount(MockCoordinator(), {"retries": 3})
 
 

@@ -30,7 +30,7 @@ class Settings:
         given: dict[str, Any] = {}
         for key, value in config.items():
             if key not in known:
-                raise ValueError(f"tool-task: unknown setting `{key}`; it knows {', '.join(known)}")
+                raise ValueError(f"tool-task: there is no setting `{key}`; there are {', '.join(known)}")
             given[key] = _number(key, value) if key == "max_answer_characters" else _names(key, value)
         return cls(**given)
 

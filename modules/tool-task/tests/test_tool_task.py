@@ -223,7 +223,10 @@ async def test_its_events_are_announced() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"exclude": []}, "unknown setting `exclude`; it knows exclude_tools, exclude_hooks, max_answer_characters"),
+        (
+            {"exclude": []},
+            "there is no setting `exclude`; there are exclude_tools, exclude_hooks, max_answer_characters",
+        ),
         ({"exclude_tools": "all"}, "`exclude_tools` must be a list of module ids, not 'all'"),
         ({"exclude_hooks": [1]}, "`exclude_hooks` must be a list of module ids"),
         ({"max_answer_characters": 0}, "`max_answer_characters` must be a whole number above 0, not 0"),

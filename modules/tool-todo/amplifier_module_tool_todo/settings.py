@@ -27,7 +27,7 @@ class Settings:
         known = [field.name for field in fields(cls)]
         for key, value in config.items():
             if key not in known:
-                raise ValueError(f"tool-todo: unknown setting `{key}`; it knows {', '.join(known)}")
+                raise ValueError(f"tool-todo: there is no setting `{key}`; there are {', '.join(known)}")
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"tool-todo: `{key}` must be a whole number above 0, not {value!r}")
         return cls(**config)

@@ -145,7 +145,7 @@ async def test_mounting_again_keeps_the_list() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"max_item": 5}, "unknown setting `max_item`; it knows max_items, max_characters"),
+        ({"max_item": 5}, "there is no setting `max_item`; there are max_items, max_characters"),
         ({"max_items": 0}, "`max_items` must be a whole number above 0, not 0"),
         ({"max_items": True}, "`max_items` must be a whole number"),
         ({"max_characters": "9"}, "`max_characters` must be a whole number"),

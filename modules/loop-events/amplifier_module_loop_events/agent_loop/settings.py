@@ -31,7 +31,7 @@ class LoopSettings:
         known = {field.name: field.default for field in fields(cls)}
         for name, value in config.items():
             if name not in known:
-                raise ValueError(f"{loop}: unknown setting `{name}`; it knows {', '.join(known)}")
+                raise ValueError(f"{loop}: there is no setting `{name}`; there are {', '.join(known)}")
             if isinstance(known[name], bool):
                 allowed, fits = "true or false", isinstance(value, bool)
             else:
