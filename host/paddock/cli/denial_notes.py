@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, Final, cast
 
 from paddock.errors import Denial
@@ -22,8 +23,9 @@ def tell_denials(
     What would allow it is told as a line of the plan or, of a call, as its options. `left_out` counts what the host
     keeps nowhere.
     """
-    told = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
-    lines = list(dict.fromkeys(f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in told))
+    all_of_them = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)
+    notes = (f"{marked(denial.describe())}; {_remedy(denial, of_call)}" for denial in _without_climbs(all_of_them))
+    lines = list(dict.fromkeys(notes))
     for line in lines[:_MAX_LINES]:
         screen.warning(line)
     if len(lines) > _MAX_LINES:
@@ -31,6 +33,21 @@ def tell_denials(
         screen.note(f"{len(lines) - _MAX_LINES} more denials are not shown; {where} has them")
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
+
+
+def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
+    """Leave out the folders above one that was refused: to make `a/b`, modules try `a/b`, then `a`, then its parents.
+
+    The lines that would allow those grant far more than the module needs.
+    """
+    latest: dict[str, PurePath] = {}
+    for denial in denials:
+        if denial.operation == "write to":
+            before, target = latest.get(denial.caller), PurePath(denial.target)
+            latest[denial.caller] = target
+            if before is not None and target in before.parents:
+                continue
+        yield denial
 
 
 def _remedy(denial: Denial, of_call: bool) -> str:

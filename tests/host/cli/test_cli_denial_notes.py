@@ -34,6 +34,13 @@ def test_the_same_is_told_once() -> None:
     assert len(_told(*[Denial("read", "/x", "tool-x")] * 3, Denial("read", "/x", "tool-y"))) == 2
 
 
+def test_folders_above_a_refused_one_are_left_out() -> None:
+    climb = [Denial("write to", path, "tool-x") for path in ("/w/logs/a", "/w/logs", "/w", "/w/other", "/v")]
+    shown = [line.split("`")[3] for line in _told(*climb, Denial("write to", "/w", "tool-y"))]
+    assert shown == ["/w/logs/a", "/w/other", "/v", "/w"]
+    assert len(_told(Denial("read", "/w/a", "tool-x"), Denial("read", "/w", "tool-x"))) == 2
+
+
 def test_of_very_many_the_first_are_told_and_the_rest_counted() -> None:
     lines = _told(*(Denial("read", f"/{number}", "tool-x") for number in range(1000)))
     assert len(lines) == 21
