@@ -128,4 +128,4 @@ async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Pa
     assert 'permissions: {read: ["."], run: ["bash", "git"]}' in [one["grant"] for one in refused.error["denials"]]
     refused = await bash("true")
     assert refused.error["type"] == "no_shell"
-    assert [one["grant"] for one in refused.error["denials"]] == ['permissions: {read: ["."], run: ["bash"]}']
+    assert 'permissions: {read: ["."], run: ["bash"]}' in [one["grant"] for one in refused.error["denials"]]

@@ -83,7 +83,7 @@ class _Search:
 
     def find(self) -> Program:
         granted = GrantedPath.resolve(self._written, self._working_dir, self._owner)
-        self._located[granted.spelled] = granted
+        self._note(granted)
         if granted.is_directory:
             self._add_folder(granted)
         else:
@@ -128,8 +128,21 @@ class _Search:
         except NotAcceptedError as error:
             raise NotAcceptedError(f"program `{self._written}`: {error.problem}", error.accepted) from None
         if not (is_of_system(granted.path) and is_of_system(granted.spelled)):
-            self._located[granted.spelled] = granted
+            self._note(granted)
         return granted
+
+    def _note(self, granted: GrantedPath) -> None:
+        try:
+            stranger = None if granted.is_directory else self._owner.stranger_writing(granted.path.stat())
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise NotAcceptedError(f"program `{self._written}`: `{granted.path}`: {reason}") from error
+        if stranger is not None:
+            raise NotAcceptedError(
+                f"program `{self._written}`: somebody else could change `{granted.path}`: {stranger}",
+                "make it yours alone: chown, chmod go-w",
+            )
+        self._located[granted.spelled] = granted
 
     def _follow_file(self, needed: str) -> Path:
         granted = self._follow(needed)

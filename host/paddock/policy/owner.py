@@ -51,17 +51,24 @@ class Owner:
         Whoever owns the folder can, and whoever may write to it; with the sticky bit, of the latter only the entry's
         owner. An access list shows in the group's bits, so that it counts as the group.
         """
-        trusted = (0, self.uid)
-        if folder.st_uid not in trusted:
-            return f"it belongs to {_user_text(folder.st_uid)}"
-        writers = ""
-        if folder.st_mode & stat.S_IWOTH:
-            writers = "everybody may write to it"
-        elif folder.st_mode & stat.S_IWGRP and not self.has_alone(folder.st_uid, folder.st_gid):
-            writers = f"the group {_group_text(folder.st_gid)} may write to it"
-        if writers and not (folder.st_mode & stat.S_ISVTX and entry.st_uid in trusted):
-            return writers
+        is_kept_from_others = bool(folder.st_mode & stat.S_ISVTX) and entry.st_uid in self._trusted
+        if folder.st_uid in self._trusted and is_kept_from_others:
+            return None
+        return self.stranger_writing(folder)
+
+    def stranger_writing(self, info: os.stat_result) -> str | None:
+        """Return who else may write to a file or folder; None: nobody."""
+        if info.st_uid not in self._trusted:
+            return f"it belongs to {_user_text(info.st_uid)}"
+        if info.st_mode & stat.S_IWOTH:
+            return "everybody may write to it"
+        if info.st_mode & stat.S_IWGRP and not self.has_alone(info.st_uid, info.st_gid):
+            return f"the group {_group_text(info.st_gid)} may write to it"
         return None
+
+    @property
+    def _trusted(self) -> tuple[int, int]:
+        return (0, self.uid)
 
 
 def _user_text(uid: int) -> str:

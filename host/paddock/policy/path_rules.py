@@ -93,7 +93,7 @@ class PathRules:
     def lets_see(self, program: Program) -> bool:
         """Return whether a module that may run every program may be shown one, with all that it brings."""
         asked = [one for one in self.asked if one.family == "run" and one.value == ANY_PROGRAM]
-        grants = [one for one in asked if one.given is not None] or asked
+        grants = [one for one in asked if one.given is not None] or asked or [AskedGrant("run", ANY_PROGRAM)]
         return all(
             rule.lets_see(grant, path.path) for rule in self.rules for grant in grants for path in program.judged
         )

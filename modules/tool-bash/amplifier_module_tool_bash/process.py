@@ -15,7 +15,7 @@ from .kept_output import KeptOutput
 
 _TERM_SECONDS = 2.0  # from SIGTERM to SIGKILL
 _LOOK_SECONDS = 0.02  # between looks whether a group is gone, which nothing tells
-_DRAIN_SECONDS = 1.0  # for output on its way; a process that left the group may keep the pipe open for good
+_DRAIN_SECONDS = 2.0  # for output on its way; a process that left the group may keep the pipe open for good
 _CHUNK_BYTES = 65_536
 
 

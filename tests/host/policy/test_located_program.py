@@ -124,6 +124,14 @@ def test_what_another_user_could_replace_is_refused(scene: Scene) -> None:
     assert "program `./tool`: " in scene.refusal("./tool")  # by its interpreter
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_what_another_user_could_change_is_refused(scene: Scene, mode: int) -> None:
+    scene.file("work/mine", mode=mode)
+    scene.file("work/tool", f"#!{scene.work}/mine\n")
+    for path in ("./mine", "./tool"):
+        assert f"somebody else could change `{scene.work}/mine`" in scene.refusal(path)
+
+
 # -- the libraries of a binary -------------------------------------------------------------
 
 
