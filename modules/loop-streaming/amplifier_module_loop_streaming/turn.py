@@ -6,6 +6,7 @@ a model judges it reached. A reply that is broken off leaves in the conversation
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
@@ -52,6 +53,8 @@ class StreamingTurn(Turn):
         reply = self._streamed = StreamedReply(self.gate, self.request_span)
         async with AsyncExitStack() as closing:
             pieces = stream(request, tools=list(self._offered.values()) if request.tools else [])
+            if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
+                pieces = await pieces
             if hasattr(pieces, "aclose"):
                 await closing.enter_async_context(aclosing(pieces))
             async for piece in pieces:

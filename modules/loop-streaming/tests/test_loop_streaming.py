@@ -80,6 +80,17 @@ async def test_a_stream_without_a_response_at_its_end_is_a_response() -> None:
     assert stage.said[-1] == ("assistant", "plain words")
 
 
+async def test_a_stream_may_be_what_a_coroutine_returns() -> None:
+    stage = Stage("over the stones")
+    stream = stage.provider.stream
+
+    async def opened(request: Any, tools: Any) -> Any:
+        return stream(request, tools)
+
+    stage.provider.stream = opened
+    assert await stage.play() == "over the stones"
+
+
 async def test_a_provider_that_cannot_stream_is_asked_for_the_whole_answer() -> None:
     class Whole:
         async def complete(self, request: Any, **kwargs: Any) -> ChatResponse:

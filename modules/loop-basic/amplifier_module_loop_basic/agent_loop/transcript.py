@@ -53,7 +53,7 @@ class Transcript:
         Never raises: the turn is ending with an error of its own.
         """
         if self._last_write is not None:
-            with contextlib.suppress(Exception):  # already raised to whoever asked for the write
+            with contextlib.suppress(Exception):  # already raised where the write was asked for
                 await self._last_write
         try:
             while self._open:

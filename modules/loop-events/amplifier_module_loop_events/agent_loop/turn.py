@@ -124,7 +124,7 @@ class Turn:
         for index, block in enumerate(blocks):
             place = {"block_type": block.get("type"), "block_index": index, "total_blocks": len(blocks)}
             await self.gate.announce(events.CONTENT_BLOCK_START, self.request_span, place)
-            # The usage is the whole reply's: with the last block only, so that nobody adds it up.
+            # The usage is the whole reply's: with the last block only, so that it is added up once.
             spent = {"usage": usage} if usage is not None and index == len(blocks) - 1 else {}
             await self.gate.announce(events.CONTENT_BLOCK_END, self.request_span, {**place, "block": block, **spent})
 
