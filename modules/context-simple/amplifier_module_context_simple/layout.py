@@ -14,22 +14,26 @@ from .entry import Entry, EntryFactory
 
 
 class Piece:
-    """Entries that are shown together or not at all; `exchange` counts from 0, the time before the first is -1."""
+    """Entries that are shown together or not at all; `exchange` counts from 0, the time before the first is -1.
 
-    __slots__ = ("entries", "exchange", "open_calls")
+    `tokens` is the size of all of them, `short_tokens` the size with the results in them shortened.
+    """
+
+    __slots__ = ("entries", "exchange", "is_standing", "is_tool_round", "open_calls", "short_tokens", "tokens")
 
     def __init__(self, exchange: int, first: Entry) -> None:
         self.exchange = exchange
         self.entries = [first]
+        self.tokens = first.tokens
+        self.short_tokens = first.short_tokens
+        self.is_standing = first.is_standing
+        self.is_tool_round = bool(first.calls)
         self.open_calls = dict(first.calls) if first.calls else {}
 
-    @property
-    def is_tool_round(self) -> bool:
-        return bool(self.entries[0].calls)
-
-    @property
-    def is_standing(self) -> bool:
-        return self.entries[0].is_standing
+    def add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.tokens += entry.tokens
+        self.short_tokens += entry.short_tokens
 
 
 def pieces_of(entries: Iterable[Entry], factory: EntryFactory) -> list[Piece]:
@@ -50,8 +54,8 @@ def pieces_of(entries: Iterable[Entry], factory: EntryFactory) -> list[Piece]:
         for call_id in entry.calls:
             waiting[call_id] = piece
     for piece in pieces:
-        if piece.open_calls:
-            piece.entries += [factory.interrupted(call_id, role) for call_id, role in piece.open_calls.items()]
+        for call_id, role in piece.open_calls.items():
+            piece.add(factory.interrupted(call_id, role))
     return pieces
 
 
@@ -60,7 +64,7 @@ def _answer(entry: Entry, waiting: dict[str, Piece]) -> None:
     reply = next((waiting[call_id] for call_id in entry.answers if call_id in waiting), None)
     if reply is None:
         return
-    reply.entries.append(entry)
+    reply.add(entry)
     for call_id in entry.answers:
         if reply.open_calls.pop(call_id, None) is not None:
             del waiting[call_id]

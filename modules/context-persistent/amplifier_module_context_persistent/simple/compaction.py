@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from .entry import Message
 from .layout import Piece
@@ -29,10 +30,10 @@ class View:
     shortened_results: int = 0
 
 
-def whole(pieces: Iterable[Piece]) -> View:
+def whole(pieces: Sequence[Piece]) -> View:
     """Return the view that leaves nothing out."""
-    entries = [entry for piece in pieces for entry in piece.entries]
-    return View([entry.message for entry in entries], sum([entry.tokens for entry in entries]))
+    messages = [entry.message for piece in pieces for entry in piece.entries]
+    return View(messages, sum([piece.tokens for piece in pieces]))
 
 
 class _Compaction:
@@ -40,14 +41,14 @@ class _Compaction:
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
-        self._sizes = [sum([entry.tokens for entry in piece.entries]) for piece in pieces]
+        self._sizes = [piece.tokens for piece in pieces]
         self._shortened: set[int] = set()
         self._dropped: set[int] = set()
         self.tokens = sum(self._sizes)
 
     def shorten(self, index: int) -> None:
         self._shortened.add(index)
-        self._resize(index, sum([entry.short_tokens for entry in self._pieces[index].entries]))
+        self._resize(index, self._pieces[index].short_tokens)
 
     def drop(self, indexes: Iterable[int]) -> None:
         for index in indexes:
@@ -113,7 +114,4 @@ def _recent_steps(
 
 def _exchanges(pieces: Sequence[Piece], indexes: Iterable[int]) -> list[list[int]]:
     """Return the indexes by exchange, the oldest first; pieces stand in the order of their exchanges."""
-    grouped: dict[int, list[int]] = {}
-    for index in indexes:
-        grouped.setdefault(pieces[index].exchange, []).append(index)
-    return list(grouped.values())
+    return [list(group) for _, group in groupby(indexes, key=lambda index: pieces[index].exchange)]
