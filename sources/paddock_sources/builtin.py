@@ -1,7 +1,7 @@
 """The reference modules that ship with the distribution.
 
 An installed wheel carries them beside this file; a checkout has them in `modules/`. They get no special treatment
-beyond being found by a bare id.
+beyond being found by a bare id: what they depend on is locked and installed like that of any other module.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .errors import ManifestError, ModuleIdError, ModuleLayoutError
 from .file import FileSource
+from .manifest import declares_dependencies
 from .module_id import checked_module_id
 from .resolution import Resolution
 
@@ -46,6 +47,14 @@ class BuiltinSource:
             hint = f"shipped are: {', '.join(self.list()) or 'none'}"
             raise ModuleLayoutError(module_id, self.folder, "no module of that id is shipped", hints=[hint])
         return FileSource(folder, source=f"builtin:{module_id}").resolve(module_id)
+
+    def has_dependencies(self, module_id: str) -> bool:
+        """Return whether the reference module `module_id` is shipped and depends on anything.
+
+        Raises:
+            SourceError: its project file cannot be read.
+        """
+        return declares_dependencies(self.folder / checked_module_id(module_id))
 
     @staticmethod
     def _is_module(entry: Path) -> bool:

@@ -100,20 +100,6 @@ class Dependencies:
                 self._interpreter = Interpreter.this()
             return self._interpreter
 
-    @staticmethod
-    def are_declared(root: Path) -> bool:
-        """Return whether the project in `root` says that it depends on anything.
-
-        Raises:
-            RequirementsError: its project file cannot be read.
-        """
-        from .environment.requirements import read_project
-
-        if not (root / "pyproject.toml").is_file():
-            return False
-        project = read_project(root)
-        return bool(project.get("dependencies")) or "dependencies" in project.get("dynamic", ())
-
     # -- choosing --------------------------------------------------------------------------
 
     def choose(
@@ -215,6 +201,16 @@ class Dependencies:
             )
         except ConstrainedError as error:
             return error.locked  # a worker of its own kind is started for it then
+
+    def still_satisfy(self, root: Path, locked: LockedModule) -> bool:
+        """Return whether what is locked meets all that the project in `root` asks for by now.
+
+        Raises:
+            RequirementsError: its project file cannot be read.
+        """
+        from .environment.requirements import Requirements
+
+        return _satisfy(distributions(locked), Requirements.of(root, self.python))
 
     # -- providing -------------------------------------------------------------------------
 

@@ -218,8 +218,6 @@ class _Reading:
 
     def _check_key(self, module: LockedModule, uri: SourceUri) -> None:
         """Refuse a source that is spelled in another way than Paddock does, which nothing would find."""
-        if isinstance(uri, BuiltinUri):
-            raise self._error("what is shipped is not locked", "source")
         expected = _normal_folder(module.source) if isinstance(uri, FolderUri) else normalised_source(uri, Path("/"))
         if module.source != expected:
             below = "write `./` and the folder's place below this one, or its whole path"
@@ -233,6 +231,8 @@ class _Reading:
     def _check_pin(self, module: LockedModule, uri: SourceUri) -> None:
         if isinstance(uri, GitUri) and not (_COMMIT.fullmatch(module.commit) and module.tree):
             raise self._error("a repository is pinned by a `commit` of 40 or 64 hexadecimal digits, and a `tree`")
+        if isinstance(uri, BuiltinUri) and (module.commit or module.tree or module.hashes or not module.dependencies):
+            raise self._error("of what is shipped only its dependencies are locked", "source")
         if isinstance(uri, FolderUri) and (module.commit or not module.tree):
             raise self._error("a folder is pinned by its `tree` alone")
 

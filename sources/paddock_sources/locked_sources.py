@@ -62,9 +62,9 @@ class LockedSources:
         """Return what the lock file says of sources, by their keys in it; without those that need none."""
         found = {}
         for uri in uris:
-            if isinstance(uri, BuiltinUri):
-                continue
             with suppress(SourceError):  # what cannot be read is not provided either
+                if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
+                    continue
                 key = normalised_source(uri, self._folder)
                 found[key] = self._lock.get(key)
         return found
@@ -83,16 +83,18 @@ class LockedSources:
         Raises:
             SourceError: it cannot be had, or is not what was locked.
         """
-        if isinstance(uri, BuiltinUri):
-            return self._provisioner.provide(uri, module_id, None)
         locked = self._locked(uri)
+        if locked is not None and isinstance(uri, BuiltinUri) and self._use is not LockUse.FROZEN:
+            locked = self._as_it_needs_now(uri, locked)
         if locked is not None and isinstance(uri, FolderUri) and self._use is not LockUse.FROZEN:
             locked = self._as_it_is_now(uri, locked)
         return self._provisioner.provide(uri, module_id, locked)
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
-        """Return what is locked of a source; None for a folder that needs no lock."""
+        """Return what is locked of a source; None for a folder or a shipped module that needs no lock."""
         key = normalised_source(uri, self._folder)
+        if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
+            return None  # a lock file adds nothing to what is shipped
         with self._noting:
             locked = self._noted.get(key) or self._lock.get(key)
         if locked is not None or not self._provisioner.needs_lock(uri):
@@ -113,6 +115,15 @@ class LockedSources:
             "`--locked` refuses that, `--frozen` runs what was locked",
             locked.source,
         )
+        return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
+
+    def _as_it_needs_now(self, uri: BuiltinUri, locked: LockedModule) -> LockedModule:
+        """Return what is locked of a shipped module, which another version of Paddock may have brought since."""
+        if not self._provisioner.is_outdated(uri, locked):
+            return locked
+        if self._use is LockUse.LOCKED:
+            raise NotLockedError(locked.source, self._use.value)
+        _log.warning("%s needs other packages than were locked for it: they are locked again", locked.source)
         return self._note(replace(self._provisioner.lock(uri, previous=locked), source=locked.source))
 
     def _note(self, locked: LockedModule) -> LockedModule:

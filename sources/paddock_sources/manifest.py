@@ -177,3 +177,17 @@ def _checked_kind(declared: object, path: Path) -> str | None:
 def _text_or_none(project: Mapping[str, Any], key: str) -> str | None:
     value = project.get(key)
     return value if isinstance(value, str) else None
+
+
+def declares_dependencies(root: Path) -> bool:
+    """Return whether the project in `root` says that it depends on anything.
+
+    Raises:
+        RequirementsError: its project file cannot be read.
+    """
+    from .environment.requirements import read_project
+
+    if not (root / "pyproject.toml").is_file():
+        return False
+    project = read_project(root)
+    return bool(project.get("dependencies")) or "dependencies" in project.get("dynamic", ())

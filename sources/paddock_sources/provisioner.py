@@ -34,6 +34,7 @@ from .errors import (
 from .file import FileSource
 from .inside_host import is_inside
 from .locked_module import LockedDependency, LockedModule
+from .manifest import declares_dependencies
 from .permission_request import PermissionRequest, permissions_digest
 from .progress import Progress
 from .resolution import Resolution
@@ -163,9 +164,19 @@ class Provisioner:
             case PackageUri():
                 return bool(uri.version)
             case FolderUri():
-                return self._dependencies.are_declared(uri.folder)
+                return declares_dependencies(uri.folder)
+            case BuiltinUri():
+                return self._builtin.has_dependencies(uri.module_id)
             case _:
                 return False
+
+    def is_outdated(self, uri: BuiltinUri, locked: LockedModule) -> bool:
+        """Return whether a shipped module asks for other packages than were locked for it, as after an upgrade.
+
+        Raises:
+            SourceError: it is not shipped, or its project file cannot be read.
+        """
+        return not self._dependencies.still_satisfy(self._builtin.resolve(uri.module_id).root, locked)
 
     def lock(
         self,
@@ -196,6 +207,8 @@ class Provisioner:
                 root = entry.root
             case PackageUri(version=str(version)) if version:
                 return self._lock_package(uri)
+            case BuiltinUri() if self.needs_lock(uri):
+                return self._lock_shipped(uri, previous, extras=extras, more=more)
             case _:
                 raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         is_folder = isinstance(uri, FolderUri)
@@ -225,7 +238,9 @@ class Provisioner:
         """
         match uri:
             case BuiltinUri():
-                return replace(self._builtin.resolve(uri.module_id), module_id=module_id)
+                resolution = replace(self._builtin.resolve(uri.module_id), module_id=module_id)
+                if locked is None:
+                    return resolution
             case PackageUri():
                 return self._provide_package(uri, module_id, locked)
             case FolderUri() if locked is None or self._live:
@@ -291,6 +306,14 @@ class Provisioner:
         return found.name if found is not None else None
 
     # -- code ------------------------------------------------------------------------------
+
+    def _lock_shipped(
+        self, uri: BuiltinUri, previous: LockedModule | None, *, extras: Collection[str], more: Collection[str]
+    ) -> LockedModule:
+        """Return what is locked of a module that came with Paddock: what it depends on, and nothing of its code."""
+        root = self._builtin.resolve(uri.module_id).root
+        chosen = self._dependencies.choose(root, previous, uri, mine=False, keeps=True, extras=extras, more=more)
+        return LockedModule(source=uri.text, dependencies=chosen)
 
     def _code(self, uri: FolderUri | GitUri, locked: LockedModule) -> Path:
         """Return the folder of the module's code as it was locked."""

@@ -217,7 +217,7 @@ BROKEN = [
     ("https://example.org/team", "https://me:pw@example.org/team", 8, "spelled in another way"),
     ("https://example.org/team", "ext::sh -c id /team", 8, "not a module source"),
     ('source = "./modules/tool-x"', 'source = "./modules/../../x"', 4, "spelled in another way"),
-    ('source = "./modules/tool-x"', 'source = "builtin:loop-basic"', 4, "is not locked"),
+    ('source = "./modules/tool-x"', 'source = "builtin:loop-basic"', 4, "only its dependencies"),
     ('source = "./modules/tool-x"', 'source = "tool-y==1.0"\nrequested_ref = "1.0"', 34, "is locked twice"),
     ('source = "./modules/tool-x"', 'source = ""', 4, "is not what a lock file has there"),
     ('source = "./modules/tool-x"', 'source = "./modules/\\u202etool-x"', 4, "is not what a lock file has there"),

@@ -18,6 +18,7 @@ from paddock.plan.models import ModuleEntry, MountPlan
 from paddock.policy import Policy, refuse_sources
 from paddock.policy.sources_file import load_source_settings
 from paddock_sources import (
+    BuiltinSource,
     BuiltinUri,
     GitUri,
     PackageUri,
@@ -94,7 +95,8 @@ class UnresolvedModule:
 class SourcedModules:
     """What there is in one folder: its lock file, the plan if one is meant, and the modules of the two.
 
-    Modules that are shipped and named by nothing but their id are not among them: there is nothing to lock or fetch.
+    Modules that are shipped, named by nothing but their id and depend on nothing are not among them: there is nothing
+    to lock or fetch.
     """
 
     folder: Path
@@ -217,7 +219,7 @@ def _planned(
             yield UnresolvedModule(entry, error)
             continue
         if chosen.layer in _USUAL_LAYERS:
-            if entry.source is not None or not isinstance(chosen.uri, BuiltinUri):
+            if entry.source is not None or not isinstance(chosen.uri, BuiltinUri) or _has_dependencies(chosen.uri):
                 yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry)
             continue
         written = _written_key(entry, folder)
@@ -226,6 +228,10 @@ def _planned(
 
 def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
     return normalised_source(SourceUri.parse(entry.source), folder) if entry.source is not None else None
+
+
+def _has_dependencies(uri: BuiltinUri) -> bool:
+    return BuiltinSource().has_dependencies(uri.module_id)
 
 
 def _find_installed(module_id: str) -> str | None:
