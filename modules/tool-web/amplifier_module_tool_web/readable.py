@@ -1,0 +1,136 @@
+"""The readable text of an HTML page: headings, paragraphs, lists, tables and links, without scripts, styles and forms.
+
+The page is parsed as a stream, no tree is made of it, and what is nested without end is given up where it becomes so:
+the time it takes grows with the size of a page alone.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urljoin
+
+from lxml import etree
+
+_MAX_DEPTH = 400  # real pages have some dozens; beyond it an unmatched end tag costs a search of them all
+_PIECE_CHARACTERS = 16 * 1024
+
+_UNREAD = frozenset(
+    ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button", "head")
+)
+_BLOCKS = frozenset(
+    {"p", "div", "section", "article", "main", "header", "footer", "nav", "aside", "table", "ul", "ol", "dl", "dt"}
+    | {"dd", "blockquote", "figure", "figcaption", "form", "fieldset", "details", "summary", "address", "body", "hr"}
+    | {"pre"}
+)
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
+_LINES = re.compile(r"\n{3,}")
+_BEFORE_LINE_END = re.compile(r"[ \t]+\n")
+
+
+class _TooDeepError(Exception):
+    """The page is nested deeper than any that people write."""
+
+
+class _Text:
+    """Puts text together from what the parser comes across."""
+
+    def __init__(self, url: str) -> None:
+        self.title = ""
+        self.parts: list[str] = []
+        self._url = url
+        self._depth = 0
+        self._unread = 0  # how many elements around are not read
+        self._preformatted = 0
+        self._is_title = False
+        self._links: list[tuple[str, int]] = []  # where each open link leads, and where its text begins
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise _TooDeepError
+        if tag == "title" and not self.title:
+            self._is_title = True
+        elif tag == "base" and attributes.get("href"):
+            self._url = _joined(self._url, attributes["href"])
+        if tag in _UNREAD:
+            self._unread += 1
+        if self._unread:
+            return
+        if tag in _HEADINGS:
+            self.parts.append(f"\n\n{_HEADINGS[tag]} ")
+        elif tag == "li":
+            self.parts.append("\n- ")
+        elif tag == "tr":
+            self.parts.append("\n")
+        elif tag == "br":
+            self.parts.append("\n")
+        elif tag in _BLOCKS:
+            self.parts.append("\n\n")
+        elif tag == "a":
+            self._links.append((attributes.get("href", ""), len(self.parts)))
+        elif tag == "img" and attributes.get("alt", "").strip():
+            self.parts.append(f"[image: {attributes['alt'].strip()}]")
+        if tag == "pre":
+            self._preformatted += 1
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "title":
+            self._is_title = False
+        if tag in _UNREAD:
+            self._unread = max(0, self._unread - 1)
+        if self._unread:
+            return
+        if tag == "pre":
+            self._preformatted = max(0, self._preformatted - 1)
+        if tag in _HEADINGS or tag in _BLOCKS:
+            self.parts.append("\n\n")
+        elif tag in ("td", "th"):
+            self.parts.append(" | ")
+        elif tag == "a" and self._links:
+            self._end_link(*self._links.pop())
+
+    def _end_link(self, target: str, begins: int) -> None:
+        text = "".join(self.parts[begins:]).strip()
+        if not text or "\n" in text:
+            return
+        address = _joined(self._url, target)
+        if address.startswith(("http://", "https://")):
+            self.parts[begins:] = [f"[{text}]({address})"]
+
+    def data(self, text: str) -> None:
+        if self._is_title:
+            self.title += text
+        elif not self._unread:
+            self.parts.append(text if self._preformatted else _SPACE.sub(" ", text))
+
+    def comment(self, text: str) -> None:
+        """Leave comments out."""
+
+    def close(self) -> None:
+        """Nothing is left to be done."""
+
+
+def readable(html: str, url: str) -> tuple[str, str]:
+    """Return the title and the text of a page at `url`, to which its links are relative."""
+    text = _Text(url)
+    parser = etree.HTMLParser(target=text, recover=True, no_network=True, remove_pis=True)
+    html = html.replace("\0", "")
+    try:
+        for at in range(0, len(html), _PIECE_CHARACTERS):
+            parser.feed(html[at : at + _PIECE_CHARACTERS])
+        parser.close()
+    except _TooDeepError:
+        text.parts.append("\n\n[the rest of the page is nested too deeply to be read]")
+    except etree.LxmlError:
+        pass  # nothing in it was HTML; what was read until then stands
+    body = _BEFORE_LINE_END.sub("\n", "".join(text.parts))
+    return _SPACE.sub(" ", text.title).strip(), _LINES.sub("\n\n", body).strip()
+
+
+def _joined(base: str, target: str) -> str:
+    try:
+        return urljoin(base, target.strip())
+    except ValueError:
+        return ""

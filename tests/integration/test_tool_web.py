@@ -1,0 +1,165 @@
+"""The shipped web tool as people use it: what it depends on is locked and installed, and its pages come by the gate.
+
+The package index and the site are servers on this machine; the site's name leads to a public address, a connection to
+which is led here, at the two places where the host asks the system.
+"""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import anyio
+import pytest
+
+from host.authoring.installed_wheels import offer
+from host.egress.certificates import TestAuthority
+from modules import shipped
+from paddock.egress import dialer
+from paddock.kernel.module_sources import SourceOptions
+from paddock.kernel.tool_call import ToolCall, ToolCallOutcome
+from paddock_sources import builtin
+from paddock_sources.lock_file import LOCK_FILE, LockFile
+from paddock_sources.locked_sources import LockUse
+from sources.index_server import IndexServer
+
+_SECONDS = 110  # for a call that also installs; hit only by a hang
+_SITE = "93.184.216.34"
+_PUBLIC = {"net": ["public"]}
+
+
+class _Site(BaseHTTPRequestHandler):
+    """A page, a page without end, and one that sends its readers to this machine."""
+
+    def do_GET(self) -> None:
+        body = b"<title>News</title><h1>It works</h1><script>no</script>"
+        if self.path == "/inside":
+            self.send_response(302)
+            self.send_header("Location", "https://inside.example.org/secret")
+            body = b""
+        else:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+        size = 2 << 30 if self.path == "/endless" else len(body)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        self.wfile.write(body)
+        try:
+            while self.path == "/endless":
+                self.wfile.write(b"<p>more of it" * 5000)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have `https://news.example.org`, which this machine trusts for the time of the test."""
+    authority = TestAuthority(tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    server.daemon_threads = True
+    server.socket = authority.server("news.example.org").wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    looked_up, connect = dialer.socket.getaddrinfo, dialer._connect
+    addresses = {"news.example.org": _SITE, "inside.example.org": "127.0.0.1"}
+
+    def look_up(name: str, *args: Any, **how: Any) -> list[Any]:
+        if name not in addresses:
+            return looked_up(name, *args, **how)
+        return [(dialer.socket.AF_INET, dialer.socket.SOCK_STREAM, 6, "", (addresses[name], 0))]
+
+    async def connected(address: Any, port: int) -> Any:
+        if (str(address), port) == (_SITE, 443):
+            return await connect(dialer.ip_address("127.0.0.1"), server.server_address[1])
+        return await connect(address, port)
+
+    monkeypatch.setattr(dialer.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(dialer, "_connect", connected)
+    bundle = tmp_path / "bundle.pem"
+    usual = ssl.get_default_verify_paths().cafile
+    bundle.write_bytes(authority.file.read_bytes() + (Path(usual).read_bytes() if usual else b""))
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    yield
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[IndexServer]:
+    """Have an index with what the tool depends on, as it is installed here, and a cache with nothing in it."""
+    with IndexServer() as index:
+        offer(index, *shipped.installed_for(shipped.project("tool-web")["dependencies"]))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index
+
+
+async def fetch(folder: Path, path: str = "/", *, module: str = "tool-web", **options: Any) -> ToolCallOutcome:
+    call = ToolCall(
+        f"builtin:{module}",
+        "web_fetch",
+        {"url": f"https://news.example.org{path}"},
+        permissions=_PUBLIC,
+        working_dir=folder,
+        sources=SourceOptions(**options),
+    )
+    with anyio.fail_after(_SECONDS):
+        return await call.run()
+
+
+@pytest.mark.usefixtures("site", "index")
+async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    first = await fetch(folder)
+    assert first.result.success, first.result.error
+    assert first.result.output["title"] == "News" and first.result.output["content"] == "# It works"
+    locked = LockFile.read(folder / LOCK_FILE).get("builtin:tool-web")
+    assert locked is not None and not (locked.commit or locked.tree)
+    assert {"httpx", "lxml"} <= {one.name for one in locked.dependencies}
+    assert all(one.hashes for one in locked.dependencies)
+
+    endless = await fetch(folder, "/endless", offline=True, use=LockUse.LOCKED)  # all of it is here by now
+    assert endless.result.success, endless.result.error
+    assert "larger" in endless.result.output["truncated"]
+
+    inside = await fetch(folder, "/inside", offline=True)
+    assert not inside.result.success and inside.result.error is not None
+    assert inside.result.error["type"] == "refused" and "net: [public]" in inside.result.error["message"]
+    assert any("127.0.0.1" in denial["reason"] for denial in inside.result.error["denials"])
+
+
+@pytest.mark.usefixtures("site", "index")
+async def test_a_module_of_an_installed_paddock_is_locked_again_after_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, folder = tmp_path / "site-packages" / "builtin", tmp_path / "work"
+    shutil.copytree(shipped.FOLDER / "tool-web", installed / "tool-web", ignore=shutil.ignore_patterns("tests"))
+    monkeypatch.setattr(builtin, "_shipped_folder", lambda: installed)
+    folder.mkdir()
+    project = installed / "tool-web" / "pyproject.toml"
+    wanted = project.read_text()
+    project.write_text(wanted.replace('"lxml>=5.2"', '"lxml>=5.2", "h11"').replace('"httpx>=0.27,<1"', '"idna"'))
+    lock = folder / LOCK_FILE
+    failed = await fetch(folder)
+    assert not failed.result.success  # that version did not name what it imports
+    before = LockFile.read(lock).get("builtin:tool-web")
+    assert before is not None and "httpx" not in {one.name for one in before.dependencies}
+    project.write_text(wanted)
+    refused = await fetch(folder, use=LockUse.LOCKED)
+    assert not refused.result.success and LockFile.read(lock).get("builtin:tool-web") == before
+    upgraded = await fetch(folder)
+    assert upgraded.result.success, upgraded.result.error
+    after = LockFile.read(lock).get("builtin:tool-web")
+    assert after is not None and "httpx" in {one.name for one in after.dependencies}
