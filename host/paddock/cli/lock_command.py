@@ -18,7 +18,7 @@ import click
 from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock_file import LockedModule, LockFile
-from paddock_sources.uri import FolderUri
+from paddock_sources.uri import BuiltinUri, FolderUri
 
 from .render import Screen
 from .source_command import (
@@ -88,6 +88,8 @@ def _lacks_lock(provider: Provisioner, module: SourcedModule) -> bool:
     """Whether a source has to be locked, or is locked as it no longer is."""
     if module.locked is None:
         return provider.needs_lock(module.uri)
+    if isinstance(module.uri, BuiltinUri):
+        return provider.needs_lock(module.uri) and provider.is_outdated(module.uri, module.locked)
     return isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree
 
 

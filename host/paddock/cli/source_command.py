@@ -244,6 +244,8 @@ def short(commit: str) -> str:
 
 def pin_text(locked: LockedModule) -> str:
     """Return what a module is pinned to, as people know it."""
+    if not (locked.tree or locked.commit):
+        return f"{len(locked.dependencies)} packages"  # of what is shipped, they are all that is locked
     return short(locked.commit) if locked.tree and locked.commit else locked.commit or f"tree {short(locked.tree)}"
 
 
