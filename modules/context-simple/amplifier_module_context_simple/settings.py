@@ -1,4 +1,4 @@
-"""What the configuration of the context says, checked once at mount."""
+"""The configuration of the context, checked once at mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every request, whatever was said: pairs are whole, instructions and the last exchange stay, it fits."""
+"""What holds of every request: pairs are whole, instructions and the last exchange stay, and it fits the model."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A person is asked in one of the contract's two ways. Where the application has handed over an `ApprovalProvider`, by the
 capability `approval.register_provider`, that is asked, and the answer is remembered and audited here. Elsewhere the
-answer to the event is `ask_user`, so the session asks; its answer is not told to hooks.
+answer to the event is `ask_user`, so the session asks; hooks do not learn its answer.
 
-Whatever goes wrong is a refusal: a kernel goes on without a handler that fails, which would let the call through.
+A failure is a refusal: a kernel goes on without a handler that fails, which would let the call through.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REGISTER_PROVIDER = "approval.register_provider"
 _REQUIRED_BY_THE_APPLICATION = "require_approval_tools"  # in `session_state`: names of tools, a set or a list
 _RISK = "high"
 _MAX_REMEMBERED = 1_000  # calls; beyond these the person is asked again
-_GRACE = 5.0  # seconds beyond its own timeout that a provider has to say that nobody answered
+_GRACE = 5.0  # seconds beyond its own timeout that a provider has to report its own timeout
 
 _INSTEAD = "Do not repeat the call: go on without it, or ask the person how to go on."
 
@@ -119,17 +119,17 @@ class ApprovalGate:
         return self._settings.default, "no rule of hooks-approval allows it"
 
     def _is_required(self, call: ToolCall) -> bool:
-        """Whether the application wants this tool asked about, whatever the rules allow."""
+        """Whether the application wants this tool asked about, also where a rule allows it."""
         state: Any = getattr(self._coordinator, "session_state", None)
         required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
         return isinstance(required, set | frozenset | list | tuple) and call.tool in required
 
     async def _refuse_unasked(self, call: ToolCall) -> HookResult:
-        """Refuse a call in a session without anybody to ask."""
-        self._record(call, "denied", "nobody")
-        await self._emit(events.APPROVAL_DENIED, call, reason="nobody can be asked")
+        """Refuse a call in a session where no person can be asked."""
+        self._record(call, "denied", "unattended")
+        await self._emit(events.APPROVAL_DENIED, call, reason="no person can be asked")
         return _denied(
-            f"`{call.tool}` may run only after a person was asked, and there is nobody to ask in this session. "
+            f"`{call.tool}` may run only after a person was asked, and in this session none can be. "
             f"{_INSTEAD} What is to run unasked takes a rule of hooks-approval that allows it."
         )
 
@@ -145,7 +145,7 @@ class ApprovalGate:
         except (TimeoutError, ApprovalTimeoutError):
             self._record(call, "denied", "timeout")
             await self._emit(events.APPROVAL_DENIED, call, reason="timeout")
-            return _denied(f"Nobody answered in time whether `{call.tool}` may run, so it did not. {_INSTEAD}")
+            return _denied(f"No answer came in time whether `{call.tool}` may run, so it did not. {_INSTEAD}")
         finally:
             self._open_questions -= 1
         said = str(getattr(response, "reason", None) or "")
@@ -162,7 +162,7 @@ class ApprovalGate:
 
     def _request(self, call: ToolCall) -> ApprovalRequest:
         without = [name for name in self._content_arguments(call) if name in call.arguments]
-        same = f"same arguments, whatever {' and '.join(without)} may be" if without else "same arguments"
+        same = f"same arguments, with any {' and '.join(without)}" if without else "same arguments"
         always = f'"Allow always" is for the {same}, in this session'
         return ApprovalRequest(
             tool_name=call.tool,

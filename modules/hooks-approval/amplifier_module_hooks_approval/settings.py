@@ -1,4 +1,4 @@
-"""What the configuration of the approvals says, checked once at mount."""
+"""The configuration of the approvals, checked once at mount."""
 
 from __future__ import annotations
 

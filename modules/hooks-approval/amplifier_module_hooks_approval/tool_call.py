@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 _MAX_NAME = 100  # characters of the name of an argument
-_MAX_VALUE = 1_500  # characters of an argument: a command that is longer is read by nobody
+_MAX_VALUE = 1_500  # characters of an argument: a person does not read a longer command to its end
 _MAX_CALL = 3_000  # of all of them; terminals show about as much
 
 

@@ -201,7 +201,7 @@ async def test_where_nobody_can_be_asked_the_refusal_says_what_to_do(tmp_path: P
     use.coordinator.approval_system = None
     assert "takes a rule of hooks-approval that allows it" in await use.refusal("bash", command="make")
     assert use.events == ["approval:required", "approval:denied"]
-    assert lines(tmp_path / "approvals.jsonl")[0]["by"] == "nobody"
+    assert lines(tmp_path / "approvals.jsonl")[0]["by"] == "unattended"
 
 
 async def test_a_request_shows_the_call_and_what_always_means() -> None:
@@ -216,7 +216,7 @@ async def test_a_request_shows_the_call_and_what_always_means() -> None:
         "  timeout: 5",
         '  command: "make"',
     ]
-    assert "is for the same arguments, whatever content may be, in this session) with\n" in second.action
+    assert "is for the same arguments, with any content, in this session) with\n" in second.action
     assert third.action.endswith("with\n  no arguments\n")
     assert (first.risk_level, first.timeout) == ("high", 9.0)
 
@@ -287,14 +287,14 @@ async def test_another_session_asks_anew() -> None:
 @pytest.mark.parametrize("error", [ApprovalTimeoutError(), TimeoutError()])
 async def test_a_question_that_nobody_answers_is_a_refusal(error: BaseException) -> None:
     use = await session(Person(error))
-    assert "Nobody answered in time" in await use.refusal("bash", command="make")
+    assert "No answer came in time" in await use.refusal("bash", command="make")
     assert use.events == ["approval:required", "approval:denied"]
 
 
 async def test_a_provider_that_does_not_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("amplifier_module_hooks_approval.approval_gate._GRACE", 0.0)
     use = await session(Person(asyncio.Event().wait), timeout=0.05)
-    assert "Nobody answered in time" in await use.refusal("bash", command="make")
+    assert "No answer came in time" in await use.refusal("bash", command="make")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), asyncio.CancelledError()])
@@ -352,8 +352,8 @@ async def test_the_audit_file_has_what_was_asked_and_answered(tmp_path: Path) ->
     use = await session(Person(ALWAYS, NO, TimeoutError()), rules=rules, audit_path=str(path))
     for tool in ("bash", "bash", "edit_file", "web_fetch", "x", "read_file"):
         await use.call(tool, command="make")
-    told = [(line["tool"], line["decision"], line["by"]) for line in lines(path)]
-    assert told == [
+    audited = [(line["tool"], line["decision"], line["by"]) for line in lines(path)]
+    assert audited == [
         ("bash", "allowed", "person"),
         ("bash", "allowed", "remembered"),
         ("edit_file", "denied", "person"),

@@ -1,4 +1,4 @@
-"""What the configuration of the log says, checked once at mount."""
+"""The configuration of the log, checked once at mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell card numbers, account numbers and the like from other digits, by what their makers put in to be checked."""
+"""Distinguish card numbers, account numbers and the like from other digits, by their issuers' check digits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What secrets and personal data look like: one table, from the name of a category to how it is found.
 
-Every search takes time in proportion to the text, whatever is in it. Patterns begin at a place that a run of similar
+Every search takes time in proportion to the text's length alone. Patterns begin at a place that a run of similar
 characters has once, or with fixed words, and every repetition is bounded or cannot give back what it took.
 """
 

@@ -1,4 +1,4 @@
-"""What the configuration of the redaction says, checked once at mount."""
+"""The configuration of the redaction, checked once at mount."""
 
 from __future__ import annotations
 

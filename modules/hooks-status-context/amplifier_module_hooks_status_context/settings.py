@@ -1,4 +1,4 @@
-"""What the configuration of the status says, checked once at mount."""
+"""The configuration of the status, checked once at mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Put together what the model is told of where and when it is.
+"""Put together what the model reads of its time and place.
 
 At `prompt:submit` it becomes part of the conversation, once for each prompt; at `provider:request` it is ephemeral, in
 each request anew. What cannot be had is left out; the session goes on without it.
@@ -20,7 +20,7 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_MAX_CHARACTERS = 200  # of a line: names of files and branches come from a repository, which anybody may have made
+_MAX_CHARACTERS = 200  # of a line: names of files and branches come from a repository, which a stranger may have made
 
 
 class StatusContext:

@@ -83,8 +83,8 @@ async def test_a_prompt_is_given_the_date_the_folder_and_git(tmp_path: Path, fak
 
 async def test_git_runs_nothing_that_a_repository_names(tmp_path: Path, fake_git: FakeGit) -> None:
     calls = fake_git('echo "## locks $GIT_OPTIONAL_LOCKS"')
-    told = await lines(tmp_path, include=["git"])
-    assert told == ["git branch: locks 0", "git status: nothing changed"]
+    shown = await lines(tmp_path, include=["git"])
+    assert shown == ["git branch: locks 0", "git status: nothing changed"]
     (called,) = calls
     assert called[:8] == (
         *("/usr/bin/git", "-C", str(tmp_path)),
@@ -114,8 +114,8 @@ async def test_each_request_is_given_it_anew_and_ephemeral(tmp_path: Path, no_gi
 
 
 async def test_what_is_told_is_a_setting(tmp_path: Path, no_git: None) -> None:
-    (told,) = await lines(tmp_path, include=["platform"])
-    assert told.startswith("platform: ")
+    (shown,) = await lines(tmp_path, include=["platform"])
+    assert shown.startswith("platform: ")
     assert (await status(tmp_path, include=[])).action == "continue"
 
 
@@ -152,10 +152,10 @@ async def test_a_git_that_takes_too_long_is_ended(tmp_path: Path, fake_git: Fake
 
 async def test_a_git_that_prints_without_end_is_cut(tmp_path: Path, fake_git: FakeGit) -> None:
     fake_git("echo '## main'; exec yes '?? file'")
-    told = await lines(tmp_path, include=["git"], max_status_lines=2)
-    assert re.fullmatch(r"git status: at least \d+ changed", told[1])
-    assert told[2:4] == ["  ?? file", "  ?? file"]
-    assert re.fullmatch(r"  … and \d+ more", told[4])
+    shown = await lines(tmp_path, include=["git"], max_status_lines=2)
+    assert re.fullmatch(r"git status: at least \d+ changed", shown[1])
+    assert shown[2:4] == ["  ?? file", "  ?? file"]
+    assert re.fullmatch(r"  … and \d+ more", shown[4])
 
 
 async def test_a_cancelled_event_ends_git(tmp_path: Path, fake_git: FakeGit) -> None:
@@ -170,9 +170,9 @@ async def test_a_cancelled_event_ends_git(tmp_path: Path, fake_git: FakeGit) -> 
 
 
 async def test_lines_are_printable_and_short() -> None:
-    told = git_lines(GitStatus("main\x1b[2J", ("?? " + "x" * 1000,), False), 5)
-    assert told[0] == "git branch: main�[2J"
-    assert len(told[2]) < 250
+    shown = git_lines(GitStatus("main\x1b[2J", ("?? " + "x" * 1000,), False), 5)
+    assert shown[0] == "git branch: main�[2J"
+    assert len(shown[2]) < 250
 
 
 async def test_unmounting_ends_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the configuration of the reminder says, checked once at mount."""
+"""The configuration of the reminder, checked once at mount."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Stage:
     def tool_messages(self) -> list[dict[str, Any]]:
         return [message for message in self.context.messages if message["role"] == "tool"]
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def emitted(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.events if name == event]
 
     def assert_whole(self) -> None:

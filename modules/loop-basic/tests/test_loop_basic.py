@@ -79,9 +79,9 @@ async def test_tools_run_side_by_side_and_answer_in_the_order_of_the_calls() -> 
     await stage.play()
 
     assert [message["content"] for message in stage.tool_messages] == ["finished", "quick"]
-    groups = {data["parallel_group_id"] for data in stage.told("tool:post")}
+    groups = {data["parallel_group_id"] for data in stage.emitted("tool:post")}
     assert len(groups) == 1
-    assert {data["tool_call_id"] for data in stage.told("tool:post")} == {"id-0", "id-1"}
+    assert {data["tool_call_id"] for data in stage.emitted("tool:post")} == {"id-0", "id-1"}
 
 
 async def test_the_events_of_a_turn_come_in_order_with_their_keys() -> None:
@@ -115,25 +115,25 @@ async def test_the_events_of_a_turn_come_in_order_with_their_keys() -> None:
         "prompt:complete",
         "orchestrator:complete",
     ]
-    assert stage.told("prompt:submit")[0]["prompt"] == "hi"
-    requests = [(data["provider"], data["iteration"]) for data in stage.told("provider:request")]
+    assert stage.emitted("prompt:submit")[0]["prompt"] == "hi"
+    requests = [(data["provider"], data["iteration"]) for data in stage.emitted("provider:request")]
     assert requests == [("test", 1), ("test", 2)]
-    assert all("max_reached" not in data for data in stage.told("provider:request"))
-    first, second = stage.told("provider:response")
+    assert all("max_reached" not in data for data in stage.emitted("provider:request"))
+    first, second = stage.emitted("provider:response")
     assert (first["provider"], first["usage"]["total_tokens"], first["tool_calls"]) == ("test", 3, True)
     assert (second["usage"], second["tool_calls"]) == (None, False)
-    starts, ends = stage.told("content_block:start"), stage.told("content_block:end")
+    starts, ends = stage.emitted("content_block:start"), stage.emitted("content_block:end")
     places = [(data["block_type"], data["block_index"], data["total_blocks"]) for data in starts]
     assert places == [("text", 0, 2), ("tool_call", 1, 2), ("text", 0, 1)]
     assert [data["block"]["type"] for data in ends] == ["text", "tool_call", "text"]
     assert [data.get("usage", {}).get("total_tokens") for data in ends] == [None, 3, None]
-    (pre,), (post,) = stage.told("tool:pre"), stage.told("tool:post")
+    (pre,), (post,) = stage.emitted("tool:pre"), stage.emitted("tool:post")
     assert (pre["tool_name"], pre["tool_input"], pre["tool_call_id"]) == ("look", {"a": 1}, "c")
     assert (post["tool_name"], post["tool_input"]) == ("look", {"a": 1})
     assert post["result"] == {"success": True, "output": "seen", "error": None}
-    (complete,) = stage.told("prompt:complete")
+    (complete,) = stage.emitted("prompt:complete")
     assert (complete["response_preview"], complete["length"]) == ("done", 4)
-    (end,) = stage.told("orchestrator:complete")
+    (end,) = stage.emitted("orchestrator:complete")
     assert (end["orchestrator"], end["turn_count"], end["status"]) == ("loop-basic", 2, "success")
 
 
@@ -241,7 +241,7 @@ async def test_a_denied_tool_call_does_not_run_and_the_model_is_told_why() -> No
     await stage.play()
     assert tool.call_count == 0
     assert [message["content"] for message in stage.tool_messages] == ["Denied: forbidden", "fine"]
-    assert [data["tool_name"] for data in stage.told("tool:post")] == ["other"]
+    assert [data["tool_name"] for data in stage.emitted("tool:post")] == ["other"]
 
 
 async def test_a_modified_tool_input_is_what_the_tool_gets() -> None:
@@ -251,7 +251,7 @@ async def test_a_modified_tool_input_is_what_the_tool_gets() -> None:
     stage.record("tool:post")
     await stage.play()
     tool.execute.assert_awaited_once_with({"path": "."})
-    assert stage.told("tool:post")[0]["tool_input"] == {"path": "."}
+    assert stage.emitted("tool:post")[0]["tool_input"] == {"path": "."}
 
 
 async def test_an_unmodified_tool_input_reaches_the_tool_as_the_model_wrote_it() -> None:
@@ -385,13 +385,13 @@ async def test_a_question_is_put_to_the_person(reply: str, ran: int) -> None:
     assert tool.call_count == ran
 
 
-async def test_a_question_with_nobody_to_ask_is_denied() -> None:
+async def test_a_question_that_no_person_can_answer_is_denied() -> None:
     tool = MockTool("look")
     stage = Stage(calls("look"), "done", tools=[tool])
     stage.hook("tool:pre", HookResult(action="ask_user", approval_prompt="may it?"))
     await stage.orchestrator.execute("go", stage.context, {"p": stage.provider}, stage.tools, stage.coordinator.hooks)
     assert tool.call_count == 0
-    assert "nobody to ask" in stage.tool_messages[0]["content"]
+    assert "no person can be asked" in stage.tool_messages[0]["content"]
 
 
 async def test_an_injection_that_is_too_large_fails_its_tool_call_and_not_the_turn() -> None:

@@ -41,9 +41,9 @@ async def test_an_exception_of_a_tool_is_told_to_hooks_and_model_and_the_others_
     assert await stage.play() == "done"
 
     assert [message["content"] for message in stage.tool_messages] == ["Error: KeyError: 'missing'", "ok"]
-    (error,) = stage.told("tool:error")
+    (error,) = stage.emitted("tool:error")
     assert (error["tool_name"], error["error"]) == ("broken", {"type": "KeyError", "msg": "'missing'"})
-    assert [data["tool_name"] for data in stage.told("tool:post")] == ["fine"]
+    assert [data["tool_name"] for data in stage.emitted("tool:post")] == ["fine"]
     stage.assert_whole()
 
 
@@ -99,11 +99,11 @@ async def test_a_provider_error_is_told_and_raised(error: Exception, retryable: 
     with pytest.raises(type(error)) as caught:
         await stage.play()
     assert caught.value is error
-    (told,) = stage.told("provider:error")
-    assert told["provider"] == "test"
-    assert told["error"] == {"type": type(error).__name__, "msg": str(error)}
-    assert (told["retryable"], told["status_code"]) == (retryable, status)
-    assert stage.told("orchestrator:complete")[0]["status"] == "error"
+    (seen,) = stage.emitted("provider:error")
+    assert seen["provider"] == "test"
+    assert seen["error"] == {"type": type(error).__name__, "msg": str(error)}
+    assert (seen["retryable"], seen["status_code"]) == (retryable, status)
+    assert stage.emitted("orchestrator:complete")[0]["status"] == "error"
 
 
 async def test_the_turn_after_a_provider_error_goes_on_with_the_conversation() -> None:
@@ -158,8 +158,8 @@ async def test_at_the_limit_the_model_is_asked_once_more_without_tools() -> None
     last = stage.provider.requests[-1]
     assert last.tools is None
     assert "limit" in last.messages[-1].content
-    assert [data.get("max_reached") for data in stage.told("provider:request")] == [None, None, True]
-    assert stage.told("orchestrator:complete")[0]["status"] == "incomplete"
+    assert [data.get("max_reached") for data in stage.emitted("provider:request")] == [None, None, True]
+    assert stage.emitted("orchestrator:complete")[0]["status"] == "incomplete"
     assert all("limit" not in str(message["content"]) for message in stage.context.messages)
 
 
@@ -201,10 +201,10 @@ async def test_a_graceful_cancel_lets_running_tools_finish_and_asks_no_more() ->
     assert stage.coordinator.cancellation.running_tools == set()
     assert called == ["callback"]
     assert [name for name, _ in stage.events] == ["cancel:requested", "cancel:completed", "orchestrator:complete"]
-    (requested,), (completed,) = stage.told("cancel:requested"), stage.told("cancel:completed")
+    (requested,), (completed,) = stage.emitted("cancel:requested"), stage.emitted("cancel:completed")
     assert (requested["orchestrator"], requested["state"], requested["turn_count"]) == ("loop-basic", "graceful", 1)
     assert completed["was_immediate"] is False
-    assert stage.told("orchestrator:complete")[0]["status"] == "cancelled"
+    assert stage.emitted("orchestrator:complete")[0]["status"] == "cancelled"
 
 
 async def test_an_immediate_cancel_stops_running_tools_and_answers_for_them() -> None:
@@ -223,7 +223,7 @@ async def test_an_immediate_cancel_stops_running_tools_and_answers_for_them() ->
     contents = [message["content"] for message in stage.tool_messages]
     assert contents == ["fast", "Error: the tool call was cancelled."]
     assert stopped == ["stuck"]
-    assert stage.told("cancel:completed")[0]["was_immediate"] is True
+    assert stage.emitted("cancel:completed")[0]["was_immediate"] is True
     stage.assert_whole()
 
 
@@ -314,7 +314,7 @@ async def test_a_cancelled_task_answers_open_calls_before_it_goes() -> None:
         "Error: the tool call was cancelled.",
     ]
     stage.assert_whole()
-    assert stage.told("orchestrator:complete")[0]["status"] == "cancelled"
+    assert stage.emitted("orchestrator:complete")[0]["status"] == "cancelled"
 
 
 @pytest.mark.parametrize("step", range(40))

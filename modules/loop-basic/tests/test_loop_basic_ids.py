@@ -29,15 +29,17 @@ async def test_every_event_has_the_ids_of_its_operation() -> None:
     roots = [data for name, data in stage.events if name in ("prompt:submit", "execution:start", *_ENDS)]
     (root,) = {data["span_id"] for data in roots}
     assert turn and all("parent_span_id" not in data and "iteration" not in data for data in roots)
-    first, second = stage.told("provider:request")
+    first, second = stage.emitted("provider:request")
     assert [(data["parent_span_id"], data["iteration"]) for data in (first, second)] == [(root, 1), (root, 2)]
     assert first["span_id"] != second["span_id"]
     replies = [data for name, data in stage.events if name.startswith(("provider:resp", "content_block"))]
     assert [data["span_id"] for data in replies if data["iteration"] == 2] == [second["span_id"]] * 3
-    tools = [(data["tool_name"], data["span_id"]) for data in stage.told("tool:pre")]
+    tools = [(data["tool_name"], data["span_id"]) for data in stage.emitted("tool:pre")]
     assert len({span for _, span in tools}) == 2
-    assert sorted(tools) == sorted((data["tool_name"], data["span_id"]) for data in stage.told("tool:post"))
-    assert {(data["parent_span_id"], data["iteration"]) for data in stage.told("tool:pre")} == {(first["span_id"], 1)}
+    assert sorted(tools) == sorted((data["tool_name"], data["span_id"]) for data in stage.emitted("tool:post"))
+    assert {(data["parent_span_id"], data["iteration"]) for data in stage.emitted("tool:pre")} == {
+        (first["span_id"], 1)
+    }
 
 
 async def test_the_application_names_one_turn_and_the_next_gets_an_id() -> None:
@@ -64,7 +66,7 @@ async def test_the_ids_reach_the_provider_and_the_tool() -> None:
     stage.record("provider:request", "tool:pre")
     await stage.play()
 
-    request, pre = stage.told("provider:request")[0], stage.told("tool:pre")[0]
+    request, pre = stage.emitted("provider:request")[0], stage.emitted("tool:pre")[0]
     ids = ("turn_id", "span_id", "parent_span_id", "iteration")
     assert stage.provider.requests[0].metadata == {name: request[name] for name in ids}
     assert seen == [{name: pre[name] for name in (*ids, "tool_call_id", "parallel_group_id")}]
@@ -76,7 +78,7 @@ async def test_events_have_the_fields_of_both_contracts() -> None:
     stage.provider.default_model = "m-1"
     stage.record("provider:request", "provider:response", "tool:post")
     await stage.play("hi")
-    request, reply, post = (stage.told(name)[0] for name in ("provider:request", "provider:response", "tool:post"))
+    request, reply, post = (stage.emitted(name)[0] for name in ("provider:request", "provider:response", "tool:post"))
     assert (request["model"], request["messages"]) == ("m-1", [{"role": "user", "content": "hi"}])
     assert reply["response"]["content"][0] == {"type": "text", "text": "hm"}
     assert post["tool_result"] == post["result"] == {"success": True, "output": "seen", "error": None}
@@ -86,7 +88,7 @@ async def test_requests_show_the_conversation_only_where_that_is_set() -> None:
     stage = Stage("done")
     stage.record("provider:request")
     await stage.play()
-    assert "messages" not in stage.told("provider:request")[0]
+    assert "messages" not in stage.emitted("provider:request")[0]
 
 
 # --- the end of a turn
@@ -97,7 +99,7 @@ async def test_an_answered_turn_ends_with_message_end() -> None:
     stage.record(*_ENDS)
     await stage.play()
     assert [name for name, _ in stage.events] == list(_ENDS[:4])
-    (end,) = stage.told("message.end")
+    (end,) = stage.emitted("message.end")
     assert (end["status"], end["response_preview"], end["length"], end["turn_count"]) == ("success", "hello", 5, 1)
 
 
@@ -107,7 +109,7 @@ async def test_a_denied_turn_ends_with_message_end() -> None:
     stage.record(*_ENDS)
     await stage.play()
     assert [name for name, _ in stage.events] == list(_ENDS[:4])
-    assert stage.told("message.end")[0]["status"] == "denied"
+    assert stage.emitted("message.end")[0]["status"] == "denied"
 
 
 async def test_a_failed_turn_ends_with_error() -> None:
@@ -116,9 +118,9 @@ async def test_a_failed_turn_ends_with_error() -> None:
     with pytest.raises(RateLimitError):
         await stage.play()
     assert [name for name, _ in stage.events] == [*_ENDS[:3], "error"]
-    (error,) = stage.told("error")
+    (error,) = stage.emitted("error")
     assert (error["status"], error["error"]) == ("error", {"type": "RateLimitError", "msg": "slow down"})
-    assert error["turn_id"] == stage.told("prompt:complete")[0]["turn_id"]
+    assert error["turn_id"] == stage.emitted("prompt:complete")[0]["turn_id"]
 
 
 @pytest.mark.parametrize("outside", [False, True], ids=["by the session", "from outside"])
@@ -132,7 +134,7 @@ async def test_a_cancelled_turn_ends_with_message_end(outside: bool) -> None:
     turn.cancel() if outside else stage.coordinator.cancellation.request_immediate()
     await asyncio.wait([turn])
     assert [name for name, _ in stage.events] == list(_ENDS[:4])
-    assert stage.told("message.end")[0]["status"] == "cancelled"
+    assert stage.emitted("message.end")[0]["status"] == "cancelled"
 
 
 async def test_a_turn_ends_once_even_when_a_hook_fails_its_end() -> None:

@@ -82,5 +82,5 @@ class Stage:
     def tool_results(self) -> list[str]:
         return [message["content"] for message in self.context.messages if message["role"] == "tool"]
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def emitted(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.events if name == event]

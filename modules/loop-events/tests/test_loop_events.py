@@ -36,7 +36,7 @@ async def test_a_plan_is_made_first_and_goes_along_with_every_request() -> None:
     assert "look" in planning.messages[-1].content
     assert all("1. look" in request.messages[-1].content for request in (first, second))
     assert all("1. look" not in str(message["content"]) for message in stage.context.messages)
-    (start,), (end,) = stage.told("plan:start"), stage.told("plan:end")
+    (start,), (end,) = stage.emitted("plan:start"), stage.emitted("plan:end")
     assert (start["prompt"], start["tools"]) == ("find it", ["look"])
     assert (end["plan"], end["source"]) == ("1. look", "model")
     names = [name for name, _ in stage.events]
@@ -47,9 +47,9 @@ async def test_planning_is_a_span_of_the_turn_and_its_request_one_below() -> Non
     stage = Stage("1. look", "done", tools=[MockTool("look")])
     stage.record("plan:start", "plan:end", "provider:request", "message.end")
     await stage.play()
-    root = stage.told("message.end")[0]["span_id"]
-    start, end = stage.told("plan:start")[0], stage.told("plan:end")[0]
-    planning, answering = stage.told("provider:request")
+    root = stage.emitted("message.end")[0]["span_id"]
+    start, end = stage.emitted("plan:start")[0], stage.emitted("plan:end")[0]
+    planning, answering = stage.emitted("provider:request")
     assert start["parent_span_id"] == answering["parent_span_id"] == root
     assert start["span_id"] == end["span_id"] == planning["parent_span_id"]
     assert (planning["purpose"], answering["iteration"]) == ("plan", 1)
@@ -61,7 +61,7 @@ async def test_a_hook_may_give_the_plan() -> None:
     stage.hook("plan:start", modify(plan="1. ask a friend"))
     stage.record("plan:end")
     await stage.play()
-    assert stage.told("plan:end")[0]["source"] == "hook"
+    assert stage.emitted("plan:end")[0]["source"] == "hook"
     assert "1. ask a friend" in stage.provider.requests[0].messages[-1].content
 
 
@@ -70,7 +70,7 @@ async def test_a_hook_may_refuse_planning() -> None:
     stage.hook("plan:start", deny("no time"))
     stage.record("plan:end")
     assert await stage.play() == "done"
-    assert (stage.told("plan:end")[0]["plan"], stage.told("plan:end")[0]["source"]) == ("", None)
+    assert (stage.emitted("plan:end")[0]["plan"], stage.emitted("plan:end")[0]["source"]) == ("", None)
 
 
 async def test_a_hook_may_change_the_plan() -> None:
@@ -85,7 +85,7 @@ async def test_a_refused_plan_ends_the_turn_with_the_reason() -> None:
     stage.hook("plan:end", deny("too bold"))
     stage.record("message.end")
     assert await stage.play() == "Denied: too bold"
-    assert stage.told("message.end")[0]["status"] == "denied"
+    assert stage.emitted("message.end")[0]["status"] == "denied"
 
 
 @pytest.mark.parametrize(("answer", "result"), [("Allow", "done"), ("Deny", "Denied: User denied: all right?")])
@@ -150,7 +150,7 @@ async def test_a_hook_may_exchange_the_tool_of_a_call(key: str) -> None:
     assert stage.tool_results == ["from new"]
     assert stage.tools["old"].call_count == 0
     assert [name for name, _ in stage.events] == ["tool:selecting", "tool:selected", "tool:pre", "tool:post"]
-    (selecting,), (selected,), (pre,) = map(stage.told, ("tool:selecting", "tool:selected", "tool:pre"))
+    (selecting,), (selected,), (pre,) = map(stage.emitted, ("tool:selecting", "tool:selected", "tool:pre"))
     assert selecting["available_tools"] == ["old", "new"]
     assert (selected["tool"], selected["source"], selected["original_tool"]) == ("new", "scheduler", "old")
     assert (pre["tool_name"], pre["span_id"]) == ("new", selected["span_id"])
@@ -169,7 +169,7 @@ async def test_a_tool_that_no_hook_exchanges_is_the_models_choice() -> None:
     stage = Stage("plan", calls("look"), "done", tools=[MockTool("look", output="seen")])
     stage.record("tool:selected")
     await stage.play()
-    (selected,) = stage.told("tool:selected")
+    (selected,) = stage.emitted("tool:selected")
     assert (selected["tool"], selected["source"], selected["original_tool"]) == ("look", "llm", None)
     assert stage.tool_results == ["seen"]
 

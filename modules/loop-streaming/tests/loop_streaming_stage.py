@@ -107,5 +107,5 @@ class Stage:
             found.append((message["role"], content))
         return found
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def emitted(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.events if name == event]

@@ -28,10 +28,10 @@ async def test_the_answer_is_announced_word_by_word_and_stored_whole() -> None:
     stage = Stage("over the stones")
     stage.record(*_BLOCKS)
     assert await stage.play() == "over the stones"
-    assert [data["delta"] for data in stage.told("content_block:delta")] == ["over ", "the ", "stones"]
+    assert [data["delta"] for data in stage.emitted("content_block:delta")] == ["over ", "the ", "stones"]
     assert [name for name, _ in stage.events] == [_BLOCKS[0], *[_BLOCKS[1]] * 3, _BLOCKS[2]]
     assert {(data["block_type"], data["block_index"]) for _, data in stage.events} == {("text", 0)}
-    assert stage.told("content_block:end")[0]["block"] == {"type": "text", "text": "over the stones"}
+    assert stage.emitted("content_block:end")[0]["block"] == {"type": "text", "text": "over the stones"}
     assert stage.said == [("user", "go"), ("assistant", "over the stones")]
 
 
@@ -67,7 +67,7 @@ async def test_thinking_text_and_calls_are_blocks_in_the_order_of_the_reply() ->
         *[("text", 1)] * 3,
         *[("tool_call", 2)] * 2,
     ]
-    ends = [data for data in stage.told("content_block:end") if data["iteration"] == 1]
+    ends = [data for data in stage.emitted("content_block:end") if data["iteration"] == 1]
     assert [data["block"]["type"] for data in ends] == ["thinking", "text", "tool_call"]
     assert [data.get("usage", {}).get("total_tokens") for data in ends] == [None, None, 3]
     assert stage.context.messages[1]["content"][0] == {"type": "thinking", "thinking": "hm, yes", "signature": "sig"}
@@ -141,9 +141,9 @@ async def test_a_cancelled_reply_leaves_what_was_shown_and_closes_the_stream() -
     assert await turn == "half an answer"
     assert stage.said == [("user", "go"), ("assistant", "half an answer")]
     assert stage.provider.closed == 1
-    (end,) = stage.told("content_block:end")
+    (end,) = stage.emitted("content_block:end")
     assert (end["aborted"], end["block"]["text"]) == (True, "half an answer")
-    assert stage.told("message.end")[0]["status"] == "cancelled"
+    assert stage.emitted("message.end")[0]["status"] == "cancelled"
 
 
 async def test_a_stream_that_fails_is_announced_raised_and_what_was_shown_stays() -> None:

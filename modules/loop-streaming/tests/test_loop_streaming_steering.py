@@ -22,12 +22,12 @@ async def test_steering_joins_the_conversation_before_the_next_request() -> None
     stage.record("orchestrator:steering_injected")
     assert await stage.play() == "done"
     assert stage.said[-3:] == [("user", "turn left"), ("user", "slowly"), ("assistant", "done")]
-    told = stage.told("orchestrator:steering_injected")
-    assert [(data["content"], data["queued_remaining"], data["iteration"]) for data in told] == [
+    seen = stage.emitted("orchestrator:steering_injected")
+    assert [(data["content"], data["queued_remaining"], data["iteration"]) for data in seen] == [
         ("turn left", 1, 2),
         ("slowly", 0, 2),
     ]
-    assert told[0]["orchestrator"] == "loop-streaming"
+    assert seen[0]["orchestrator"] == "loop-streaming"
 
 
 async def test_steering_that_comes_during_the_answer_keeps_the_turn_going() -> None:
@@ -81,15 +81,15 @@ async def test_a_goal_is_pursued_in_one_turn_until_a_judge_takes_it_for_reached(
 
     assert "two tests fail" in stage.said[2][1]
     assert [role for role, _ in stage.said] == ["user", "assistant", "user", "assistant"]
-    told = stage.told("orchestrator:goal_progress")
-    assert [(data["state"], data["turn"], data["reason"]) for data in told] == [
+    seen = stage.emitted("orchestrator:goal_progress")
+    assert [(data["state"], data["turn"], data["reason"]) for data in seen] == [
         ("continuing", 1, "two tests fail"),
         ("achieved", 2, "all green"),
     ]
     assert (goal["turns_used"], goal["continuations"]) == (2, 1)
     assert stage.coordinator.session_state["goal"] is None
-    assert len(stage.told("message.end")) == 1
-    assert [data.get("purpose") for data in stage.told("provider:request")] == [None, "goal", None, "goal"]
+    assert len(stage.emitted("message.end")) == 1
+    assert [data.get("purpose") for data in stage.emitted("provider:request")] == [None, "goal", None, "goal"]
 
 
 async def test_the_judge_reads_the_conversation_and_gets_no_tools() -> None:
@@ -109,7 +109,7 @@ async def test_a_goal_ends_at_its_cap() -> None:
     pursuing(stage, cap=2)
     stage.provider.judgements = ["NOT REACHED: no", "hm, who knows"]
     assert await stage.play() == "b"
-    assert [data["state"] for data in stage.told("orchestrator:goal_progress")] == ["continuing", "cap_hit"]
+    assert [data["state"] for data in stage.emitted("orchestrator:goal_progress")] == ["continuing", "cap_hit"]
     assert stage.coordinator.session_state["goal"] is None
 
 
@@ -117,8 +117,8 @@ async def test_a_judge_that_cannot_be_asked_ends_the_goal_and_not_the_turn() -> 
     stage = Stage("a")
     pursuing(stage)
     assert await stage.play() == "a"
-    (told,) = stage.told("orchestrator:goal_progress")
-    assert (told["state"], "IndexError" in told["reason"]) == ("error", True)
+    (seen,) = stage.emitted("orchestrator:goal_progress")
+    assert (seen["state"], "IndexError" in seen["reason"]) == ("error", True)
 
 
 async def test_a_hook_may_refuse_the_judge() -> None:
@@ -129,7 +129,7 @@ async def test_a_hook_may_refuse_the_judge() -> None:
         lambda data: HookResult(action="deny", reason="no budget") if data.get("purpose") == "goal" else None,
     )
     assert await stage.play() == "a"
-    assert "no budget" in stage.told("orchestrator:goal_progress")[0]["reason"]
+    assert "no budget" in stage.emitted("orchestrator:goal_progress")[0]["reason"]
 
 
 async def test_a_cancelled_turn_gives_its_goal_up() -> None:
@@ -137,7 +137,7 @@ async def test_a_cancelled_turn_gives_its_goal_up() -> None:
     pursuing(stage)
     stage.hook("tool:pre", lambda _: stage.coordinator.cancellation.request_graceful() and None)
     await stage.play()
-    assert [data["state"] for data in stage.told("orchestrator:goal_progress")] == ["cancelled"]
+    assert [data["state"] for data in stage.emitted("orchestrator:goal_progress")] == ["cancelled"]
     assert stage.coordinator.session_state["goal"] is None
 
 

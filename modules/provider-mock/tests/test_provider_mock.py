@@ -40,13 +40,13 @@ async def test_replies_come_in_the_order_of_the_script_and_then_the_fallback_wit
     assert replies == ["one", "two", "over", "over"]
 
 
-@pytest.mark.parametrize(("responses", "told"), [([], "no scripted replies"), (["a"], "all 1 scripted replies")])
-async def test_the_default_fallback_says_that_the_script_is_over(responses: list[str], told: str) -> None:
+@pytest.mark.parametrize(("responses", "expected"), [([], "no scripted replies"), (["a"], "all 1 scripted replies")])
+async def test_the_default_fallback_says_that_the_script_is_over(responses: list[str], expected: str) -> None:
     provider = await mounted({"responses": responses})
     for _ in responses:
         await provider.complete(asking())
 
-    assert told in said(await provider.complete(asking()))
+    assert expected in said(await provider.complete(asking()))
 
 
 async def test_placeholders_stand_for_the_prompt_and_the_last_tool_result() -> None:
@@ -216,7 +216,7 @@ async def test_without_configuration_it_is_mounted_as_mock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "expected"),
     [
         ({"responses": "hello"}, "responses: expected a list, not str"),
         ({"responses": [3]}, r"responses\[0\]: expected a mapping"),
@@ -243,9 +243,11 @@ async def test_without_configuration_it_is_mounted_as_mock() -> None:
         ({"context_window": 100, "max_output_tokens": 100}, "must be smaller"),
     ],
 )
-async def test_a_wrong_configuration_is_refused_at_mount_and_names_the_place(config: dict[str, Any], told: str) -> None:
+async def test_a_wrong_configuration_is_refused_at_mount_and_names_the_place(
+    config: dict[str, Any], expected: str
+) -> None:
     coordinator = MockCoordinator()
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=expected):
         await mount(coordinator, config)
     assert coordinator.get("providers") == {}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from .kept_output import KeptOutput
 
 _TERM_SECONDS = 2.0  # from SIGTERM to SIGKILL
-_LOOK_SECONDS = 0.02  # between looks whether a group is gone, which nothing tells
+_LOOK_SECONDS = 0.02  # between looks whether a group is gone, since the system gives no notice
 _DRAIN_SECONDS = 2.0  # for output on its way; a process that left the group may keep the pipe open for good
 _CHUNK_BYTES = 65_536
 
@@ -35,7 +35,7 @@ class Process:
         Raises:
             OSError: the shell or the folder is not there, or may not be used.
         """
-        # The pipes are ours and not the event loop's: it may wait for their end before it tells of the command's.
+        # The pipes are ours and not the event loop's: it may wait for their end before it reports the command's.
         ends = [os.pipe(), os.pipe()]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -72,7 +72,7 @@ class Process:
         return True
 
     async def stop(self) -> None:
-        """End whatever runs of the command: SIGTERM, then SIGKILL; and read what it printed until then."""
+        """End all that runs of the command: SIGTERM, then SIGKILL; and read what it printed until then."""
         try:
             if self._signal(signal.SIGTERM) and not await self._is_gone_within(_TERM_SECONDS):
                 self._signal(signal.SIGKILL)

@@ -31,8 +31,8 @@ class Shell:
     def folder(self) -> Path:
         """The working directory of the session, as it is now; else that of the process."""
         lookup = getattr(self._coordinator, "get_capability", None)
-        told = lookup("session.working_dir") if lookup is not None else None
-        return Path(told) if told else Path.cwd()
+        configured = lookup("session.working_dir") if lookup is not None else None
+        return Path(configured) if configured else Path.cwd()
 
     async def start(self, command: str) -> Process:
         """Start a command.

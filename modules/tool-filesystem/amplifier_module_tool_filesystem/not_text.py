@@ -25,7 +25,7 @@ _SIGNATURES = (
 def text_of(data: bytes) -> str | None:
     """Return the text that the bytes are as UTF-8, a byte order mark included; None if they are none, or binary."""
     if b"\x00" in data:
-        return None  # valid UTF-8, and in no text that anybody wrote
+        return None  # valid UTF-8, and in no text that a person wrote
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -33,7 +33,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def what_it_is(data: bytes) -> str:
-    """Return what bytes that are no text seem to be, as far as their beginning tells."""
+    """Return what bytes that are no text seem to be, judged by their beginning."""
     for signature, meaning in _SIGNATURES:
         if data.startswith(signature):
             return meaning

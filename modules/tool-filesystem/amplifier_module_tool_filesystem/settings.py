@@ -1,4 +1,4 @@
-"""What the configuration of the file tools says, checked once at mount."""
+"""The configuration of the file tools, checked once at mount."""
 
 from __future__ import annotations
 

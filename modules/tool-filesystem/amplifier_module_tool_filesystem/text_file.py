@@ -33,7 +33,7 @@ class Version:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Version:
-        """Return the version that a file's status tells of."""
+        """Return the version that a file's status describes."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 

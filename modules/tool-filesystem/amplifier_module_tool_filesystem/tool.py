@@ -1,4 +1,4 @@
-"""What the file tools share: checking their input, running off the loop, answering failures, telling the hooks.
+"""What the file tools share: checking their input, running off the loop, answering failures, emitting events.
 
 `execute` never raises for anything the model or the file system did; such failures are results.
 """
@@ -20,7 +20,7 @@ from .workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The event that tells of a file which was read or written: its name, the file, and how many bytes."""
+    """The event for a file that was read or written: its name, the file, and how many bytes."""
 
     event: str
     path: Path
@@ -29,7 +29,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a tool did: its output, and the file that hooks are told of, if there is one."""
+    """What a tool did: its output, and the event for hooks, if there is one."""
 
     output: dict[str, Any]
     artifact: Artifact | None = None
@@ -54,7 +54,7 @@ class FileTool(ABC):
             return failure.result()
         if (artifact := done.artifact) is not None:
             about = {"tool": self.name, "path": str(artifact.path), "bytes": artifact.size_bytes}
-            await self._workspace.tell(artifact.event, about)
+            await self._workspace.emit(artifact.event, about)
         return ToolResult(success=True, output=done.output)
 
     @abstractmethod

@@ -100,8 +100,8 @@ class Workspace:
             raise from_os_error(error, f"write `{path}`") from error
         return len(data)
 
-    async def tell(self, event: str, data: dict[str, Any]) -> None:
-        """Tell the hooks what was done; a failure to do so does not undo it."""
+    async def emit(self, event: str, data: dict[str, Any]) -> None:
+        """Emit the event for what was done; a handler's failure does not undo it."""
         hooks = getattr(self._coordinator, "hooks", None)
         if hooks is None:
             return

@@ -183,7 +183,7 @@ async def test_what_cannot_be_read_is_explained(home: Path, make: Any, kind: str
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ({}, "`file_path` is missing"),
         ({"file_path": 5}, "`file_path` must be of type string, not int"),
@@ -193,8 +193,8 @@ async def test_what_cannot_be_read_is_explained(home: Path, make: Any, kind: str
         ({"file_path": "a", "limit": True}, "`limit` must be of type integer"),
     ],
 )
-async def test_wrong_input_is_explained(home: Path, arguments: dict[str, Any], told: str) -> None:
-    assert told in failed(await (await desk(home))("read_file", **arguments), "invalid_input")
+async def test_wrong_input_is_explained(home: Path, arguments: dict[str, Any], expected: str) -> None:
+    assert expected in failed(await (await desk(home))("read_file", **arguments), "invalid_input")
 
 
 async def test_input_that_is_no_object_is_explained(home: Path) -> None:

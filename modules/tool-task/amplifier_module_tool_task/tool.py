@@ -144,7 +144,7 @@ class TaskTool:
             if not isinstance(answer, dict):
                 raise TypeError(f"it answered with a {type(answer).__name__}, not with an object")
             ended = {"success": True, "status": answer.get("status")}
-        except Exception as error:  # the application's or the agent's; the model is told, and goes on
+        except Exception as error:  # the application's or the agent's; the model reads it, and goes on
             ended["error"] = {"type": type(error).__name__, "msg": str(error)}
             raise Failure("delegation_failed", f"The agent gave no answer: {error}") from error
         finally:
@@ -156,11 +156,11 @@ class TaskTool:
         text, most = str(answer.get("output") or ""), self._settings.max_answer_characters
         if len(text) > most:
             text = f"{text[:most]}… [{len(text) - most} more characters; ask the agent for a shorter answer]"
-        told = {"response": text, "session_id": answer.get("session_id") or session_id}
+        output = {"response": text, "session_id": answer.get("session_id") or session_id}
         for key in ("status", "turn_count"):
             if answer.get(key) is not None:
-                told[key] = answer[key]
-        return told
+                output[key] = answer[key]
+        return output
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         try:

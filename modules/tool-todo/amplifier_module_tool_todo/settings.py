@@ -1,4 +1,4 @@
-"""What the configuration of the todo tool says, checked once at mount."""
+"""The configuration of the todo tool, checked once at mount."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Item = dict[str, str]
 
 
 class InvalidTodos(ValueError):
-    """Raised for a list that is not accepted; its text tells the model which item it is and what is accepted."""
+    """Raised for a list that is not accepted; its text names the item and what is accepted, for the model."""
 
 
 def read_todos(given: Any, settings: Settings) -> list[Item]:

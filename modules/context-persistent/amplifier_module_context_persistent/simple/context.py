@@ -192,7 +192,7 @@ def _sizes(provider: Any | None) -> tuple[int, int]:
         defaults = provider.get_info().defaults
         window, output = defaults.get("context_window"), defaults.get("max_output_tokens")
     except Exception:  # providers without get_info, or with one that fails, are common enough
-        logger.debug("%s: the provider does not tell its sizes", MODULE, exc_info=True)
+        logger.debug("%s: the provider does not give its sizes", MODULE, exc_info=True)
         return 0, 0
     if not isinstance(window, int) or not isinstance(output, int):
         return 0, 0

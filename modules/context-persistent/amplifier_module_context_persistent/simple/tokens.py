@@ -41,7 +41,7 @@ TOKENIZERS = (AUTO, ESTIMATE, *_ENCODINGS)
 
 
 class TokenCounter:
-    """Tells the size of messages; `method` is `estimate` or the name of an encoding."""
+    """Counts the size of messages; `method` is `estimate` or the name of an encoding."""
 
     def __init__(self, tokenizer: str = AUTO) -> None:
         """Take the tokenizer of this name; `auto` is the first encoding at hand, and the estimate without one.

@@ -1,6 +1,6 @@
 """Run the tool calls of one reply, side by side.
 
-Every call ends with an outcome the model can read, whatever happens: a hook's refusal, a tool that is missing or
+Every call ends with an outcome that the model can read: a hook's refusal, a tool that is missing or
 raises, a cancellation. `outcomes` follows the order of the calls and fills as they end, so that a turn which is
 cancelled half-way still knows what was done.
 """

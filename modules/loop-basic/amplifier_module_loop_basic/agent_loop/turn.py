@@ -242,7 +242,7 @@ class Turn:
         try:
             return await reply(request)
         except Exception as error:
-            # Emitted from the task that made the request, so that the kernel can tell which request failed.
+            # Emitted from the task that made the request, so that the kernel knows which request failed.
             await self.gate.ask(
                 events.PROVIDER_ERROR,
                 self.request_span,

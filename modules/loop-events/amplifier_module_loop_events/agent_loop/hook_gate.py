@@ -65,7 +65,7 @@ class HookGate:
 
     async def _process(self, result: HookResult, event: str) -> HookResult:
         if result.action == "ask_user":
-            return HookResult(action="deny", reason="A hook asked for approval, and there is nobody to ask.")
+            return HookResult(action="deny", reason="A hook asked for approval, and no person can be asked.")
         if result.action == "inject_context":
             for injection in _injections(result):
                 if not injection.ephemeral:

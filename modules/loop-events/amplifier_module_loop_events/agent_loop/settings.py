@@ -1,4 +1,4 @@
-"""What the configuration of a loop says, checked once at mount."""
+"""The configuration of a loop, checked once at mount."""
 
 from __future__ import annotations
 

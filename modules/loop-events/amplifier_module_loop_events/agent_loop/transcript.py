@@ -1,7 +1,7 @@
 """Write the conversation, so that it never holds a tool call without an answer.
 
 Providers refuse a conversation with an unanswered call, so one interrupted write would end the session. A write that
-has begun is completed even when the turn is cancelled under it; `close()` answers whatever is still open.
+has begun is completed even when the turn is cancelled under it; `close()` answers the calls that are still open.
 """
 
 from __future__ import annotations
