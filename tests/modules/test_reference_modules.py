@@ -122,7 +122,8 @@ def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Pytho
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))
     names = [str(case.get("classname")) for case in cases]
     ran = {one: sum(f"amplifier-module-{one}." in name for name in names) for one in shipped.IDS}
-    skipped = [case.get("name") for case in cases if case.find("skipped") is not None]
+    contract = [case for case in cases if "test_contract_of_" in str(case.get("classname"))]
+    skipped = [case.get("name") for case in contract if case.find("skipped") is not None]
     assert all(ran.values()) and not skipped, (ran, skipped)
 
 

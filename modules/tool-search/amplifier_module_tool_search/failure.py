@@ -1,0 +1,18 @@
+"""Why a search could not be made, in words the model can act on."""
+
+from __future__ import annotations
+
+from amplifier_core.models import ToolResult
+
+
+class Failure(Exception):
+    """Raised inside the tools and turned into a failed `ToolResult`; never reaches the caller of a tool."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+    def result(self) -> ToolResult:
+        """Return the failure as the contract reports it."""
+        return ToolResult(success=False, error={"type": self.kind, "message": self.message})

@@ -1,0 +1,54 @@
+"""Decide where the tools may search. A path is judged by where it really leads: links are followed first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .failure import Failure
+from .settings import Settings
+
+
+class Places:
+    """The files and folders within reach of the tools."""
+
+    def __init__(self, settings: Settings, coordinator: Any | None) -> None:
+        self._settings = settings
+        self._coordinator = coordinator
+
+    @property
+    def working_dir(self) -> Path:
+        """The session's working directory as of now: the application may change it during a session."""
+        lookup = getattr(self._coordinator, "get_capability", None)
+        configured = lookup("session.working_dir") if lookup is not None else None
+        return Path(configured) if configured else Path.cwd()
+
+    def locate(self, path: str, base: Path) -> Path:
+        """Return the real path of an allowed file or folder that is there.
+
+        Raises:
+            Failure: it lies outside the allowed folders, or there is nothing.
+        """
+        try:
+            real = Path(os.path.realpath(_absolute(path, base)))
+            roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._settings.allowed_paths]
+        except (OSError, ValueError) as error:  # a name too long
+            raise Failure("invalid_path", f"Cannot use {path!a} as a path: {error}.") from error
+        if not any(real.is_relative_to(root) for root in roots):
+            led = "" if str(real) == path else f", which leads to `{real}`"
+            allowed = ", ".join(f"`{root}`" for root in roots) or "none"
+            raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search: {allowed}.")
+        if not os.path.lexists(real):
+            raise Failure("not_found", f"There is no `{path}` to search.")
+        return real
+
+
+def shown(path: Path, base: Path) -> str:
+    """Return a path as other tools take it: relative to the working directory where it lies in there."""
+    text = os.fspath(path.relative_to(base)) if path.is_relative_to(base) else os.fspath(path)
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def _absolute(path: str, base: Path) -> str:
+    return os.path.join(base, os.path.expanduser(path))

@@ -1,0 +1,100 @@
+"""Go through the files below a folder, in the order of their names. Links are never followed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .deadline import Deadline
+from .ignore_file import IgnoreRules, rules_above
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which files are gone through; `enters` says of a folder whether anything below it can be of interest."""
+
+    hidden: bool = False
+    ignored: bool = False
+    enters: Callable[[Names], bool] = lambda names: True
+
+
+def files_below(root: Path, wanted: Wanted, deadline: Deadline) -> Iterator[Names]:
+    """Yield the regular files below a folder, each as its names from there, until the time is up.
+
+    A folder that cannot be read is passed over. `.git` is, whatever is wanted.
+    """
+    rules = None if wanted.ignored or is_ignored(root) else rules_above(root)
+    yield from _below(root, (), rules, wanted, deadline)
+
+
+def is_ignored(root: Path) -> bool:
+    """Whether a `.gitignore` names the folder itself. It was named all the same, so that no rule around it holds."""
+    rules = rules_above(root)
+    return rules is not None and rules.verdict(root.parts, is_folder=True) is True
+
+
+class Admission:
+    """Whether single files are among those that `files_below` goes through."""
+
+    def __init__(self, root: Path, wanted: Wanted) -> None:
+        self._root = root
+        self._wanted = wanted
+        above = None if wanted.ignored or is_ignored(root) else rules_above(root)
+        self._rules: dict[Names, IgnoreRules | None] = {}
+        if not wanted.ignored:
+            self._rules[()] = IgnoreRules.of(root, above)
+
+    def admits(self, names: Names) -> bool:
+        """Return it for a regular file's names from the root."""
+        folder = self._root
+        for depth, name in enumerate(names):
+            is_folder = depth < len(names) - 1
+            rules = self._rules_in(names[:depth], folder)
+            if _is_passed_over(name, folder, rules, self._wanted, is_folder=is_folder):
+                return False
+            folder = folder / name
+        return True
+
+    def _rules_in(self, names: Names, folder: Path) -> IgnoreRules | None:
+        if self._wanted.ignored:
+            return None
+        if names not in self._rules:
+            self._rules[names] = IgnoreRules.of(folder, self._rules[names[:-1]])
+        return self._rules[names]
+
+
+def _below(
+    folder: Path, names: Names, around: IgnoreRules | None, wanted: Wanted, deadline: Deadline
+) -> Iterator[Names]:
+    rules = None if wanted.ignored else IgnoreRules.of(folder, around)
+    try:
+        with os.scandir(folder) as entries:
+            children = sorted(entries, key=lambda one: one.name)
+    except OSError:
+        return
+    for child in children:
+        if not deadline.left:
+            return
+        is_folder = child.is_dir(follow_symlinks=False)
+        if not is_folder and not child.is_file(follow_symlinks=False):
+            continue
+        if _is_passed_over(child.name, folder, rules, wanted, is_folder=is_folder):
+            continue
+        below = (*names, child.name)
+        if not is_folder:
+            yield below
+        elif wanted.enters(below):
+            yield from _below(folder / child.name, below, rules, wanted, deadline)
+
+
+def _is_passed_over(name: str, folder: Path, rules: IgnoreRules | None, wanted: Wanted, *, is_folder: bool) -> bool:
+    if name == ".git":
+        return True
+    verdict = None if rules is None else rules.verdict((*folder.parts, name), is_folder=is_folder)
+    if verdict is not None:
+        return verdict  # a line that takes something back also shows what is hidden, as in ripgrep
+    return name.startswith(".") and not wanted.hidden

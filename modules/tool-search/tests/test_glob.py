@@ -1,0 +1,83 @@
+"""`glob`: which files it finds, in which order, and what it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_core.models import ToolResult
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_tool_search import mount
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("b.md", "a.py", "src/c.py", "src/deep/d.ts", "src/x.log", ".hid/e.py", ".git/config", "node/f.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / ".gitignore").write_text("*.log\nnode/\n")
+    (folder / "door").symlink_to(tmp_path)
+    (folder / "link.py").symlink_to("a.py")
+    return folder
+
+
+async def run(home: Path, **arguments: Any) -> ToolResult:
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(home))
+    await mount(coordinator)
+    assert sorted(coordinator.get("tools")) == ["glob", "grep"]
+    result = await coordinator.get("tools")["glob"].execute(arguments)
+    assert isinstance(result, ToolResult)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        ({"pattern": "*.py"}, ["a.py"]),
+        ({"pattern": "**/*.py"}, ["a.py", "src/c.py"]),
+        ({"pattern": "**/*.{py,ts}"}, ["a.py", "src/c.py", "src/deep/d.ts"]),
+        ({"pattern": "src/**"}, ["src/c.py", "src/deep/d.ts"]),
+        ({"pattern": "*", "path": "src"}, ["src/c.py"]),
+        ({"pattern": "**", "include_ignored": True, "path": "src"}, ["src/c.py", "src/deep/d.ts", "src/x.log"]),
+        ({"pattern": "**/*.py", "include_hidden": True}, [".hid/e.py", "a.py", "src/c.py"]),
+        ({"pattern": "**/config", "include_hidden": True}, []),
+        ({"pattern": "*", "path": "node"}, ["node/f.py"]),
+        ({"pattern": "[ab].*"}, ["a.py", "b.md"]),
+    ],
+)
+async def test_files_are_found_by_name(home: Path, arguments: dict[str, Any], files: list[str]) -> None:
+    result = await run(home, **arguments)
+    assert result.success and result.output == {"files": files}
+
+
+async def test_more_files_than_the_limit_are_cut_and_said(home: Path) -> None:
+    output = (await run(home, pattern="**", limit=2)).output
+    assert output["files"] == ["a.py", "b.md"] and "more than 2" in output["truncated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"pattern": "*", "path": "door"}, "not_allowed"),
+        ({"pattern": "*", "path": "a.py"}, "not_a_folder"),
+        ({"pattern": "*", "path": "none"}, "not_found"),
+        ({"pattern": "../*"}, "invalid_input"),
+        ({"pattern": "{a,b}" * 9}, "invalid_input"),
+        ({"pattern": "*", "limit": 5_001}, "invalid_input"),
+    ],
+)
+async def test_what_cannot_be_looked_for_is_explained(home: Path, arguments: dict[str, Any], kind: str) -> None:
+    result = await run(home, **arguments)
+    assert not result.success and result.error is not None and result.error["type"] == kind
+
+
+async def test_a_pattern_of_many_stars_comes_to_an_end(home: Path) -> None:
+    (home / ("a" * 200)).touch()
+    (home / ".gitignore").write_text("*a" * 60 + "b\n")
+    pattern = "/".join(["**", "*a*a*a*a*a*a*a*a*b"] * 8)
+    assert (await run(home, pattern=pattern)).success  # trying every way would take longer than the world is old
