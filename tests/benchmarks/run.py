@@ -31,6 +31,7 @@ from bench.router import measure_checks
 from bench.row import Gap
 from bench.sampling import Effort
 from bench.sandbox import measure_many, measure_sandboxed_calls
+from bench.search import measure_search
 from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
@@ -53,6 +54,7 @@ _PARTS: dict[str, Part] = {
     "turn beside the published package": measure_published_turn,
     "reads of mirrored state": measure_reads,
     "compaction": measure_compaction,
+    "search": measure_search,
     "policy": measure_policy,
     "egress": measure_egress,
     "sources": measure_sources,

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 # Links were resolved before: one that appears here afterwards is refused. A pipe without a writer must not block.
@@ -22,7 +21,7 @@ class Content:
     is_binary: bool
 
     @classmethod
-    def of(cls, path: Path, max_bytes: int) -> Content | None:
+    def of(cls, path: str, max_bytes: int) -> Content | None:
         """Return the content of a file; None if it is larger than that, or cannot be read."""
         try:
             descriptor = os.open(path, _FLAGS)

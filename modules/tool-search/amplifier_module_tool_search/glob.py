@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from .deadline import Deadline
 from .failure import Failure
 from .path_pattern import PathPatterns
-from .places import shown
 from .tool import SearchTool
 from .walk import Wanted, files_below
 
@@ -51,19 +50,19 @@ class Glob(SearchTool):
 
     def _work(self, arguments: dict[str, Any], base: Path, deadline: Deadline) -> dict[str, Any]:
         patterns = PathPatterns(arguments["pattern"], "pattern")
-        folder = self._places.locate(arguments["path"], base)
-        if not folder.is_dir():
+        place = self._places.locate(arguments["path"], base)
+        if not place.path.is_dir():
             raise Failure("not_a_folder", f"`{arguments['path']}` is not a folder.")
         wanted = Wanted(arguments["include_hidden"], arguments["include_ignored"], patterns.leads_below)
         files: list[str] = []
         output: dict[str, Any] = {"files": files}
-        for names in files_below(folder, wanted, deadline):
+        for names in files_below(place.path, wanted, deadline):
             if not patterns.fits(names):
                 continue
             if len(files) == arguments["limit"]:
                 output["truncated"] = f"there are more than {len(files)} files; narrow the pattern or raise limit"
                 break
-            files.append(shown(folder.joinpath(*names), base))
+            files.append(place.shown(names))
         if not deadline.left:
             output["truncated"] = f"stopped after {deadline.seconds:g} s; look in a folder further down"
         return output

@@ -13,7 +13,6 @@ from .deadline import Deadline
 from .dialect import Pattern, compile_pattern
 from .file_types import FILE_TYPES
 from .path_pattern import PathPatterns
-from .places import shown
 from .ripgrep import Ripgrep
 from .tool import SearchTool
 from .walk import Admission, Names, Wanted, files_below, is_ignored
@@ -101,9 +100,9 @@ class Grep(SearchTool):
         place = self._places.locate(arguments["path"], base)
         search = _Search(pattern, arguments["multiline"], self._settings.max_file_bytes)
         report = _REPORTS[arguments["output_mode"]](arguments)
-        for path in self._candidates(place, pattern, chosen, arguments, deadline):
-            found = search.lines_of(path)
-            if found is not None and not report.add(shown(path, base), *found):
+        for names in self._candidates(place.path, pattern, chosen, arguments, deadline):
+            found = search.lines_of(place.file(names))
+            if found is not None and not report.add(place.shown(names), *found):
                 break
             if not deadline.left:
                 break
@@ -120,10 +119,10 @@ class Grep(SearchTool):
 
     def _candidates(
         self, place: Path, pattern: Pattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
-    ) -> Iterator[Path]:
-        """Yield the files to look into, in the order of their names."""
+    ) -> Iterator[Names]:
+        """Yield the files to look into, by their names from the place, in order."""
         if not place.is_dir():
-            yield place
+            yield ()
             return
         wanted = Wanted(arguments["include_hidden"], arguments["include_ignored"], chosen.enters)
         named = self._named_by_ripgrep(place, pattern, chosen, arguments, deadline)
@@ -131,13 +130,12 @@ class Grep(SearchTool):
             below = files_below(place, wanted, deadline)
         else:
             admission = Admission(place, wanted)
-            split = sorted(path.relative_to(place).parts for path in named)
-            below = (names for names in split if admission.admits(names))
-        yield from (place.joinpath(*names) for names in below if chosen.fits(names))
+            below = (names for names in sorted(named) if admission.admits(names))
+        yield from filter(chosen.fits, below)
 
     def _named_by_ripgrep(
         self, place: Path, pattern: Pattern, chosen: _Chosen, arguments: dict[str, Any], deadline: Deadline
-    ) -> list[Path] | None:
+    ) -> list[Names] | None:
         ripgrep = Ripgrep.find() if self._settings.ripgrep else None
         if ripgrep is None:
             return None
@@ -150,7 +148,6 @@ class Grep(SearchTool):
             "--no-ignore-parent": is_ignored(place),
         }
         options = [flag for flag, is_set in flags.items() if is_set]
-        options.append(f"--max-filesize={self._settings.max_file_bytes}")
         options += chosen.for_ripgrep
         return ripgrep.files(place, options, pattern.for_ripgrep, deadline)
 
@@ -191,7 +188,7 @@ class _Search:
     binary: int = 0
     unread: int = 0
 
-    def lines_of(self, path: Path) -> tuple[bytes, Lines] | None:
+    def lines_of(self, path: str) -> tuple[bytes, Lines] | None:
         """Return the matching lines of a file; None if there are none."""
         content = Content.of(path, self.max_bytes)
         if content is None:

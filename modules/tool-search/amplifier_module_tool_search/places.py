@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ class Places:
         configured = lookup("session.working_dir") if lookup is not None else None
         return Path(configured) if configured else Path.cwd()
 
-    def locate(self, path: str, base: Path) -> Path:
-        """Return the real path of an allowed file or folder that is there.
+    def locate(self, path: str, base: Path) -> Place:
+        """Return an allowed file or folder that is there, by its real path.
 
         Raises:
             Failure: it lies outside the allowed folders, or there is nothing.
@@ -41,13 +42,30 @@ class Places:
             raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search: {allowed}.")
         if not os.path.lexists(real):
             raise Failure("not_found", f"There is no `{path}` to search.")
-        return real
+        return Place.of(real, Path(os.path.realpath(base)))
 
 
-def shown(path: Path, base: Path) -> str:
-    """Return a path as other tools take it: relative to the working directory where it lies in there."""
-    text = os.fspath(path.relative_to(base)) if path.is_relative_to(base) else os.fspath(path)
-    return os.fsencode(text).decode("utf-8", "backslashreplace")
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder that is searched: where it is, and how paths in it are shown."""
+
+    path: Path
+    prefix: str
+
+    @classmethod
+    def of(cls, path: Path, base: Path) -> Place:
+        """Return the place; what is in it is shown relative to the working directory where it lies in there."""
+        text = os.fspath(path.relative_to(base)) if path.is_relative_to(base) else os.fspath(path)
+        return cls(path, "" if text == "." else text)
+
+    def file(self, names: tuple[str, ...]) -> str:
+        """Return the path of a file by its names from the place; none stand for the place itself."""
+        return os.path.join(self.path, *names)
+
+    def shown(self, names: tuple[str, ...]) -> str:
+        """Return the path of a file as other tools take it, with bytes that are no text as such."""
+        text = os.path.join(self.prefix, *names)
+        return text if text.isascii() else os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _absolute(path: str, base: Path) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .deadline import Deadline
+from .walk import Names
 
 _MAX_BYTES = 32 * 1024 * 1024  # of names; some 400 000 files
 _PIECE = 256 * 1024
@@ -37,7 +38,7 @@ class Ripgrep:
         program = shutil.which("rg")
         return None if program is None else cls(program)
 
-    def files(self, root: Path, options: Sequence[str], pattern: str, deadline: Deadline) -> list[Path] | None:
+    def files(self, root: Path, options: Sequence[str], pattern: str, deadline: Deadline) -> list[Names] | None:
         """Return the files below a folder that may match, as many as it named in time; None if it failed."""
         command = [self.program, *_ALWAYS, *options, f"--regexp={pattern}", "--", "."]
         try:
@@ -53,7 +54,7 @@ class Ripgrep:
                     return None
             finally:
                 process.kill()
-        return [root / os.fsdecode(one.removeprefix(b"./")) for one in named.split(b"\0")[:-1]]
+        return [tuple(one.removeprefix("./").split("/")) for one in os.fsdecode(named).split("\0")[:-1]]
 
 
 def _read(process: subprocess.Popen[bytes], deadline: Deadline) -> bytes | None:

@@ -44,27 +44,30 @@ class Admission:
         self._root = root
         self._wanted = wanted
         above = None if wanted.ignored or is_ignored(root) else rules_above(root)
-        self._rules: dict[Names, IgnoreRules | None] = {}
-        if not wanted.ignored:
-            self._rules[()] = IgnoreRules.of(root, above)
+        # Of each folder that was asked about: whether it is entered, and by which rules.
+        self._folders: dict[Names, tuple[bool, IgnoreRules | None]] = {}
+        self._folders[()] = (True, None if wanted.ignored else IgnoreRules.of(root, above))
 
     def admits(self, names: Names) -> bool:
         """Return it for a regular file's names from the root."""
-        folder = self._root
-        for depth, name in enumerate(names):
-            is_folder = depth < len(names) - 1
-            rules = self._rules_in(names[:depth], folder)
-            if _is_passed_over(name, folder, rules, self._wanted, is_folder=is_folder):
-                return False
-            folder = folder / name
-        return True
+        folder = names[:-1]
+        is_entered, rules = self._folder(folder)
+        return is_entered and not self._is_passed_over(folder, names[-1], rules, is_folder=False)
 
-    def _rules_in(self, names: Names, folder: Path) -> IgnoreRules | None:
-        if self._wanted.ignored:
-            return None
-        if names not in self._rules:
-            self._rules[names] = IgnoreRules.of(folder, self._rules[names[:-1]])
-        return self._rules[names]
+    def _folder(self, names: Names) -> tuple[bool, IgnoreRules | None]:
+        if (known := self._folders.get(names)) is not None:
+            return known
+        is_entered, rules = self._folder(names[:-1])
+        if is_entered and self._is_passed_over(names[:-1], names[-1], rules, is_folder=True):
+            is_entered = False
+        if is_entered and not self._wanted.ignored:
+            rules = IgnoreRules.of(self._root.joinpath(*names), rules)
+        self._folders[names] = is_entered, rules
+        return is_entered, rules
+
+    def _is_passed_over(self, folder: Names, name: str, rules: IgnoreRules | None, *, is_folder: bool) -> bool:
+        parts = (*self._root.parts, *folder)
+        return _is_passed_over(name, parts, rules, self._wanted, is_folder=is_folder)
 
 
 def _below(
@@ -82,7 +85,7 @@ def _below(
         is_folder = child.is_dir(follow_symlinks=False)
         if not is_folder and not child.is_file(follow_symlinks=False):
             continue
-        if _is_passed_over(child.name, folder, rules, wanted, is_folder=is_folder):
+        if _is_passed_over(child.name, folder.parts, rules, wanted, is_folder=is_folder):
             continue
         below = (*names, child.name)
         if not is_folder:
@@ -91,10 +94,10 @@ def _below(
             yield from _below(folder / child.name, below, rules, wanted, deadline)
 
 
-def _is_passed_over(name: str, folder: Path, rules: IgnoreRules | None, wanted: Wanted, *, is_folder: bool) -> bool:
+def _is_passed_over(name: str, folder: Names, rules: IgnoreRules | None, wanted: Wanted, *, is_folder: bool) -> bool:
     if name == ".git":
         return True
-    verdict = None if rules is None else rules.verdict((*folder.parts, name), is_folder=is_folder)
+    verdict = None if rules is None else rules.verdict((*folder, name), is_folder=is_folder)
     if verdict is not None:
         return verdict  # a line that takes something back also shows what is hidden, as in ripgrep
     return name.startswith(".") and not wanted.hidden
