@@ -75,6 +75,13 @@ def failed(result: ToolResult, kind: str) -> str:
     return str(result.error["message"])
 
 
+def stand_in_for_ripgrep(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Have a script of the shell run in place of ripgrep."""
+    start = subprocess.Popen
+    monkeypatch.setattr(ripgrep.shutil, "which", lambda name: "rg")
+    monkeypatch.setattr(ripgrep.subprocess, "Popen", lambda command, **how: start(["/bin/sh", "-c", script], **how))
+
+
 # --- what is found
 
 
@@ -215,11 +222,9 @@ async def test_a_search_stops_when_its_time_is_up(home: Path) -> None:
 
 
 async def test_a_cancelled_search_ends_ripgrep(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe, slow = tmp_path / "pipe", tmp_path / "rg"
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    slow.write_text(f"#!/bin/sh\nexec 3> {pipe}\necho begun >&3\nexec sleep 600\n")
-    slow.chmod(0o755)
-    monkeypatch.setattr(ripgrep.shutil, "which", lambda name: str(slow))
+    stand_in_for_ripgrep(monkeypatch, f"exec 3> {pipe}; echo begun >&3; exec sleep 600")
     searching = asyncio.create_task(run(home, pattern="one"))
     told = await asyncio.to_thread(pipe.open, "rb", 0)
     with told:
@@ -231,13 +236,8 @@ async def test_a_cancelled_search_ends_ripgrep(home: Path, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("script", ["echo broken >&2; exit 2", "exec /nowhere/at/all"])
-async def test_a_ripgrep_that_fails_is_done_without(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
-) -> None:
-    broken = tmp_path / "rg"
-    broken.write_text(f"#!/bin/sh\n{script}\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(ripgrep.shutil, "which", lambda name: str(broken))
+async def test_a_ripgrep_that_fails_is_done_without(home: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    stand_in_for_ripgrep(monkeypatch, script)
     assert len((await found(home, pattern="one"))["files"]) == 3
 
 
