@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,13 +74,15 @@ def published_in(shared: Path) -> Python:
 
 def with_packages(python: Python, shared: Path, requirements: Sequence[str]) -> Python:
     """Return the interpreter with further packages, in a folder that test processes share; skip where they lack."""
-    folder, failure = shared / "published-packages", shared / "published-packages.failure"
+    # The folder may be one that lasts from run to run, while what is required does not.
+    name = f"published-{sha256(repr(sorted(requirements)).encode()).hexdigest()[:16]}"
+    folder, failure = shared / name, shared / f"{name}.failure"
     with open(shared / "published.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if failure.exists():
             pytest.skip(failure.read_text())
         if not folder.exists():
-            made = shared / "published-packages.new"
+            made = shared / f"{name}.new"
             said = _failure_of([*_pip(python.executable), f"--target={made}", *requirements])
             if said is not None:
                 failure.write_text(f"what the modules depend on cannot be installed: {said}")
