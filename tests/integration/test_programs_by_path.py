@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,51 @@ async def test_a_binary_runs_with_the_libraries_it_names(runner: Runner, home: P
         subprocess.run(command, cwd=kit, check=True, capture_output=True)
     (home / "work/tool").symlink_to("../kit/tool")
     assert await runner("./tool", f"{kit}/tool", run=["./tool", "~/kit/tool"]) == ["", ""]
+
+
+def _leads_to_keys(python: Path, keys: Path) -> None:
+    python.symlink_to(keys)
+
+
+def _is_a_script_for_a_key(python: Path, keys: Path) -> None:
+    script(python, f"{keys}/id_x")
+
+
+def _was_made_from_keys(python: Path, keys: Path) -> None:
+    python.symlink_to("/usr/bin/python3")
+    (python.parent.parent / "pyvenv.cfg").write_text(f"home = {keys}/bin\n")
+
+
+def _has_keys_for_libraries(python: Path, keys: Path) -> None:
+    python.symlink_to("/usr/bin/python3")
+    (python.parent.parent / "lib").symlink_to(keys)
+
+
+def _leads_to_a_tool_beside_keys(python: Path, keys: Path) -> None:
+    python.symlink_to(script(keys / "bin/tool", "/bin/sh"))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        _leads_to_keys,
+        _is_a_script_for_a_key,
+        _was_made_from_keys,
+        _has_keys_for_libraries,
+        _leads_to_a_tool_beside_keys,
+    ],
+)
+async def test_an_environment_in_a_folder_shows_no_keys(
+    runner_at_each_level: Runner, home: Path, lie: Callable[[Path, Path], None]
+) -> None:
+    runner = runner_at_each_level
+    keys = [home / ".ssh/id_x", home / ".ssh/conf/id_y"]
+    keys[1].parent.mkdir()
+    keys[1].write_text("the other key")
+    (runner.work / ".venv/bin").mkdir(parents=True)
+    (runner.work / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n")
+    lie(runner.work / ".venv/bin/python", home / ".ssh")
+    read = [f"cat {key}" for key in keys]
+    assert all(subprocess.run(shlex.split(one), capture_output=True, check=True).stdout for one in read)
+    said = await runner(*read, "echo as ever", **runner.shell)
+    assert said[-1] == "as ever" and all(one.startswith("refused") for one in said[:-1]), said

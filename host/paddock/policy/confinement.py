@@ -96,8 +96,8 @@ class Confinement:
     def _notes(self) -> Iterator[str]:
         for program in self.grants.left_out:
             yield (
-                f"note: `{program.name}` leads to {program.path}, outside what may be granted here: programs that need "
-                "it do not start"
+                f"note: `{program.name}` is left out, since it brings what may not be shown here: "
+                f"{program.describe()}; programs that need it do not start"
             )
         exposed = self.left_open
         if self.shortage:

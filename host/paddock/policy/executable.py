@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+_ELF: Final = b"\x7fELF"
 _SCRIPT_LINE_BYTES: Final = 256  # as much of a first line as the kernel reads
 _MAX_SEGMENTS: Final = 128  # a program has a dozen
 _MAX_LOADER_BYTES: Final = 4096  # PATH_MAX
@@ -48,6 +49,15 @@ class SharedLibraries:
             text = folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(origin))
             if os.path.isabs(text) and "$" not in text and "\0" not in text:
                 yield Path(os.path.normpath(text))
+
+
+def is_binary(path: Path) -> bool:
+    """Return whether a file begins as an ELF binary does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ELF)) == _ELF
+    except OSError:
+        return False
 
 
 def loader_of(path: Path) -> str | None:
@@ -99,7 +109,7 @@ def _read_at(fd: int, size: int, offset: int) -> bytes:
 
 def _segments(file: BinaryIO) -> Iterator[_Segment]:
     header = file.read(64)
-    if len(header) < 64 or header[:4] != b"\x7fELF" or header[4] not in _TABLE or header[5] not in (1, 2):
+    if len(header) < 64 or header[:4] != _ELF or header[4] not in _TABLE or header[5] not in (1, 2):
         return
     order = _order_of(header)
     offset_layout, offset_at, counts_layout, counts_at = _TABLE[header[4]]

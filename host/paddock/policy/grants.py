@@ -14,7 +14,7 @@ from paddock.plan.problems import NotAcceptedError, path_text
 from paddock_sandbox.profile import ANY_PROGRAM
 
 from .granted_path import GrantedPath
-from .located_program import environments_in, locate
+from .located_program import brings_python_alone, environments_in, locate
 from .owner import Owner
 from .presets import grants_of
 from .programs import Program
@@ -28,7 +28,7 @@ class Grants:
 
     `located` are the programs that were granted by their paths. `environments` are those of the virtual environments in
     granted folders, where all programs may be executed; of these, `left_out` are the ones that bring what no rule lets
-    be seen.
+    be seen, or more than a Python.
     """
 
     reads: tuple[GrantedPath, ...] = ()
@@ -82,7 +82,7 @@ class Grants:
         folders = dict.fromkeys(path.path for path in (*reads, *writes) if path.is_directory)
         shown: dict[bool, list[Program]] = {True: [], False: []}
         for python in environments_in(folders, working_dir, owner):
-            shown[lets_see(python)].append(python)
+            shown[brings_python_alone(python, folders) and lets_see(python)].append(python)
         return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]))
 
     @property

@@ -4,6 +4,10 @@ A path is followed once, as any granted path is, and so is each thing that the p
 libraries, and the folders of the installation it belongs to. Known installations are `PREFIX/bin` with its libraries,
 virtual environments with the Python they were made from, and the shims of version managers with the versions they
 choose from. A folder stands for every program in it.
+
+What a program says of its needs may come with a repository, so that each need has to be what it is said to be: an
+interpreter may be executed, a library is a binary, the base of an environment is a Python, and the parts of an
+installation lie in it.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
 
-from .executable import SharedLibraries, libraries_of, loader_of
+from .executable import SharedLibraries, is_binary, libraries_of, loader_of
 from .granted_path import GrantedPath
 from .owner import Owner
 from .programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
@@ -28,6 +32,7 @@ _ENVIRONMENTS: Final = (".venv", "venv")
 _ENVIRONMENT_FILE: Final = "pyvenv.cfg"
 _OF_ENVIRONMENT: Final = ("bin", "lib", "lib64", _ENVIRONMENT_FILE)
 _OF_INSTALLATION: Final = ("lib", "lib64", "libexec", "conf")  # `share` is left out: in `~/.local` it holds keyrings
+_OF_PYTHON: Final = ("lib", "lib64", "libexec")
 _SHIMS: Final = "shims"
 _LEADS_TO: Final = {"rustup": (".rustup", False), "volta-shim": ("tools", True)}
 """By the file that a shim is: the folder of versions, below the home, or beside the shims' own folder."""
@@ -59,11 +64,33 @@ def environments_in(folders: Iterable[Path], working_dir: Path, owner: Owner) ->
     for folder in folders:
         for name in _ENVIRONMENTS:
             python = folder / name / "bin" / "python"
-            if (folder / name / _ENVIRONMENT_FILE).is_file() and python.exists():
+            if (folder / name / _ENVIRONMENT_FILE).is_file() and python.is_file():
                 try:
                     yield locate(_written(python, working_dir), working_dir, owner)
                 except NotAcceptedError:
                     continue  # nobody asked for it
+
+
+def brings_python_alone(program: Program, folders: Iterable[Path]) -> bool:
+    """Return whether all that a program shows beyond these folders is of one Python or another, and no other file.
+
+    An environment says itself what it was made from, and nobody who granted every program has read that.
+    """
+    granted = tuple(folders)
+    outside = [one for one in program.judged if not any(one.path.is_relative_to(folder) for folder in granted)]
+    is_python = program.path not in (one.path for one in outside) or _is_python(program.path.parent.parent)
+    return is_python and all(_is_part_of_python(one) for one in outside)
+
+
+def _is_part_of_python(place: GrantedPath) -> bool:
+    if not place.is_directory and is_binary(place.path):
+        return True  # the interpreter, or a library that one names
+    return any(one.name in _OF_PYTHON and _is_python(one.parent) for one in (place.path, *place.path.parents))
+
+
+def _is_python(prefix: Path) -> bool:
+    """Return whether a folder holds a Python, by the file of the standard library that Python itself goes by."""
+    return any(any((prefix / library).glob("py*/os.py")) for library in ("lib", "lib64"))
 
 
 def _written(path: Path, working_dir: Path) -> str:
@@ -100,7 +127,7 @@ class _Search:
         around = granted.path.parent if granted.path.name == "bin" else granted.path
         for prefix in (around, *inside):
             python = prefix / "bin" / "python"
-            if (prefix / _ENVIRONMENT_FILE).is_file() and python.exists():
+            if (prefix / _ENVIRONMENT_FILE).is_file() and python.is_file() and os.access(python, os.X_OK):
                 self._executed[self._follow_file(str(python))] = None
 
     def _add_program(self, granted: GrantedPath) -> None:
@@ -167,17 +194,25 @@ class _Search:
         if configuration.is_file():
             self._add_parts(prefix, _OF_ENVIRONMENT)
             base = _base_of(configuration)
-            if base is not None:
-                self._add_installation(base / "python")
-        elif not self._is_shared(prefix):
-            self._add_parts(prefix, _OF_INSTALLATION)
-            if (prefix / "libexec").is_dir():
-                self._executed[self._follow(str(prefix / "libexec")).path] = None
+            if base is not None and base.name in PROGRAM_FOLDERS and _is_python(base.parent):
+                self._add_prefix(base.parent)
+        else:
+            self._add_prefix(prefix)
+
+    def _add_prefix(self, prefix: Path) -> None:
+        if self._is_shared(prefix):
+            return
+        self._add_parts(prefix, _OF_INSTALLATION)
+        if (libexec := prefix / "libexec") in self._located:
+            self._executed[self._located[libexec].path] = None
 
     def _add_parts(self, prefix: Path, names: Iterable[str]) -> None:
-        for name in names:
-            if (prefix / name).exists() and not is_of_system(prefix):
-                self._follow(str(prefix / name))
+        if is_of_system(prefix):
+            return
+        inside = Path(os.path.realpath(prefix))
+        for part in (prefix / name for name in names):
+            if part.exists() and Path(os.path.realpath(part)).is_relative_to(inside):
+                self._follow(str(part))
 
     def _add_versions(self, name: Path, real: Path) -> None:
         """Add what a version manager's shim chooses from: a manager that is run reads all of it."""
@@ -204,7 +239,7 @@ class _Search:
             found = self._libraries_of(pending.pop())
             for name in found.names:
                 files = [folder / name for origin in origins for folder in found.folders_from(origin)]
-                there = next((file for file in files if file.is_file()), None)
+                there = next((file for file in files if file.is_file() and is_binary(file)), None)
                 if name in seen or there is None:
                     continue
                 seen.add(name)

@@ -151,6 +151,9 @@ def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callab
     def found(needed: str) -> Path:
         if not (os.path.isabs(needed) and os.path.isfile(needed)):
             raise _not_there(name, needed)
+        # As the kernel wants it: a first line could name any file, and have it be seen.
+        if not os.access(needed, os.X_OK):
+            raise NotAcceptedError(f"program `{name}` is started by `{needed}`, which may not be executed")
         return follow(needed)
 
     for _ in range(_MAX_SCRIPTS):

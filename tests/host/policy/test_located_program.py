@@ -10,7 +10,7 @@ import pytest
 
 from paddock.plan import NotAcceptedError
 from paddock.policy.executable import SharedLibraries, libraries_of
-from paddock.policy.located_program import environments_in, locate
+from paddock.policy.located_program import brings_python_alone, environments_in, locate
 from paddock.policy.programs import Program
 
 from .entries import owner
@@ -82,8 +82,58 @@ def test_a_virtual_environment_comes_with_its_base_and_not_with_its_neighbours(s
         *("python/bin/python3.12", "python/lib"),
     }
     assert set(scene.brought(".venv/bin/")) == set(brought) - {"work/.venv/bin/check"}
+    (scene.home / "python/bin/python3.12").write_bytes(dynamic_elf([], b""))
     (found,) = environments_in([scene.work], scene.work, owner(scene.home))
     assert (found.name, found.path) == (".venv/bin/python", scene.home / "python/bin/python3.12")
+    assert brings_python_alone(found, [scene.work])
+
+
+def environment(scene: Scene, home: str = "/usr/bin") -> Path:
+    """Make an environment beside a key and somebody's tools, and return where its `python` is to be."""
+    scene.file("work/.venv/pyvenv.cfg", f"home = {home}\n")
+    (scene.work / ".venv/bin").mkdir()
+    scene.file(".ssh/id_x", "the key", mode=0o600)
+    scene.file("tools/conf/token", "the token", mode=0o600)
+    scene.file("tools/bin/tool")
+    return scene.work / ".venv/bin/python"
+
+
+def test_a_needed_file_is_what_it_is_said_to_be(scene: Scene) -> None:
+    key = scene.home / ".ssh/id_x"
+    environment(scene)
+    scene.file("work/script", f"#!{key}\n")
+    assert "which may not be executed" in scene.refusal("./script")
+    (scene.work / "binary").write_bytes(dynamic_elf([b"id_x"], os.fsencode(key.parent)))
+    (scene.work / "binary").chmod(0o755)
+    assert scene.brought("./binary") == ["work/binary"]
+
+
+def test_an_environment_is_made_from_a_python_and_holds_its_parts(scene: Scene) -> None:
+    environment(scene, home=f"{scene.home}/tools/bin").symlink_to("/usr/bin/python3")
+    (scene.work / ".venv/lib").symlink_to(scene.home / ".ssh")
+    assert set(scene.brought(".venv/bin/")) == {"work/.venv/bin", "work/.venv/pyvenv.cfg"}
+
+
+def test_bases_of_environments_without_end_are_not_followed(scene: Scene) -> None:
+    environment(scene, home=f"{scene.work}/0/bin").symlink_to("/usr/bin/python3")
+    for number in range(1100):
+        scene.file(f"work/{number}/pyvenv.cfg", f"home = {scene.work}/{number + 1}/bin\n")
+        scene.file(f"work/{number}/lib/python3/os.py", "")
+    assert "work/0/lib" in scene.brought(".venv/bin/") and "work/1/lib" not in scene.brought(".venv/bin/")
+
+
+@pytest.mark.parametrize("leads_to", ["tools/bin/tool", ".cargo/bin/rustup", ".pyenv/shims/python"])
+def test_an_environment_of_what_is_no_python_is_not_one_alone(scene: Scene, leads_to: str) -> None:
+    scene.file(".rustup/settings.toml")
+    environment(scene).symlink_to(scene.file(leads_to))
+    (found,) = environments_in([scene.work], scene.work, owner(scene.home))
+    assert not brings_python_alone(found, [scene.work])
+
+
+def test_a_folder_for_a_python_is_no_environment(scene: Scene) -> None:
+    environment(scene).symlink_to(scene.home / ".ssh")
+    assert not list(environments_in([scene.work], scene.work, owner(scene.home)))
+    assert scene.brought("./") == ["work"]
 
 
 def test_a_shim_comes_with_the_versions_it_chooses_from(scene: Scene) -> None:
