@@ -55,7 +55,7 @@ def _granted(asked: Asked, review: ModuleReview) -> Granted:
     """Return what a module has once all is accepted that the review shows."""
     given = asked.given
     if review.proposed is not None:
-        given = (*given, Given(review.proposed, _PROPOSED))
+        given = (*given, Given(review.proposed, _PROPOSED, stays_inside=True))
     return Granted(review.name, review.kind, union_of(asked.entry, given))
 
 
@@ -116,7 +116,7 @@ def _given(asked: Asked, needs: Needs, situation: Situation) -> Needs:
     if not needs.lines:
         return needs
     accepted = replace(situation, trust=_TRUSTED)
-    with_it = replace(asked, given=(Given(needs.permissions, _PROPOSED),))
+    with_it = replace(asked, given=(Given(needs.permissions, _PROPOSED, stays_inside=True),))
     before = {one.message for one in _refusals(asked, accepted)}
     against = [one for one in _refusals(with_it, accepted) if one.message not in before]
     stands = [f"{one.rule_file}{f':{one.rule_line}' if one.rule_line is not None else ''}" for one in against]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paddock.errors import PlanProblem
 from paddock.plan.models import ModuleEntry
@@ -18,20 +18,28 @@ from .rule import Rule
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the operator gave a module beyond the text of its plan, and where it says so: a flag, the grants file."""
+    """What the operator gave a module beyond the text of its plan, and where it says so: a flag, the grants file.
+
+    `stays_inside`: its relative paths were given for what they are in the working directory, and for nothing else.
+    """
 
     permissions: Permissions
     rule: Rule
+    stays_inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AskedGrant:
-    """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything."""
+    """One grant: `path` is its place in the plan, if it has one, `given` what the operator gives it by, if anything.
+
+    `stays_inside`: no plan states it, and it is a path that was given for what it is in the working directory.
+    """
 
     family: str
     value: str | SecretGrant
     path: str = ""
     given: Rule | None = None
+    stays_inside: bool = False
 
     @property
     def is_path(self) -> bool:
@@ -54,19 +62,22 @@ class AskedGrant:
 
 def grants_asked(entry: ModuleEntry, given: Iterable[Given]) -> Iterator[AskedGrant]:
     """Yield all that a module would be granted: what its entry says, in its order, and then what was given besides."""
-    by_operator: dict[tuple[str, str | SecretGrant], Rule] = {}
+    by_operator: dict[tuple[str, str | SecretGrant], Given] = {}
     for one in given:
         for family in FAMILIES:
             for value in getattr(grants_of(one.permissions), family):
-                by_operator.setdefault((family, value), one.rule)
+                by_operator.setdefault((family, value), one)
     written = grants_of(entry.permissions)
     is_preset = entry.permissions.preset is not None
     for family in FAMILIES:
         for index, value in enumerate(getattr(written, family)):
             path = path_text(entry.path, "permissions", *(() if is_preset else (family, index)))
-            yield AskedGrant(family, value, path, by_operator.pop((family, value), None))
-    for (family, value), rule in by_operator.items():
-        yield AskedGrant(family, value, given=rule)
+            also_given = by_operator.pop((family, value), None)
+            yield AskedGrant(family, value, path, None if also_given is None else also_given.rule)
+    for (family, value), one in by_operator.items():
+        grant = AskedGrant(family, value, given=one.rule)
+        is_inside = one.stays_inside and grant.is_path and not str(value).startswith(("/", "~"))
+        yield replace(grant, stays_inside=is_inside)
 
 
 def union_of(entry: ModuleEntry, given: Iterable[Given]) -> Permissions:

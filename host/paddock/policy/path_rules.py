@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from paddock.errors import PolicyRefusedError, Refusal
 from paddock.plan.models import ModuleEntry
@@ -30,8 +31,9 @@ from .rule import Rule
 class PathRule:
     """Grants of these `families` lie below `roots`; `said` is what one that does not is, `hint` what to do about it.
 
-    `binds_given`: those that the operator gave are bound as well. `keeps_guarded`: nor may one open to a module what
-    the user's own programs run by themselves, in the first of the roots.
+    `binds`: all grants, those that the plan states, or those that were given to stay inside.
+    `keeps_guarded`: nor may one open to a module what the user's own programs run by themselves, in the first of the
+    roots.
     """
 
     families: frozenset[str]
@@ -39,7 +41,7 @@ class PathRule:
     rule: Rule
     said: str
     hint: str
-    binds_given: bool = True
+    binds: Literal["all", "stated", "given"] = "all"
     keeps_guarded: bool = False
 
     def concerns(self, grant: AskedGrant) -> bool:
@@ -62,7 +64,11 @@ class PathRule:
         return refusal_by(self.rule, grant.path, f"{grant.text}{leads} {self.said}", self.hint)
 
     def _binds(self, grant: AskedGrant) -> bool:
-        return grant.family in self.families and (self.binds_given or grant.given is None)
+        if grant.family not in self.families:
+            return False
+        if self.binds == "given":
+            return grant.stays_inside
+        return self.binds == "all" or grant.given is None
 
     def _opens(self, path: Path) -> bool:
         inside = self.roots[0]

@@ -105,7 +105,8 @@ class Acceptance:
         if grant is None:
             return ()
         place = Place(self.file, grant.line) if self.file else _SESSION
-        return (Given(grant.permissions, Rule(place, f"given to {entry.path} when the plan was accepted")),)
+        rule = Rule(place, f"given to {entry.path} when the plan was accepted")
+        return (Given(grant.permissions, rule, stays_inside=True),)
 
 
 def plan_name(plan: MountPlan) -> str:

@@ -20,6 +20,10 @@ _UNACCEPTED: Final = Rule(
     "module at another kind's mount point, no path, program by its path or code outside the working directory, and "
     "nothing to write to that other programs run by themselves",
 )
+# What a plan states is accepted with where it leads. What was given besides is written by how it was proposed: inside.
+_GIVEN: Final = Rule(BUILT_IN, "a path that was given for the working directory leads nowhere else")
+_LEADS_OUT: Final = "lies outside the working directory, for which it was given"
+_STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
 _ROOT: Final = Path("/")
 _ACCEPT: Final = "`--trust-plan` accepts what the plan says, and so does saying yes to `paddock run` on a terminal"
 _TAKES_TRUST: Final = "takes a plan that you accepted"
@@ -33,10 +37,11 @@ def judge_trust(
     `folder` is that of the plan, if it is in any.
     """
     rule = trust.rule or _UNACCEPTED
+    families = frozenset({"read", "write", "run"})
     if trust.accepted:
         if trust.rule is not None:
             findings.consult(rule, "the plan is accepted")
-        return ()
+        return (PathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
     findings.consult(rule, "the plan is not accepted")
     for grant in asked.grants():
         is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
@@ -55,13 +60,10 @@ def judge_trust(
             rule,
         )
     said = f"lies outside the working directory `{working_dir}`, which {_TAKES_TRUST}"
-    families = frozenset({"read", "write", "run"})
     opens = f"is what your own programs run by themselves, which {_TAKES_TRUST}"
     return (
-        PathRule(families, (working_dir,), rule, said, _ACCEPT, binds_given=False),
-        PathRule(
-            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds_given=False, keeps_guarded=True
-        ),
+        PathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
+        PathRule(frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True),
     )
 
 

@@ -727,7 +727,12 @@ def test_an_environment_shows_its_python_as_rules_let_it(
     work: Path, text: str, accepted: bool, given: bool, is_seen: bool
 ) -> None:
     (work / ".venv/bin").mkdir(parents=True)
-    (work / ".venv/bin/python").symlink_to(work.parent / "secret/tool")
+    python = work.parent / "secret/bin/python"
+    for file in (python, work.parent / "secret/lib/python3/os.py"):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"\x7fELF")
+        file.chmod(0o755)
+    (work / ".venv/bin/python").symlink_to(python)
     (work / ".venv/pyvenv.cfg").touch()
     keys: dict[str, Any] = {"given": "shell"} if given else {"permissions": "shell"}
     decision = decide(work, text, accepted=accepted, **keys)
