@@ -26,7 +26,7 @@ async def _kill(session: Session) -> None:
     await process.wait()
 
 
-async def test_a_killed_context_goes_on_with_earlier_sessions_and_doubles_nothing(
+async def test_a_killed_context_keeps_earlier_sessions_and_doubles_nothing(
     open_session: OpenSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "work/.amplifier/talk.jsonl"
@@ -65,7 +65,7 @@ async def test_a_killed_context_without_grants_has_every_message_once(open_sessi
         assert await context.get_messages() == [_said(0), _said(1), _said(2)]
 
 
-async def test_a_sub_session_has_a_file_of_its_own_and_doubles_nothing_when_resumed(
+async def test_a_resumed_sub_session_has_its_own_file_and_doubles_nothing(
     open_session: OpenSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "work/.amplifier"

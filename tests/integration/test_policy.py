@@ -871,7 +871,7 @@ def test_a_secret_that_cannot_be_had_is_told_with_its_place_where_it_was_looked_
     assert f"{secrets}:2" in problem["message"] and said in problem["message"] and fix in problem["hint"]
 
 
-def test_a_host_that_passes_for_another_is_marked_where_a_policy_refuses_it(ground: Ground) -> None:
+def test_a_lookalike_host_is_marked_where_a_policy_refuses_it(ground: Ground) -> None:
     ground.own_rule('[[module]]\nmatch = "*"\ngrants = "workspace-read"\n')
     ground.write_plan("permissions: {net: [xn--pi-6kc.example.com]}")
     done = ground.run("--trust-plan")

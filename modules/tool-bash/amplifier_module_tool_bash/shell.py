@@ -61,7 +61,7 @@ class Shell:
             message = (
                 f"The command was ended after {timed_out_after} seconds. Set a longer timeout, or run_in_background."
             )
-            return ToolResult(success=False, output=output, error={"type": "timed_out", "message": message})
+            return ToolResult(success=False, output=output, error={"type": "timeout", "message": message})
         if process.returncode == 0:
             return ToolResult(success=True, output=output)
         return ToolResult(success=False, output=output, error=self._error(process.returncode, output["stderr"]))

@@ -111,7 +111,7 @@ async def test_a_command_has_nothing_to_read(desk: Desk) -> None:
 
 async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(desk: Desk) -> None:
     result = await desk("bash", command="echo begun; sleep 600 & echo $! > pid; wait", timeout=1)
-    assert "after 1 seconds" in failed(result, "timed_out")
+    assert "after 1 seconds" in failed(result, "timeout")
     assert (result.output["stdout"], result.output["timed_out"]) == ("begun\n", True)
     await ends(await desk.pid())
 
@@ -119,7 +119,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(desk: 
 async def test_a_command_that_ignores_the_first_signal_is_killed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_TERM_SECONDS", 0.1)
     result = await desk("bash", command="trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=1)
-    assert failed(result, "timed_out") and result.output["returncode"] == -9
+    assert failed(result, "timeout") and result.output["returncode"] == -9
     await ends(await desk.pid())
 
 

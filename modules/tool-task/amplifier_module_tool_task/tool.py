@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 SPAWNED, RESUMED, COMPLETED = EVENTS = ("task:agent_spawned", "task:agent_resumed", "task:agent_completed")
 
 _NAME_IN_ID = 32  # characters of an agent's name; ids of nested sessions contain each other
-_HOW_TO_HAVE_AGENTS = (
+HOW_TO_HAVE_AGENTS = (
     "add them to the plan: `agents: {researcher: {description: finds things out, instruction: You search.}}`"
 )
 
@@ -94,7 +94,7 @@ class TaskTool:
     async def _spawn(self, agent: str, instruction: str) -> dict[str, Any]:
         agents = agents_of(self._coordinator)
         if not agents:
-            raise Failure("no_agents", f"The plan has no agents to hand work to; {_HOW_TO_HAVE_AGENTS}.")
+            raise Failure("no_agents", f"The plan has no agents to hand work to; {HOW_TO_HAVE_AGENTS}.")
         if agent not in agents:
             asked = f"There is no agent `{agent[:100]}`" if agent else "`agent` is missing"
             raise Failure("unknown_agent", f"{asked}. The agents are:\n{listed(agents)}")
@@ -126,7 +126,7 @@ class TaskTool:
             raise Failure(
                 "not_available",
                 f"This session offers no `{name}`, so work cannot be handed to agents. Where the host offers it for a "
-                f"plan with agents, {_HOW_TO_HAVE_AGENTS}.",
+                f"plan with agents, {HOW_TO_HAVE_AGENTS}.",
             )
         return found
 

@@ -115,7 +115,7 @@ async def test_what_agents_go_without_is_a_setting() -> None:
     assert app.asked[0]["hook_inheritance"] == {"exclude_hooks": ["hooks-logging"]}
 
 
-@pytest.mark.parametrize("agent", ["nobody", "Researcher", None])
+@pytest.mark.parametrize("agent", ["absent", "Researcher", None])
 async def test_an_agent_that_does_not_exist_lists_those_that_do(agent: str | None) -> None:
     app = await Application().mount()
     said = await app.failed("unknown_agent", agent=agent, instruction="go")
@@ -124,8 +124,9 @@ async def test_an_agent_that_does_not_exist_lists_those_that_do(agent: str | Non
 
 
 @pytest.mark.parametrize("agents", [None, {}, "text"])
-async def test_a_plan_without_agents_is_told_how_to_have_some(agents: Any) -> None:
+async def test_a_plan_without_agents_is_an_error_that_shows_some(agents: Any, caplog: pytest.LogCaptureFixture) -> None:
     app = await Application(agents).mount()
+    assert "the plan has no agents" in caplog.text and "`agents: {researcher:" in caplog.text
     assert "`agents: {researcher:" in await app.failed("no_agents", agent="researcher", instruction="go")
     assert "no agents" in app.tool.description
     assert "enum" not in app.tool.input_schema["properties"]["agent"]

@@ -200,7 +200,7 @@ async def test_a_grant_that_passes_for_another_is_marked(person: Person) -> None
     assert "once accepted [NOT AS IT LOOKS: `\u0455` is U+0455 CYRILLIC SMALL LETTER DZE] read ./\u0455cope" in shown
 
 
-async def test_what_a_plan_opens_as_a_whole_is_shown_loudly_and_named_in_the_question(person: Person) -> None:
+async def test_what_a_whole_plan_opens_is_shown_and_named_in_the_question(person: Person) -> None:
     warning = "tool-web may connect to ANY public host, so what is read can leave"
     await _answered(person, replace(_REVIEW, warnings=(warning,)), "stop\n")
     shown = " ".join(" ".join(person.all_rows()).split())

@@ -43,7 +43,7 @@ def test_the_table_has_room_for_so_many_names_and_keeps_those_it_has() -> None:
         assert not is_public(address)
 
 
-def test_names_that_are_not_kept_take_turns_and_no_kept_one_loses_its_address() -> None:
+def test_unkept_names_take_turns_and_kept_ones_stay() -> None:
     table = NameTable()
     kept = table.address_of("kept.test")
     addresses = [table.address_of(f"n{number}.test", keep=False) for number in range(MAX_NAMES)]

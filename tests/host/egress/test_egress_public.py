@@ -205,7 +205,7 @@ async def test_what_a_redirect_leads_to_is_judged_like_anything_else(world: Worl
     assert [denial.grant for denial in ground.ledger.denials] == ['permissions: {net: ["127.0.0.1:8080"]}']
 
 
-async def test_addresses_of_this_machine_and_its_networks_are_refused_though_public(world: World) -> None:
+async def test_public_addresses_of_this_machines_networks_are_refused(world: World) -> None:
     neighbours = Nowhere({SITE: "an address of this machine", OTHER: "on 2606:2800::/32, a network of this machine"})
     async with origin() as site:
         world.servers[SITE, 80] = site.port

@@ -67,7 +67,7 @@ def test_what_env_finds_is_looked_for_beside_the_program_first(scene: Scene) -> 
     assert found.folder == scene.home / "node/bin"
 
 
-def test_a_virtual_environment_comes_with_its_base_and_not_with_its_neighbours(scene: Scene) -> None:
+def test_a_virtual_environment_comes_with_its_base_alone(scene: Scene) -> None:
     scene.file("python/bin/python3.12")
     scene.file("python/lib/python3.12/os.py")
     scene.file("python/share/doc")

@@ -422,7 +422,7 @@ def test_the_manifest_of_a_shipped_module_stands_for_what_its_id_suggests(folder
     assert proposed("tool", "tool-web", folder=folder, advice=preset) == proposed("tool", "tool-fs", folder=folder)
 
 
-def test_the_folder_a_shipped_log_is_configured_for_comes_before_its_manifest(folder: Path, tmp_path: Path) -> None:
+def test_the_configured_folder_of_a_log_comes_before_its_manifest(folder: Path, tmp_path: Path) -> None:
     advice = advised(tmp_path / "module", "[tool.paddock.permissions]\nwrite = ['.']\n", shipped=True)
     configured = proposed("hook", "hooks-logging", {"path": "logs/a.jsonl"}, folder=folder, advice=advice)
     assert written(configured) == {"write": ["./logs"]}
@@ -466,7 +466,7 @@ def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any
 # -- every public host
 
 
-def test_every_public_host_is_proposed_where_a_shipped_modules_manifest_asks_for_it() -> None:
+def test_public_is_proposed_where_a_shipped_manifest_asks_for_it() -> None:
     advice = Advice(Permissions.model_validate({"net": ["public"]}), is_shipped=True)
     needs = proposed("tool", "tool-web", {"search_url": "http://127.0.0.1:8888/search"}, advice=advice)
     assert written(needs) == {"net": ["public", "127.0.0.1:8888"]}
