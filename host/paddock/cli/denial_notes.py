@@ -20,7 +20,7 @@ def tell_denials(
 ) -> None:
     """Write a line for each different denial, of which each is told as `Denial.as_dict` has it.
 
-    What would allow it is told as a line of the plan or, of a call, as its options. `left_out` counts what the host
+    What would allow it is written as a line of the plan or, of a call, as its options. `left_out` counts what the host
     keeps nowhere.
     """
     all_of_them = (Denial(**cast(Mapping[str, Any], denial)) for denial in denials)

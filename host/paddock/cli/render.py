@@ -122,8 +122,8 @@ class Screen:
 
     def listing(self, rows: Sequence[Sequence[str]]) -> None:
         """Write rows in columns, without a frame; of none, nothing."""
-        told = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
-        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in told]
+        with_marks = [[*row[:-1], self._marked(row[-1], " ".join(row))] for row in rows]
+        shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in with_marks]
         wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
         for *first, last in shown:
             label = "".join(cell + " " * (width - cells(cell)) for cell, width in zip(first, wide, strict=False))

@@ -192,7 +192,7 @@ class Dialer:
         is_by_public = by is not None and by.is_public
         what = why_not_public(address)
         if what is not None:
-            # Not to link-local ones, where clouds keep their credentials, whoever named the host.
+            # Not to link-local ones, where clouds keep their credentials, under any grant.
             is_never = address.is_link_local or address.is_multicast or address in _OF_CLOUDS
             if self._rules.names_lead_inside and not is_never:
                 return

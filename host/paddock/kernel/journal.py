@@ -3,7 +3,7 @@
 Calls that change the context are noted when they have ended well, as the bytes they were made
 of. A fresh context is compared with them: an empty one gets everything, one that kept a
 beginning gets the rest, and one that holds something else of its own is left as it is, as one
-that also has the conversation of earlier sessions, with what it was told at its end. What is
+that also has the conversation of earlier sessions, with the journal's at its end. What is
 kept is bounded by the memory that it takes, so that the context has room for it, and the host.
 What is being told counts from when it is admitted. The last quarter is kept for what the session
 needs to go on, so that no tool's results and no hook's injections close the conversation.

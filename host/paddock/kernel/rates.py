@@ -12,7 +12,7 @@ from paddock.plan.models import Kind
 from paddock.rpc.budget import Budget
 
 # They pass on what a model says word by word, and a word that is dropped is missing from an answer. So fast that `work`
-# puts off their requests before an event is dropped: a word heard in one other process is 36 values.
+# puts off their requests before an event is dropped: a word that one other process handles is 36 values.
 _STREAMING: Final = ("provider", "orchestrator")
 
 

@@ -45,7 +45,7 @@ class StateService:
         match self._codec.decode(message.body):  # data alone, no live objects
             case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
                 keys = {path[0]: None for path, _ in changes}
-                try:  # before anyone is told: what is over the bound is nobody's to keep
+                try:  # before it is sent on: what is over the bound is not kept
                     _check(module, changes, weight_of(message.body))
                 except OverLimitError as exc:
                     module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))
@@ -60,7 +60,7 @@ class StateService:
         raise RemoteProtocolError("a change of state that is none")
 
     def _weight(self, module: HostedModule, key: Hashable) -> int:
-        """Return what a module answers for under a key; of one that it may not change, all: it is told that again."""
+        """Return what a module answers for under a key; of one that it may not change, all: it is sent that again."""
         refused = self._coordinator.refuses_state(key, module.authority)
         return self._coordinator.state_weight(key) if refused else module.allowance.spent(("state", key))
 

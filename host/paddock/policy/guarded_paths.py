@@ -135,7 +135,7 @@ class GuardedPaths:
 
 
 def when_made(path: Path) -> int:
-    """Return when a file or folder was made, in nanoseconds, which nobody can set; 0 where that is not kept."""
+    """Return when a file or folder was made, in nanoseconds, which no program can set; 0 where that is not kept."""
     found = ctypes.create_string_buffer(_STATX_BYTES)
     try:
         call("statx", _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found)

@@ -68,13 +68,13 @@ def environments_in(folders: Iterable[Path], working_dir: Path, owner: Owner) ->
                 try:
                     yield locate(_written(python, working_dir), working_dir, owner)
                 except NotAcceptedError:
-                    continue  # nobody asked for it
+                    continue  # the grant does not name it
 
 
 def brings_python_alone(program: Program, folders: Iterable[Path]) -> bool:
     """Return whether all that a program shows beyond these folders is of one Python or another, and no other file.
 
-    An environment says itself what it was made from, and nobody who granted every program has read that.
+    An environment names its own base, and a person who granted every program has not read that.
     """
     granted = tuple(folders)
     outside = [one for one in program.judged if not any(one.path.is_relative_to(folder) for folder in granted)]

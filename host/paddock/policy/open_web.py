@@ -36,9 +36,9 @@ def open_web_warnings(modules: Iterable[Granted]) -> tuple[str, ...]:
     if not senders:
         return ()
     readable = "; ".join(_readable(modules))
-    told = f"{_named(senders)} may connect to ANY public host, so what is read anywhere in this plan can leave"
+    warning = f"{_named(senders)} may connect to ANY public host, so what is read anywhere in this plan can leave"
     why = "a model reads with one module and posts with another, and a page that it reads may ask it to"
-    return (f"{told}: {readable}. {why[0].upper()}{why[1:]}.",)
+    return (f"{warning}: {readable}. {why[0].upper()}{why[1:]}.",)
 
 
 def reaches_the_web(permissions: Permissions) -> bool:

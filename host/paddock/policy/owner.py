@@ -46,7 +46,7 @@ class Owner:
         return cls(uid, Path(home))
 
     def stranger_at(self, folder: os.stat_result, entry: os.stat_result) -> str | None:
-        """Return who else can put something in the place of `entry`, which is in `folder`; None: nobody.
+        """Return who else can put something in the place of `entry`, which is in `folder`; None: no one.
 
         Whoever owns the folder can, and whoever may write to it; with the sticky bit, of the latter only the entry's
         owner. An access list shows in the group's bits, so that it counts as the group.
@@ -57,7 +57,7 @@ class Owner:
         return self.stranger_writing(folder)
 
     def stranger_writing(self, info: os.stat_result) -> str | None:
-        """Return who else may write to a file or folder; None: nobody."""
+        """Return who else may write to a file or folder; None: no one."""
         if info.st_uid not in self._trusted:
             return f"it belongs to {_user_text(info.st_uid)}"
         if info.st_mode & stat.S_IWOTH:
