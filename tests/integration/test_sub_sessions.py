@@ -818,3 +818,45 @@ async def test_the_audit_log_says_in_which_sub_session_something_happened(
         "tool-task",
     }
     assert ours[0]["agent"] == "helper" and ours[0]["parent"] == id
+
+
+_READ = """
+    from amplifier_core import ToolResult
+
+    class Read:
+        name = "read"
+        description = "reads a file"
+
+        async def execute(self, input):
+            try:
+                return ToolResult(output=open(input["path"]).read())
+            except OSError as error:
+                return ToolResult(output=error.strerror)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Read())
+"""
+
+
+async def test_a_path_leads_a_sub_session_where_it_led_the_session(
+    open_family: Act, write_module: WriteModule, tmp_path: Path, level: IsolationLevel
+) -> None:
+    require_level(level)
+    data, keys = tmp_path / "work/data", tmp_path / "keys"
+    for folder, text in ((data, "no key"), (keys, "the key")):
+        folder.mkdir(parents=True)
+        (folder / "id_x").write_text(text)
+    read = {
+        "module": "tool-read",
+        "source": write_module("tool-read", _READ),
+        "permissions": {"read": ["./data"], "net": ["127.0.0.1:9"]},  # with a network, each worker's shelter is new
+    }
+    order = json.dumps({"tool": "read", "input": {"path": str(data / "id_x")}})
+    async with open_family(tools=[read], isolation=level) as family:
+        assert json.loads((await family.spawn("helper", order))["output"])["output"] == "no key"
+        data.rename(tmp_path / "work/moved")
+        data.symlink_to(keys)  # as a module may do that can write to the folder
+        assert (data / "id_x").read_text() == "the key"
+        answer = await family.call("task", agent_name="helper", instruction=order)
+    assert "the key" not in json.dumps(answer), answer
+    assert not answer["success"] or "No such file" in answer["output"]["output"], answer

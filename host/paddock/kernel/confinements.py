@@ -24,6 +24,7 @@ from paddock.plan.problems import path_text
 from paddock.policy import (
     FLOOR,
     Confinement,
+    Grants,
     GuardedPaths,
     Machine,
     Owner,
@@ -206,12 +207,12 @@ class Confinements:
 
         Raises:
             PlanError: something cannot be granted any more.
-            PolicyRefusedError: a path leads elsewhere by now, to where no rule lets it.
         """
         decided = self._decided[entry.path]
         if decided.level in LEVELS_WITH_NAMESPACES and not grants_of(decided.module.entry.permissions).net:
             return self._shelters[entry.path]  # what each worker has of its own is in its namespaces
-        return self._shelter(decided, networks, folder)
+        # By the paths that were judged: a module may have put a link in the place of one.
+        return self._shelter(decided, networks, folder, self._shelters[entry.path].confinement.grants)
 
     def explainer_of(self, entry: ModuleEntry) -> Explainer:
         """Return what explains which attempts of an entry's module were refused; it is the same for all its workers."""
@@ -264,8 +265,8 @@ class Confinements:
             protected=shelter.confinement.protected,
         )
 
-    def _shelter(self, decided: _Decided, networks: Networks, folder: Path) -> Shelter:
-        """Return a shelter for a module.
+    def _shelter(self, decided: _Decided, networks: Networks, folder: Path, found: Grants | None = None) -> Shelter:
+        """Return a shelter for a module, whose grants were `found` before or are to be.
 
         Raises:
             PlanError: something cannot be granted as it is written.
@@ -290,6 +291,7 @@ class Confinements:
             kept=(*self._place.kept, self._place.folder),
             earlier=self._guarded.values(),
             lets_see=module.decision.lets_see,
+            found=found,
         )
         module.decision.check_paths(confinement.grants)
         environ = dict(network.environ) if network is not None else {}

@@ -127,6 +127,7 @@ def confine(
     kept: Iterable[Path] = (),
     earlier: Collection[GuardedPaths] = (),
     lets_see: Callable[[Program], bool] = lambda program: True,
+    found: Grants | None = None,
 ) -> Confinement:
     """Return what a plan entry's module is shut into at `level`.
 
@@ -134,7 +135,8 @@ def confine(
     that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
     code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
     before modules could add to it, comes first. `lets_see` says whether it may be
-    shown a program that its entry does not name, which it finds where it may run all that it sees.
+    shown a program that its entry does not name, which it finds where it may run all that it sees. `found` are the
+    entry's grants where they were followed before, and are not to lead elsewhere by now.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -146,7 +148,7 @@ def confine(
         if level != "none":
             fixed.refuse(granted, by_mounts=by_mounts)
 
-    grants = Grants.of(entry, working_dir, owner, check_write, lets_see)
+    grants = found if found is not None else Grants.of(entry, working_dir, owner, check_write, lets_see)
     if level == "none":
         return Confinement(SandboxProfile(level=level, scratch=str(scratch)), working_dir, grants, home=owner.home)
 
