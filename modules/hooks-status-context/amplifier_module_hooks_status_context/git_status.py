@@ -14,12 +14,19 @@ from pathlib import Path
 
 _MAX_BYTES = 64 * 1024  # of what git prints; what comes after is not read
 
-# A repository's own configuration can name programs that git runs for a status; none of these is wanted here.
-_COMMAND = (
-    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("status", "--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty"),
-)
-_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+# A repository's own configuration can name programs that git runs for a status; none of these is wanted here. Filters
+# have names of the repository's choice, so each is asked for first. Objects that are missing are not fetched.
+_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_STATUS = ("status", "--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty")
+_FILTERS = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
+_NOTHING_FOUND = 1  # as `git config` says it
+_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +46,51 @@ async def git_status(folder: Path, timeout: float) -> GitStatus | None:
     git = shutil.which("git")
     if git is None:
         return None
+    command = (git, "-C", str(folder), *_QUIET)
+    try:
+        async with asyncio.timeout(timeout):
+            named = await _printed((*command, *_FILTERS), {}, may_return=(0, _NOTHING_FOUND))
+            if named is None or named[1]:
+                return None  # with a filter that is not known, a status would start it
+            found = await _printed((*command, *_STATUS), _without_filters(named[0]))
+    except TimeoutError:
+        return None
+    return None if found is None else _parsed(*found)
+
+
+def _without_filters(names: bytes) -> dict[str, str]:
+    """Return the variables by which git has no command for any of these settings of filters."""
+    keys = dict.fromkeys(os.fsdecode(name) for name in names.split(b"\0") if name)
+    environ = {"GIT_CONFIG_COUNT": str(len(keys))}
+    for number, key in enumerate(keys):
+        environ[f"GIT_CONFIG_KEY_{number}"] = key
+        environ[f"GIT_CONFIG_VALUE_{number}"] = "false" if key.endswith(".required") else ""
+    return environ
+
+
+async def _printed(
+    command: tuple[str, ...], environ: dict[str, str], may_return: tuple[int, ...] = (0,)
+) -> tuple[bytes, bool] | None:
+    """Return what a command prints, and whether that is cut; None where it does not run, or fails."""
     try:
         process = await asyncio.create_subprocess_exec(
-            git,
-            *("-C", str(folder)),
-            *_COMMAND,
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_ENVIRONMENT, **environ},
         )
     except OSError:  # it is there, and may not be run
         return None
     try:
-        async with asyncio.timeout(timeout):
-            printed, is_cut = await _read(process)
-            if not is_cut and await process.wait() != 0:
-                return None
-    except TimeoutError:
-        return None
+        printed, is_cut = await _read(process)
+        if not is_cut and await process.wait() not in may_return:
+            return None
+        return printed, is_cut
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return _parsed(printed, is_cut)
 
 
 async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import subprocess
@@ -43,7 +44,7 @@ FakeGit = Callable[[str], Calls]
 
 @pytest.fixture
 def fake_git(monkeypatch: pytest.MonkeyPatch) -> FakeGit:
-    """Have a line for the shell run in git's place; return the list of what git is called with."""
+    """Have a line for the shell run in place of `git status`; return the list of what git is called with."""
 
     def put(line: str) -> Calls:
         calls: Calls = []
@@ -51,7 +52,8 @@ def fake_git(monkeypatch: pytest.MonkeyPatch) -> FakeGit:
 
         async def instead(*command: str, **options: Any) -> asyncio.subprocess.Process:
             calls.append(command)
-            return await start("/bin/sh", "-c", line, **options)
+            # A repository without filters, else.
+            return await start("/bin/sh", "-c", line if "status" in command else "exit 1", **options)
 
         monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
         monkeypatch.setattr(asyncio, "create_subprocess_exec", instead)
@@ -85,7 +87,7 @@ async def test_git_runs_nothing_that_a_repository_names(tmp_path: Path, fake_git
     calls = fake_git('echo "## locks $GIT_OPTIONAL_LOCKS"')
     shown = await lines(tmp_path, include=["git"])
     assert shown == ["git branch: locks 0", "git status: nothing changed"]
-    (called,) = calls
+    *_, called = calls
     assert called[:8] == (
         *("/usr/bin/git", "-C", str(tmp_path)),
         *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status"),
@@ -105,6 +107,29 @@ async def test_a_real_repository_is_read(repository: Path) -> None:
         "git status: 1 changed",
         "  ?? new.txt",
     ]
+
+
+def git_in(folder: Path, *arguments: str) -> None:
+    options = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(folder), *options, *arguments], timeout=60, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("setting", ["clean", "process"])
+async def test_filters_of_a_repository_are_not_started(repository: Path, setting: str) -> None:
+    mark = repository.parent / "started"
+    (repository / "new.txt").write_text("one\n")
+    git_in(repository, "add", ".")
+    git_in(repository, "commit", "-q", "-m", "one")
+    (repository / ".git/info/attributes").write_text("* filter=a=b.c\n")
+    git_in(repository, "config", f"filter.a=b.c.{setting}", f"touch {mark}; cat")
+    git_in(repository, "config", "filter.a=b.c.required", "true")
+    (repository / "new.txt").write_text("two\n")
+    with contextlib.suppress(subprocess.CalledProcessError):
+        git_in(repository, "status", "--porcelain")
+    assert mark.exists()
+    mark.unlink()
+    assert "   M new.txt" in await lines(repository, include=["git"])
+    assert not mark.exists()
 
 
 async def test_each_request_is_given_it_anew_and_ephemeral(tmp_path: Path, no_git: None) -> None:
