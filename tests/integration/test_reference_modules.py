@@ -10,18 +10,21 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from host.authoring.installed_wheels import offer
 from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from modules import shipped
 from paddock import Session
 from paddock.kernel.consent import Answer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
+from sources.index_server import IndexServer
 
 _SECONDS = 90  # for a whole session on a busy machine; hit only by a hang
 _BROKEN = "# adds two numbers, with the key AKIAIOSFODNN7EXAMPLE\necho $(($1 - $2))\n"
@@ -79,6 +82,18 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An index with what the modules depend on, as it is installed here."""
+    wanted = [one for module_id in shipped.IDS for one in shipped.project(module_id).get("dependencies", ())]
+    with IndexServer() as index:
+        offer(index, *shipped.installed_for(wanted))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield
+
+
 def scripted(*replies: Any) -> list[dict[str, Any]]:
     """Return the providers of a plan whose model answers with these: a text, or a list of tool calls by name."""
     responses = [
@@ -110,6 +125,7 @@ def assert_whole(conversation: list[dict[str, Any]]) -> None:
     assert open_calls == []
 
 
+@pytest.mark.usefixtures("packages")
 async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, work: Path) -> None:
     todos = [{"content": "Mend the calculator", "status": "in_progress"}, {"content": "Commit", "status": "pending"}]
     mended = {"file_path": "calculator.sh", "old_string": "$1 - $2", "new_string": "$1 + $2"}
@@ -118,7 +134,8 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
     plan = {
         "session": {"orchestrator": loop, "context": {"module": "context-persistent"}},
         "providers": scripted(
-            [("todo", {"action": "create", "todos": todos}), ("list_directory", {"path": "."})],
+            [("todo", {"action": "create", "todos": todos}), ("grep", {"pattern": "adds two"})],
+            [("web_fetch", {"url": "http://192.168.0.1/"})],
             [read, ("bash", {"command": "sh tests.sh"})],
             [("edit_file", mended)],
             [("bash", {"command": "sh tests.sh"}), ("task", {"agent": "reviewer", "instruction": "Is it right?"})],
@@ -126,7 +143,7 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
             "It is done: {last_tool_result}",
         ),
         "tools": [
-            *({"module": module} for module in ("tool-filesystem", "tool-task", "tool-todo")),
+            *({"module": one} for one in shipped.IDS if one.startswith("tool-") and one != "tool-bash"),
             {
                 "module": "tool-bash",
                 "permissions": {"read": ["."], "write": [".", ".git"], "run": ["sh", "bash", "git"]},
@@ -147,10 +164,11 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
     assert subprocess.check_output(["git", "status", "--porcelain", "-uno"], cwd=work, timeout=60) == b""
     assert "$1 + $2" in (work / "calculator.sh").read_text()
     assert_whole(conversation)
-    assert "AKIA" not in str(conversation) and "[REDACTED:aws]" in results[2]
-    assert "tests.sh" in results[1] and "$1 - $2" in results[2] and '"returncode": 1' in results[3]
-    assert "all tests pass" in results[5] and "$1 + $2" in results[6]
-    assert person.questions == ["bash", "edit_file", "bash", "task", "bash"]
+    assert "AKIA" not in str(conversation) and "[REDACTED:aws]" in results[3]
+    assert "calculator.sh" in results[1] and "192.168.0.1" in results[2]
+    assert "$1 - $2" in results[3] and '"returncode": 1' in results[4]
+    assert "all tests pass" in results[6] and "$1 + $2" in results[7]
+    assert person.questions == ["web_fetch", "bash", "edit_file", "bash", "task", "bash"]
     assert {(module.level, module.restarts) for module in modules} == {("ns", 0)}
     assert _fields_missing(events) == {}
     logged = [json.loads(line)["event"] for line in (work / "session.jsonl").read_text().splitlines()]
