@@ -186,7 +186,7 @@ async def _lock(path: Path, descriptor: int) -> None:
                 ) from None
         except OSError as error:
             raise _refused(path, f"cannot be locked: {error.strerror}; name a `path` on another file system") from error
-        await asyncio.sleep(_LOCK_POLL)  # the system tells nobody when a lock is free
+        await asyncio.sleep(_LOCK_POLL)  # the system gives no notice of a free lock
 
 
 def _check_header(path: Path, header: bytes) -> None:

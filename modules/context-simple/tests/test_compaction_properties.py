@@ -45,7 +45,7 @@ def _round(draw: st.DrawFn, ids: list[str]) -> list[Message]:
         [],
         [{"role": "system", "content": "hm", "metadata": {"source": "hook"}}],
         [{"role": "user", "content": "steer", "metadata": {"source": "hook"}}],
-        [_result("nobody", "lost", blocks)],
+        [_result("absent", "lost", blocks)],
         results[:1],
     ]
     return [reply, *draw(st.sampled_from(between)), *results]

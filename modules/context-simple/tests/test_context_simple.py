@@ -78,7 +78,7 @@ def assert_pairs_are_whole(view: list[Message]) -> None:
 
 
 class Provider:
-    """A provider that only tells its sizes."""
+    """A provider that only has sizes."""
 
     def __init__(self, **defaults: Any) -> None:
         self.defaults = defaults

@@ -44,7 +44,7 @@ class EventLogger:
         await self._discover()
 
     async def handle(self, event: str, data: Any) -> HookResult:
-        """Log the event and let the session go on, whatever happens."""
+        """Log the event and let the session go on, also after a failure."""
         try:
             if event in _BEGINNINGS:
                 await self._discover()

@@ -1,4 +1,4 @@
-"""The end of one search: when its time is up, or when nobody waits for it any more."""
+"""The end of one search: when its time is up, or when its caller waits no longer."""
 
 from __future__ import annotations
 

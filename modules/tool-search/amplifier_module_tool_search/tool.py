@@ -1,7 +1,7 @@
 """What both tools share: checking their input, searching off the loop within a time, answering failures.
 
 `execute` never raises for anything the model or the file system did; such failures are results. A search that is
-cancelled, or whose time is up, ends at its next file; whoever called does not wait for that.
+cancelled, or whose time is up, ends at its next file; its caller does not wait for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .failure import Failure
 from .places import Places
 from .settings import Settings
 
-_GRACE_SECONDS = 2.0  # for a search that ends in time to be told of; one file may take longer
+_GRACE_SECONDS = 2.0  # for a search that ends in time to report it; one file may take longer
 
 
 class SearchTool(ABC):

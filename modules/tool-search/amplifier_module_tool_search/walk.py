@@ -25,7 +25,7 @@ class Wanted:
 def files_below(root: Path, wanted: Wanted, deadline: Deadline) -> Iterator[Names]:
     """Yield the regular files below a folder, each as its names from there, until the time is up.
 
-    A folder that cannot be read is passed over. `.git` is, whatever is wanted.
+    A folder that cannot be read is passed over. `.git` always is.
     """
     rules = None if wanted.ignored or is_ignored(root) else rules_above(root)
     yield from _below(root, (), rules, wanted, deadline)

@@ -226,13 +226,13 @@ async def test_a_cancelled_search_ends_ripgrep(home: Path, tmp_path: Path, monke
     os.mkfifo(pipe)
     stand_in_for_ripgrep(monkeypatch, f"exec 3> {pipe}; echo begun >&3; exec sleep 600")
     searching = asyncio.create_task(run(home, pattern="one"))
-    told = await asyncio.to_thread(pipe.open, "rb", 0)
-    with told:
-        assert await asyncio.to_thread(told.readline) == b"begun\n"
+    printed = await asyncio.to_thread(pipe.open, "rb", 0)
+    with printed:
+        assert await asyncio.to_thread(printed.readline) == b"begun\n"
         searching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await searching
-        assert await asyncio.to_thread(told.read) == b""  # its end of the pipe is closed: it is gone
+        assert await asyncio.to_thread(printed.read) == b""  # its end of the pipe is closed: it is gone
 
 
 @pytest.mark.parametrize("script", ["echo broken >&2; exit 2", "exec /nowhere/at/all"])

@@ -1,6 +1,6 @@
-"""Get one page: bounded in bytes, time and redirects, whatever the server does.
+"""Get one page: bounded in bytes, time and redirects, for any server.
 
-Each redirect is a request of its own, and so is judged anew by whatever stands between this module and the network.
+Each redirect is a request of its own, and so is judged anew by what stands between this module and the network.
 No cookie outlives a call. What is compressed is decompressed here, a piece at a time, so that a small answer cannot
 become a large one.
 """
@@ -21,7 +21,7 @@ from .settings import Settings
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PIECE_BYTES = 64 * 1024
-_EITHER_HEADER = 47  # of zlib's window: gzip or zlib, told by the first bytes
+_EITHER_HEADER = 47  # of zlib's window: gzip or zlib, recognised by the first bytes
 _SHOWN_CHARACTERS = 500  # of the page that comes with an error
 
 
@@ -84,10 +84,10 @@ class WebClient:
         content_type = content_type.strip().lower()
         if response.status_code < 400 and not accepts(content_type):
             size = response.headers.get("content-length", "")
-            told = f" of {size} bytes" if size.isdigit() else ""
+            length = f" of {size} bytes" if size.isdigit() else ""
             raise Failure(
                 "not_text",
-                f"{response.url} is {content_type or 'of no stated type'}{told}, which is no text; nothing was read.",
+                f"{response.url} is {content_type or 'of no stated type'}{length}, which is no text; nothing was read.",
                 content_type=content_type,
             )
         body, is_cut = await self._body(response)

@@ -1,4 +1,4 @@
-"""What the configuration of the web tools says, checked once at mount."""
+"""The configuration of the web tools, checked once at mount."""
 
 from __future__ import annotations
 
