@@ -66,7 +66,7 @@ class World:
         self._connect = dialer._connect
 
     def look_up(self, name: str, *args: Any, **how: Any) -> list[Any]:
-        answers = self._answers.get(name)
+        answers = self._answers.get(name.removesuffix("."))
         if answers is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         found = answers.pop(0) if len(answers) > 1 else answers[0]

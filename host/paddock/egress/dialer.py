@@ -154,8 +154,11 @@ class Dialer:
         if not isinstance(destination.host, str):
             self._refuse_by_policy(destination.host, destination)
             return (destination.host,)
+        by = self._rules.rule_for(destination)
+        # With its last dot a name is whole: the system adds no domain of its own network to it, and asks nobody there.
+        name = f"{destination.host}." if by is not None and by.is_public else destination.host
         try:
-            found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(destination.host)))
+            found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(name)))
         except OSError as error:
             raise DialError(f"no address of {destination.host} was found: {error.strerror or error}") from None
         except UnicodeError:  # of the codec that names go through, which knows fewer names than there are

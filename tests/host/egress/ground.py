@@ -78,7 +78,7 @@ class Names:
 
     async def __call__(self, name: str) -> list[IPv4Address | IPv6Address]:
         self.asked.append(name)
-        answers = self._answers.get(name)
+        answers = self._answers.get(name.removesuffix("."))
         if answers is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [ip_address(address) for address in (answers.pop(0) if len(answers) > 1 else answers[0])]

@@ -9,6 +9,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -364,6 +365,21 @@ def in_a_thread_that_asks(port: int, act: Callable[[], Any], *, edns: bool = Fal
 
 def addresses_of(name: str) -> Callable[[], list[str]]:
     return lambda: [info[4][0] for info in socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)]
+
+
+def test_a_name_with_its_last_dot_is_asked_for_in_no_domain_of_the_network() -> None:
+    # In a process of its own: the library keeps the domains that it once knew.
+    act = "import sys; from host.egress.test_egress_dns import addresses_of, in_a_thread_that_asks as ask; "
+    act += "ask(int(sys.argv[1]), addresses_of(sys.argv[2]))"
+    environ = {"LOCALDOMAIN": "corp.test", "RES_OPTIONS": "ndots:5", "PYTHONPATH": os.pathsep.join(sys.path)}
+    asked = {}
+    for name in ("denied.test", "denied.test."):
+        with served() as server:
+            command = [sys.executable, "-c", act, str(server.port), name]
+            subprocess.run(command, env={**os.environ, **environ}, timeout=60, check=True)
+            asked[name] = set(server.names)
+    assert "denied.test.corp.test" in asked["denied.test"]
+    assert asked["denied.test."] == {"denied.test"}
 
 
 @pytest.mark.parametrize("edns", [False, True])

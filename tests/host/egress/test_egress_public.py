@@ -182,7 +182,7 @@ async def test_a_name_that_leads_inside_at_the_second_look_is_refused_then(world
                 outcomes.append((await line.rest())[:12])
                 await line.close()
     assert outcomes == [b"HTTP/1.1 200", b"RESET", b"HTTP/1.1 200"]
-    assert names.asked == ["rebound.example.org"] * 3  # once for each connection, and what was checked is connected to
+    assert names.asked == ["rebound.example.org."] * 3  # once for each connection, and what was checked is connected to
     assert world.connected == [(SITE, 80)] * 2
 
 
