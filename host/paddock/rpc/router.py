@@ -476,8 +476,14 @@ class Router:
         return self._loop.time()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside everything else, until the session ends; it must not raise."""
-        self._task(work)
+        """Run `work` beside everything else, until the session ends; it must not raise.
+
+        A connection may be lost after that, when there is nothing left to run it in: then it is left undone.
+        """
+        try:
+            self._task(work)
+        except RuntimeError:  # the group of tasks is finished
+            work.close()
 
     def cancel_all(self) -> None:
         """End everything that runs beside; nothing is served any more."""
@@ -485,7 +491,12 @@ class Router:
             task.cancel()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._tasks.create_task(_contained(work))
+        contained = _contained(work)
+        try:
+            task = self._tasks.create_task(contained)
+        except RuntimeError:
+            contained.close()
+            raise
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
