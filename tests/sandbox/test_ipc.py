@@ -30,10 +30,14 @@ if given["user"] == "ordinary":
         os.setresuid({ORDINARY}, {ORDINARY}, {ORDINARY})
         prctl.set_dumpable(True)
     uid, gid = os.getuid(), os.getgid()
-    call("unshare", _NEWUSER | _NEWIPC)
-    namespaces.map_own_ids(uid, gid)
+    given["none"] = outcome(call, "unshare", _NEWUSER | _NEWIPC)
+    if given["none"] == "ok":
+        namespaces.map_own_ids(uid, gid)
 else:
-    call("unshare", _NEWIPC)
+    given["none"] = outcome(call, "unshare", _NEWIPC)
+if given["none"] != "ok":
+    tell({{"none": given["none"]}})
+    sys.exit()
 told = {{"before": ipc.are_bounded(), "unbounded": objects()}}
 try:
     if given["user"] == "ordinary":
@@ -51,6 +55,8 @@ tell({{**told, "after": ipc.are_bounded()}})
 @pytest.mark.parametrize("user", USERS)
 def test_objects_of_a_bounded_namespace_take_no_more(user: str) -> None:
     told: dict[str, Any] = run(_PROGRAM, {"user": user})
+    if "none" in told:
+        pytest.skip(f"as {user}: no IPC namespace can be made here: unshare: {told['none']}")
     assert told["before"] is False
     assert set(told["unbounded"]) == {"made"}
     if "refused" in told:
