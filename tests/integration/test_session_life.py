@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
@@ -21,6 +23,7 @@ from paddock import PaddockError, Session
 from paddock.cli.run_command import run_turn
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
 from paddock.kernel import ending
+from paddock.kernel.module import HostedModule
 
 _INSPECT = """
     import os, signal, sys
@@ -373,6 +376,68 @@ async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("rounds", range(0, 40, 8))
+async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
+    rounds: int, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    workers: list[psutil.Process] = []
+    entered = anyio.Event()
+
+    async def use_session() -> None:
+        async with open_session(tools=[_inspect(write_module)]):
+            workers.extend(psutil.Process().children(recursive=True))
+            entered.set()
+
+    task = asyncio.create_task(use_session())
+    await entered.wait()
+    for _ in range(rounds * rounds):
+        await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    _check_ended(workers)
+
+
+@pytest.mark.parametrize(("whom", "times"), (("the task", 1), ("the task", 3), ("every task", 1)))
+async def test_an_end_that_is_cancelled_as_the_orchestrator_ends_ends_all_modules(
+    whom: str, times: int, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[psutil.Process] = []
+    others, loop = asyncio.all_tasks(), asyncio.get_running_loop()
+    say_goodbye = HostedModule._goodbye
+
+    async def use_session() -> None:
+        async with open_session(tools=[_inspect(write_module)]):
+            workers.extend(psutil.Process().children(recursive=True))
+
+    def cancel(left: int) -> None:
+        for each in {task} if whom == "the task" else asyncio.all_tasks() - others:  # as the loop does when it ends
+            each.cancel()
+        if left > 1:
+            loop.call_soon(cancel, left - 1)
+
+    async def goodbye(module: HostedModule) -> None:
+        await say_goodbye(module)
+        if module.kind == "orchestrator" and not task.cancelling():
+            loop.call_soon(cancel, times)
+
+    monkeypatch.setattr(HostedModule, "_goodbye", goodbye)
+    task = asyncio.create_task(use_session())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    _check_ended(workers)
+
+
+def _check_ended(workers: list[psutil.Process]) -> None:
+    """Check that processes have ended, those too whose parent has, so that they are no children of this one."""
+    assert workers
+    _, left = psutil.wait_procs(workers, timeout=5)
+    left = [process for process in left if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    for process in left:
+        process.kill()
+    assert not left
 
 
 _FOREVER = """

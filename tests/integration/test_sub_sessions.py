@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import re
@@ -19,6 +20,7 @@ from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.kernel import ending, sub_sessions
 from paddock.kernel.hosted_session import HostedSession
+from paddock.kernel.module import HostedModule
 from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
 
@@ -733,6 +735,47 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> 
             await family.session.cleanup()
     assert len(outcome) == 1
     assert not set(psutil.Process().children(recursive=True)) - others
+
+
+@pytest.mark.parametrize("stage", ("announced", "ending"))
+async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
+    stage: str, open_family: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    say_goodbye = HostedModule._goodbye
+    async with open_family() as family:
+        session = family.session
+
+        async def give_up() -> None:
+            asked.cancel()
+            for _ in range(20):  # turns of the loop, in which it reaches the sub-session
+                await asyncio.sleep(0)
+
+        async def hear_first(event: str, data: dict[str, Any]) -> None:
+            heard.append("first")
+            if stage == "announced" and not asked.cancelling():
+                await give_up()
+
+        async def hear_last(event: str, data: dict[str, Any]) -> None:
+            heard.append("last")
+
+        async def goodbye(module: HostedModule) -> None:
+            await say_goodbye(module)
+            if stage == "ending" and module.kind == "orchestrator" and not asked.cancelling():
+                await give_up()
+
+        session.coordinator.hooks.register("session:end", hear_first, priority=-1)
+        session.coordinator.hooks.register("session:end", hear_last, priority=1000)
+        spawn = session.coordinator.get_capability("session.spawn")
+        await spawn("helper", "one")
+        heard.clear()
+        before = _workers()
+        monkeypatch.setattr(HostedModule, "_goodbye", goodbye)
+        asked = asyncio.ensure_future(spawn("helper", "one"))
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert heard == ["first", "last"]
+        assert _workers() == before
 
 
 async def test_sub_sessions_that_refuse_to_end_are_given_one_span_of_time_for_all_of_them(

@@ -27,6 +27,7 @@ from paddock.kernel.modules import HostedModules
 from paddock.kernel.networked_launcher import NetworkedLauncher
 from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
+from paddock.kernel.undisturbed import undisturbed
 from paddock.plan.merging import merged
 from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
@@ -93,8 +94,7 @@ class Hosting:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
-                await self._stop_modules()
+            await undisturbed(self._stop_modules())
         finally:
             try:
                 await bounded(self._shelters.aclose)
@@ -103,17 +103,18 @@ class Hosting:
                 await self._tasks.__aexit__(None, None, None)
 
     async def _stop_modules(self) -> None:
-        # The orchestrator first: what it still has to put in order, it does with the others' help.
-        for module in self.modules.all:
-            if module.kind == "orchestrator":
-                await module.stop()
-        async with anyio.create_task_group() as stopping:
-            for module in self.modules.all:
-                if module.kind != "orchestrator":
-                    stopping.start_soon(module.stop)
-        with anyio.move_on_after(_WEIGHING_SECONDS):
-            for module in self.modules.all:
-                await module.attempts.settled()  # what they last reached for is found in their logs once they ended
+        with anyio.move_on_after(_STOP_SECONDS):
+            try:  # the orchestrator first: what it still has to put in order, it does with the others' help
+                for module in self.modules.all:
+                    if module.kind == "orchestrator":
+                        await module.stop()
+            finally:  # also where the loop is shut down, which cancels every task
+                async with anyio.create_task_group() as stopping:
+                    for module in self.modules.all:
+                        stopping.start_soon(module.stop)
+            with anyio.move_on_after(_WEIGHING_SECONDS):
+                for module in self.modules.all:
+                    await module.attempts.settled()  # what they last reached for is in their logs once they ended
 
     async def kill(self) -> None:
         """End every process at once, and start none again: what waits for one is told that it is gone."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -23,6 +24,7 @@ from paddock.kernel.control_groups import find_groups
 from paddock.kernel.networks import Networks
 from paddock.kernel.operator_folders import make_operator_folders
 from paddock.kernel.private_folder import PrivateFolder, sweep
+from paddock.kernel.undisturbed import undisturbed
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.exec import ExecLauncher
@@ -122,18 +124,18 @@ class Machinery:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            await bounded(self.networks.aclose)
-        finally:
-            await bounded(self.mount_guard.aclose)
+        async with AsyncExitStack() as steps:  # the latest first, and each whatever came of those before it
+            steps.push_async_callback(self._remove_folder)
+            steps.push_async_callback(self._tasks.__aexit__, None, None, None)
+            steps.callback(self._watching.cancel)
             for launcher in self._launchers.values():
-                await bounded(launcher.aclose)
-            self._watching.cancel()
-            try:
-                await self._tasks.__aexit__(None, None, None)
-            finally:
-                with anyio.CancelScope(shield=True):  # in a thread: modules may have left any number of files
-                    await anyio.to_thread.run_sync(self._folder.remove)
+                steps.push_async_callback(bounded, launcher.aclose)
+            steps.push_async_callback(bounded, self.mount_guard.aclose)
+            steps.push_async_callback(bounded, self.networks.aclose)
+
+    async def _remove_folder(self) -> None:
+        # In a thread: modules may have left any number of files.
+        await undisturbed(anyio.to_thread.run_sync(self._folder.remove))
 
     async def shelter(self, clearance: Clearance) -> None:
         """Decide how each module that was cleared is shut in; what they are started with is settled by that.
@@ -174,7 +176,11 @@ class Machinery:
 
 async def bounded(close: Callable[[], Awaitable[None]]) -> None:
     """Give something up, whoever is cancelled meanwhile; what it raises or how long it takes is no reason to stop."""
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_STOP_SECONDS):
+    await undisturbed(_in_time(close))
+
+
+async def _in_time(close: Callable[[], Awaitable[None]]) -> None:
+    with anyio.move_on_after(_STOP_SECONDS):
         try:
             await close()
         except Exception:

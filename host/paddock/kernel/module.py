@@ -363,11 +363,13 @@ class HostedModule:
         """End the module for good."""
         if self._life is None:  # nothing of it has run in what was made ready, and nobody there hears a goodbye
             self.supervisor.end(ExitReason.KILLED_BY_HOST)
-        await self.supervisor.stop(self._goodbye)
-        if self._made_ready is not None:
-            self._made_ready.rpc.close()
-        if self._life is not None:
-            self._life.peer.channel.close()
+        try:
+            await self.supervisor.stop(self._goodbye)
+        finally:
+            if self._made_ready is not None:
+                self._made_ready.rpc.close()
+            if self._life is not None:
+                self._life.peer.channel.close()
 
     async def _goodbye(self) -> None:
         if self.is_running:

@@ -33,6 +33,7 @@ from paddock.kernel.journal import opening
 from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, text
 from paddock.kernel.turn_report import TurnReport
+from paddock.kernel.undisturbed import undisturbed
 from paddock.proxies.hook import HookProxy
 from paddock.rpc.calls import current
 from paddock_sdk.protocol import LocalProtocolError
@@ -316,9 +317,14 @@ async def _messages(session: HostedSession, hosting: Hosting) -> object:
 
 
 async def _end(session: HostedSession, ending: Ending, below: SubSessions) -> None:
-    """End a session and those below it, side by side: neither has to wait for what the other's modules take."""
+    """End a session and those below it; a turn that is cancelled when it is over already takes nothing from that."""
     task = asyncio.current_task()
     is_hurried = task is not None and task.cancelling() > 0
+    await undisturbed(_end_side_by_side(session, ending, below, is_hurried=is_hurried))
+
+
+async def _end_side_by_side(session: HostedSession, ending: Ending, below: SubSessions, *, is_hurried: bool) -> None:
+    """Do so at the same time: neither has to wait for what the other's modules take."""
     async with anyio.create_task_group() as side_by_side:
         side_by_side.start_soon(below.aclose)
         await ending.run(session.cleanup, is_hurried=is_hurried)
