@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from integration.command_line import require_level
-from integration.community import contents, listen
+from integration.community import contents, listen, until
 from paddock import Session
 from paddock.kernel.consent import Answer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
@@ -138,3 +138,30 @@ async def test_what_a_person_refuses_does_not_run_below_either(ns: IsolationLeve
             answer = await session.execute("go")
     assert "`write_file` was not allowed (The answer was 'Deny'). Do not repeat the call" in answer
     assert not (work / "b").exists()
+
+
+async def test_a_cancelled_turn_ends_what_it_handed_out(ns: IsolationLevel, work: Path) -> None:
+    plan = {
+        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
+        "providers": replies([("task", {"agent": "helper", "instruction": "wait"})] * 2),
+        "tools": [{"module": "tool-task"}],
+        "agents": {
+            "helper": {
+                "providers": [{"module": "provider-mock", "config": {"responses": [{"text": "late", "delay": 1000}]}}]
+            }
+        },
+    }
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=work, isolation=ns, consent=Person()) as session:
+            asked = listen(session, "provider:request")
+            ended = listen(session, "session:end")
+            async with anyio.create_task_group() as turn:
+                turn.start_soon(session.execute, "go")
+                await until(asked, 3)
+                await session.coordinator.request_cancel(immediate=True)
+            await until(ended, 2)
+            told = await contents(session, "tool")
+            session_id = session.session_id
+    assert told == ["Error: the tool call was cancelled."] * 2
+    below = {event.data["session_id"] for event in asked} - {session_id}
+    assert {event.data["session_id"] for event in ended[:2]} == below and len(below) == 2
