@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from paddock.rpc.calls import RoutedCall
     from paddock.rpc.peer import Peer
 
-MAX_HANDED: Final = 64  # calls of one level; a worker that serves them one by one has a 64th of its time for each
-SMALL_CALL: Final = 1 << 19  # bytes; as many of these as are handed over at once may stay unread
+MAX_HANDED: Final = 32  # calls of one level; a worker that serves them one by one has a thirtieth of its time for each
+SMALL_CALL: Final = 1 << 20  # bytes; as many of these as are handed over at once may stay unread
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
 _MAX_BLOCKED: Final = (
     8  # calls in which one worker stands still, each within the one before; real code nests one or two

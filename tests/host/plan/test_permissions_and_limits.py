@@ -102,7 +102,10 @@ def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant
 def test_a_grant_of_the_network_that_is_refused_says_what_would_be_accepted() -> None:
     assert problem_of(permissions={"net": ["*"]}) == (
         "tools[0].permissions.net",
-        "`*` is every host | name the hosts; `*.suffix` is all names below one",
+        (
+            "`*` is every host | name the hosts; `*.suffix` is all names below one, "
+            "`public` every public host at 443 and 80"
+        ),
     )
 
 
