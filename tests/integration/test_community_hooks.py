@@ -159,7 +159,7 @@ async def test_a_boundary_hook_denies_by_real_paths_and_finds_no_emit_on_the_coo
         contributed = await session.coordinator.collect_contributions("observability.events")
         await session.execute("go")
         good, bad = await contents(session, "tool")
-    assert contributed == [["workspace_boundary:violation", "workspace_boundary:checked"]]
+    assert ["workspace_boundary:violation", "workspace_boundary:checked"] in contributed
     assert good == "{'text': 'good'}"
     assert bad.startswith(f"Denied by hook: inner/way-out/bad.txt is outside {work}")
     assert "has no attribute 'emit'" in bad
