@@ -120,11 +120,12 @@ async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
 async def test_the_first_launch_can_be_cancelled_while_its_template_is_still_starting(
     template_launcher: TemplateLauncher, spec: LaunchSpec
 ) -> None:
+    known = descendants_of_this_process()
     with anyio.move_on_after(0.005):
         process = await template_launcher.launch(spec)
         await process.stop(0)
         process.rpc.close()
-    await only_these_live(children_of_this_process())
+    await only_these_live(known | children_of_this_process())
     with anyio.fail_after(PATIENCE):
         process = await template_launcher.launch(spec)
     await here(process)

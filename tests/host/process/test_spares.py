@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import psutil
 import pytest
 
 from host.process.conftest import Needs, children_of_this_process, groups_of_these_tests
@@ -53,8 +54,8 @@ async def launch(levels: Levels, launcher: TemplateLauncher, scratch: Path) -> A
 
 
 def template() -> int:
-    (pid,) = children_of_this_process()
-    return pid
+    """Return the youngest child; older ones belong to other tests of this process."""
+    return max(children_of_this_process(), key=lambda pid: psutil.Process(pid).create_time())
 
 
 async def spare_beside(*processes: ModuleProcess) -> int:

@@ -17,9 +17,18 @@ from host.process.waiting import PATIENCE, answer, ended, gone, here
 from paddock.errors import LaunchError
 from paddock.process import ExecLauncher, LaunchSpec, ModuleProcess, TemplateLauncher, WorkerRuntime
 
+_OTHERS: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """Know the children that other tests of this process keep open."""
+    _OTHERS.clear()
+    _OTHERS.update(children_of_this_process())
+
 
 def templates() -> list[psutil.Process]:
-    return [psutil.Process(pid) for pid in children_of_this_process()]
+    return [psutil.Process(pid) for pid in children_of_this_process() - _OTHERS]
 
 
 async def launch_and_close(launcher: TemplateLauncher, spec: LaunchSpec) -> None:
