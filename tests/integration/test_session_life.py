@@ -401,7 +401,7 @@ async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(("whom", "times"), (("the task", 1), ("the task", 3), ("every task", 1)))
-async def test_an_end_that_is_cancelled_as_the_orchestrator_ends_ends_all_modules(
+async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
     whom: str, times: int, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers: list[psutil.Process] = []

@@ -155,7 +155,7 @@ class Dialer:
             self._refuse_by_policy(destination.host, destination)
             return (destination.host,)
         by = self._rules.rule_for(destination)
-        # With its last dot a name is whole: the system adds no domain of its own network to it, and asks nobody there.
+        # With its last dot a name is whole: the system does not try it in the domains of its own network.
         name = f"{destination.host}." if by is not None and by.is_public else destination.host
         try:
             found = tuple(dict.fromkeys(_canonical(address) for address in await self._resolve(name)))

@@ -177,8 +177,8 @@ class ContextJournal:
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""
-        told = [self._told(call) for method, call in self._calls if method == "add_message"]
-        return [message for message in told if isinstance(message, dict)]
+        added = [self._told(call) for method, call in self._calls if method == "add_message"]
+        return [message for message in added if isinstance(message, dict)]
 
     def _told(self, call: Encoded) -> Any:
         """Return the one argument of a call, None if it has none."""

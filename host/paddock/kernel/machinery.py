@@ -124,7 +124,7 @@ class Machinery:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        async with AsyncExitStack() as steps:  # the latest first, and each whatever came of those before it
+        async with AsyncExitStack() as steps:  # the latest first, and each of them although one before it failed
             steps.push_async_callback(self._remove_folder)
             steps.push_async_callback(self._tasks.__aexit__, None, None, None)
             steps.callback(self._watching.cancel)

@@ -1,4 +1,4 @@
-"""Deltas of a streamed answer, each an event that a provider emits and a hook of another worker hears."""
+"""Deltas of a streamed answer, each an event that a provider emits and a hook of another worker handles."""
 
 from __future__ import annotations
 

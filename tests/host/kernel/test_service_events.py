@@ -117,7 +117,7 @@ async def test_a_flood_of_events_is_heard_no_more_answered_as_if_nobody_minded_a
 
 @pytest.mark.parametrize("kind", ["provider", "orchestrator"])
 def test_a_module_that_streams_too_fast_waits_before_a_word_is_dropped(kind: Kind) -> None:
-    values = 36  # of a delta that one other module hears, and of what it is answered with
+    values = 36  # of a delta that one other module handles, and of what it is answered with
     rates = Rates(kind)
     assert rates.events.at_once * values > rates.work.at_once
     assert rates.events.per_second * values > rates.work.per_second

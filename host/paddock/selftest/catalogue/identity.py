@@ -101,7 +101,7 @@ IDENTITY: Final = (
     Attack(
         "flood_an_honest_hook",
         "identity",
-        "emits more events at once than an honest module that hears them gets through in the time of a call",
+        "emits more events at once than an honest module that handles them gets through in the time of a call",
         arguments=lambda stage: {"events": 500},
         outside_arguments=lambda stage: {"events": 50},
         limits={"runtime_max": "60s"},  # what it does takes as long as the other takes over it

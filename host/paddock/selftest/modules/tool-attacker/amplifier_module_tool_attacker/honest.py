@@ -1,4 +1,4 @@
-"""What an honest module of the session does while another attacks: it hears events slowly, and writes shared state."""
+"""What an honest module does while another one attacks: it handles events slowly, and writes shared state."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def listen_honestly(session: Any) -> Iterator[Way]:
 
 
 def flood_an_honest_hook(session: Any, events: int) -> Iterator[Way]:
-    """Emit more events at once than the one who hears them gets through in the time of one call."""
+    """Emit more events at once than the module that handles them gets through in the time of one call."""
     yield "all at once", partial(_emitted, session, events)
 
 
