@@ -383,11 +383,12 @@ async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     rounds: int, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     workers: list[psutil.Process] = []
+    before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep open
     entered = anyio.Event()
 
     async def use_session() -> None:
         async with open_session(tools=[_inspect(write_module)]):
-            workers.extend(psutil.Process().children(recursive=True))
+            workers.extend(set(psutil.Process().children(recursive=True)) - before)
             entered.set()
 
     task = asyncio.create_task(use_session())
@@ -405,12 +406,13 @@ async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
     whom: str, times: int, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers: list[psutil.Process] = []
+    before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep open
     others, loop = asyncio.all_tasks(), asyncio.get_running_loop()
     say_goodbye = HostedModule._goodbye
 
     async def use_session() -> None:
         async with open_session(tools=[_inspect(write_module)]):
-            workers.extend(psutil.Process().children(recursive=True))
+            workers.extend(set(psutil.Process().children(recursive=True)) - before)
 
     def cancel(left: int) -> None:
         for each in {task} if whom == "the task" else asyncio.all_tasks() - others:  # as the loop does when it ends

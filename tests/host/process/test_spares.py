@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -68,11 +69,17 @@ async def spare_of(template: int, born: set[int]) -> int:
         while True:
             for pid in {*children_of(template)} - born:
                 try:
-                    if children_of(pid):
+                    if _is_made(pid):
                         return pid
                 except FileNotFoundError:
                     pass  # it only lent its namespace
             await anyio.sleep(0.002)
+
+
+def _is_made(init: int) -> bool:
+    """Return whether a spare's init has given up its powers: its one child is the worker, whose line it has closed."""
+    status = Path(f"/proc/{init}/status").read_text()
+    return bool(re.search(r"^CapPrm:\s*0+$", status, re.MULTILINE)) and bool(children_of(init))
 
 
 async def is_gone(pid: int) -> None:
