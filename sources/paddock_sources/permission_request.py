@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from .bounded_toml import TomlError, read_toml
 from .errors import ManifestError
-from .tree import SourceTree
+from .paddock_table import read_paddock_table
 
-_MAX_BYTES: Final = 256 * 1024
 _MAX_FAMILIES: Final = 32
 _MAX_GRANTS: Final = 200  # of one family; nobody reads more before a yes
 _MAX_CHARACTERS: Final = 500  # of a grant
@@ -54,21 +52,7 @@ class PermissionRequest:
         Raises:
             ManifestError: it cannot be read, or is not of a form that can be shown and compared.
         """
-        tree = SourceTree(root)
-        content = tree.read("pyproject.toml", limit_bytes=_MAX_BYTES)
-        if content is None:
-            return None
-        path = tree.root / "pyproject.toml"
-        try:
-            table: Any = read_toml(content.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise ManifestError(path, "it is not UTF-8 text") from error
-        except TomlError as error:
-            raise ManifestError(path, f"it is {error.problem}") from error
-        for key in ("tool", "paddock"):
-            table = table.get(key, {})
-            if not isinstance(table, dict):
-                raise ManifestError(path, f"`{key}` is not a table")
+        table, path = read_paddock_table(root), root.resolve() / "pyproject.toml"
         if "permissions" not in table:
             return None
         try:

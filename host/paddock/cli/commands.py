@@ -270,7 +270,15 @@ def why(
 
 @paddock.command()
 @click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
-@click.option("--provider", metavar="MODULE", help="The provider: the id of a shipped one, or a folder with its code.")
+@click.option(
+    "--provider",
+    metavar="NAME",
+    help="Who answers: openai, anthropic; ollama, vllm, lmstudio, llama.cpp or `local`, asked for its models on this "
+    "machine; `server`, named by --base-url; the id of a shipped provider, or a folder with its code.",
+)
+@click.option("--model", metavar="NAME", help="The model that answers.")
+@click.option("--key-variable", metavar="VARIABLE", help="The variable that holds the key. `none`: no key is needed.")
+@click.option("--base-url", metavar="URL", help="Where the service is, if not at its usual address.")
 @click.option(
     "--tool", "tools", metavar="MODULE", multiple=True, help="A tool, likewise; can be repeated. `none`: no tool."
 )
@@ -279,16 +287,27 @@ def why(
 @click.option("--force", is_flag=True, help="Replace the plan if it is there already.")
 @_JSON
 def init(
-    plan: Path, provider: str | None, tools: tuple[str, ...], logs: bool | None, yes: bool, force: bool, as_json: bool
+    plan: Path,
+    provider: str | None,
+    model: str | None,
+    key_variable: str | None,
+    base_url: str | None,
+    tools: tuple[str, ...],
+    logs: bool | None,
+    yes: bool,
+    force: bool,
+    as_json: bool,
 ) -> int:
-    """Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, which provider and tools it has.
+    """Write a plan that runs, PLAN or plan.yaml: ask on a terminal, or take options, who answers with which tools.
 
     A folder is a module's repository, or its package; what a module is granted there fits what it is, and the plan says
     what each grant is for.
     """
     from .init_command import run_init
+    from .provider_choice import ServiceOptions
 
-    return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json)
+    service = ServiceOptions(model, key_variable, base_url)
+    return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json, service=service)
 
 
 for _command in (*SOURCE_COMMANDS, cache, module):

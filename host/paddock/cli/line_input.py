@@ -11,7 +11,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -34,7 +34,7 @@ def ask(screen: Screen, prompt: str, default: str, understood: Callable[[str], _
         click.Abort: the person has left.
     """
     while True:
-        typed = _typed(f"{prompt} [{default}]: ").strip() or default
+        typed = _typed(f"{prompt} [{default}]: " if default else f"{prompt}: ").strip() or default
         try:
             return understood(typed)
         except PaddockError as error:
@@ -56,6 +56,13 @@ def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
             case "n" | "no":
                 return False
         screen.note("type y or n, then Enter")
+
+
+def numbered(typed: str, names: Sequence[str]) -> str:
+    """Return the one of `names` that a typed number stands for, counted from 1, or else what was typed."""
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(names):
+        return names[int(typed[:6]) - 1]
+    return typed
 
 
 def _typed(prompt: str) -> str:

@@ -73,7 +73,7 @@ class PlanNotWrittenError(PaddockError):
 class PlannedModule:
     """A module of a plan that is being written; `purpose` says in a few words what it is for.
 
-    `lacks` is what it goes without, for whoever wants to grant it that.
+    `lacks` is what it goes without, for whoever wants to grant it that. `notes` explain keys of `config`.
     """
 
     kind: Kind
@@ -83,6 +83,7 @@ class PlannedModule:
     permissions: Permissions = field(default_factory=Permissions)
     purpose: str = ""
     lacks: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_text(modules: Sequence[PlannedModule]) -> str:
@@ -143,7 +144,10 @@ def _entry(module: PlannedModule) -> Iterator[str]:
         yield f"source: {_flow(module.source)}"
     if module.config:
         yield "config:"
-        yield from (f"  {line}" for line in _lines(dict(module.config), flow=False))
+        for key, value in module.config.items():
+            first, *rest = _lines({key: value}, flow=False)
+            note = f" # {escape(module.notes[key])}" if key in module.notes and not rest else ""
+            yield from (f"  {line}" for line in (first + note, *rest))
     yield from _permissions(module)
     for lack in module.lacks:
         yield f"# it goes without {escape(lack)}"

@@ -106,6 +106,12 @@ _VENDORS: Final = (
 _OTHERS: Final = frozenset({"chatgpt", "codex", "copilot", "bedrock", "vertex"})
 
 
+LOCAL_VENDORS: Final = tuple(
+    vendor for vendor in _VENDORS if vendor.destination and vendor.destination.host == LOOPBACK
+)
+"""Those whose servers listen on this machine, each at a port of its own."""
+
+
 def words_of(module_id: str) -> frozenset[str]:
     """Return the words that an id is made of."""
     return frozenset(_SEPARATORS.split(module_id.lower()))

@@ -175,7 +175,7 @@ def test_a_plan_is_replaced_when_it_is_said_to_be(told: Told, tmp_path: Path) ->
             {"provider": "git+https://host/org/a.git#subdirectory=b"},
             "'git+https://host/org/a.git#subdirectory=b' --to PLAN",
         ),
-        ({"provider": "provider-openai"}, "`--provider ./amplifier-module-provider-openai`"),
+        ({"provider": "provider-gemini"}, "`--provider ./amplifier-module-provider-gemini`"),
         ({"provider": "tool-filesystem"}, "is of kind tool, not provider"),
         ({"tools": ["provider-mock"]}, "is of kind provider, not tool"),
         ({"provider": "./nowhere"}, "no such file or directory"),

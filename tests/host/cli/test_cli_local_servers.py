@@ -1,0 +1,140 @@
+"""The search for model servers on this machine: what counts as one, and what a hostile listener achieves: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from paddock.cli.local_servers import LocalServer, find_servers
+
+_SECONDS = 60  # hit only by a hang
+
+Play = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(play: Play) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """Have `play` answer each request on a port of 127.0.0.1; the requests are collected."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            await play(writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], asked
+
+
+def saying(body: bytes | str, *, status: str = "200 OK", headers: str = "") -> Play:
+    data = body.encode() if isinstance(body, str) else body
+
+    async def play(writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(data)}\r\n{headers}\r\n".encode() + data)
+
+    return play
+
+
+def models(*names: object) -> str:
+    return json.dumps({"object": "list", "data": [{"id": name, "object": "model", "owned_by": "x"} for name in names]})
+
+
+async def found(play: Play, seconds: float = 30) -> tuple[LocalServer, ...]:
+    async with listening(play) as (port, _):
+        with anyio.fail_after(_SECONDS):
+            servers = await find_servers([port], seconds=seconds)
+    assert all(server.port == port for server in servers)
+    return servers
+
+
+async def test_a_server_is_found_with_its_models_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    async with (
+        listening(saying(models("b:8b", "a", "b:8b"))) as (first, asked),
+        listening(saying(models("c"))) as (second, _),
+        listening(saying("")) as (gone, _),
+    ):
+        servers = await find_servers([second, gone, first], seconds=_SECONDS)
+    assert servers == (LocalServer(second, ("c",)), LocalServer(first, ("b:8b", "a")))
+    assert asked == [
+        f"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{first}\r\nAccept: application/json\r\n"
+        "Connection: close\r\n\r\n".encode()
+    ]
+
+
+async def test_an_answer_in_chunks_is_read() -> None:
+    body = models("a").encode()
+
+    async def play(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    assert [server.models for server in await found(play)] == [("a",)]
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        saying("<html>It works!</html>"),
+        saying(models("a"), status="401 Unauthorized"),
+        saying(models("a"), status="500 Oops"),
+        saying('{"data": {"id": "a"}}'),
+        saying('{"data": [{"id": 7}]}'),
+        saying('{"data": [{"id": ""}]}'),
+        saying('{"data": []}'),
+        saying("[" * 100_000),
+        saying(models("x" * 201)),
+        saying(models(*(str(number) for number in range(1001)))),
+        saying(b"\xff\xfe{}"),
+        saying(models("a") + " " * (1 << 20)),
+        saying(models("a"), headers=f"X: {'y' * 100_000}\r\n"),
+        saying(models("\x1b[2J", "a\nb", "\u202ea", "\u3164")),
+    ],
+    ids=[
+        *("html", "unauthorised", "failure", "no list", "no text", "empty name", "no model", "deep", "long name"),
+        *("too many", "no text at all", "too large", "large header", "names that draw"),
+    ],
+)
+async def test_what_is_no_list_of_models_is_no_server(play: Play) -> None:
+    assert await found(play) == ()
+
+
+async def test_only_names_that_can_be_shown_are_offered() -> None:
+    (server,) = await found(saying(models("good", "evil\x1b[2J", "x\n  - module: y", "\u2066z", "gut-gemäß")))
+    assert server.models == ("good", "gut-gemäß")
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with listening(saying(models("other"))) as (elsewhere, asked):
+        place = f"Location: http://127.0.0.1:{elsewhere}/v1/models\r\n"
+        assert await found(saying("", status="302 Found", headers=place)) == ()
+    assert asked == []
+
+
+@pytest.mark.parametrize("kind", ["silent", "trickle", "endless", "slams"])
+async def test_a_server_that_never_ends_its_answer_costs_a_bounded_time(kind: str) -> None:
+    over = asyncio.Event()
+
+    async def play(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" if kind != "silent" else b"")
+        while kind != "slams" and not over.is_set():
+            writer.write({"trickle": b" ", "endless": b" " * 65536}.get(kind, b""))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with listening(play) as (bad, _), listening(saying(models("a"))) as (good, _):
+        with anyio.fail_after(_SECONDS):
+            servers = await find_servers([bad, good], seconds=1.0)
+        over.set()
+    assert servers == (LocalServer(good, ("a",)),)
