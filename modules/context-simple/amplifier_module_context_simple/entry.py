@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .blocks import mappings_in
 from .shortening import shortened
 from .tokens import CALL_BLOCKS, TokenCounter
 
@@ -70,10 +71,9 @@ def from_hook(message: Message) -> bool:
 
 
 def _calls(message: Message) -> dict[str, str]:
-    listed = message.get("tool_calls")
-    listed = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list | tuple) else []
-    found = [(block.get("id"), "function") for block in _blocks(message) if block.get("type") in CALL_BLOCKS]
-    found += [(call.get("id"), "tool") for call in listed]
+    blocks = mappings_in(message.get("content"))
+    found = [(block.get("id"), "function") for block in blocks if block.get("type") in CALL_BLOCKS]
+    found += [(call.get("id"), "tool") for call in mappings_in(message.get("tool_calls"))]
     return {call_id: role for call_id, role in found if isinstance(call_id, str)}
 
 
@@ -81,11 +81,6 @@ def _answers(message: Message) -> tuple[str, ...]:
     call_id = message.get("tool_call_id")
     if isinstance(call_id, str) and message.get("role") in _RESULT_ROLES:
         return (call_id,)
-    results = [block for block in _blocks(message) if block.get("type") == "tool_result"]
+    results = [block for block in mappings_in(message.get("content")) if block.get("type") == "tool_result"]
     ids = [block.get(key) for block in results for key in _RESULT_KEYS]
     return tuple(call_id for call_id in ids if isinstance(call_id, str))
-
-
-def _blocks(message: Message) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

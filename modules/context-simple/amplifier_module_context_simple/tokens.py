@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .blocks import as_mapping, mappings_in
+
 ESTIMATE = "estimate"  # the method's name in events and settings
 AUTO = "auto"
 CALL_BLOCKS = ("tool_call", "tool_use")  # the types of the blocks that are tool calls
@@ -68,16 +70,19 @@ class TokenCounter:
             return _MESSAGE_OVERHEAD + self._of_text(content) + (self._size(calls) if calls else 0)
         parts = content if isinstance(content, list) else [content]
         # Contexts keep a call both as a block and in `tool_calls`; a provider sends it once.
-        repeated = any(isinstance(part, Mapping) and part.get("type") in CALL_BLOCKS for part in parts)
+        repeated = any(part.get("type") in CALL_BLOCKS for part in mappings_in(parts))
         size = _MESSAGE_OVERHEAD + sum(map(self._size, parts))
         return size if repeated or not calls else size + self._size(calls)
 
     def _size(self, part: Any) -> int:
         if part is None:
             return 0
-        if isinstance(part, Mapping) and part.get("type") == "image":
+        if isinstance(part, str):
+            return self._of_text(part)
+        read = as_mapping(part)
+        if read is not None and read.get("type") == "image":
             return _IMAGE_TOKENS
-        return self._of_text(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str))
+        return self._of_text(json.dumps(part if read is None else read, ensure_ascii=False, default=str))
 
     def _of_text(self, text: str) -> int:
         if self._encode is None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amplifier_core.content_models import ContentBlockType, ToolCallContent
+from amplifier_core.message_models import TextBlock, ToolCall, ToolCallBlock, ToolResultBlock
 from amplifier_core.models import HookResult, ProviderInfo
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_context_simple import Settings, SimpleContextManager, mount
@@ -248,6 +250,37 @@ async def test_pairs_are_recognised_by_their_blocks_as_well() -> None:
     answer = {"role": "function", "content": [{"type": "tool_result", "tool_call_id": "1", "output": "x"}]}
     view = await (await holding([user("go"), call, injected("i"), answer])).get_messages_for_request()
     assert view == [user("go"), call, answer, injected("i")]
+
+
+@pytest.mark.parametrize("shape", ["blocks", "tool_calls", "streamed"])
+async def test_pairs_are_recognised_in_the_contracts_own_objects(shape: str) -> None:
+    block, found = ToolCallBlock(id="1", name="read", input={}), ToolCall(id="1", name="read", arguments={})
+    made: dict[str, dict[str, Any]] = {
+        "blocks": {"content": [TextBlock(text="so"), block]},
+        "tool_calls": {"content": "so", "tool_calls": [found]},
+        "streamed": {"content": [ToolCallContent(ContentBlockType.TOOL_CALL, id="1", name="read", arguments={})]},
+    }
+    call = {"role": "assistant", **made[shape]}
+    context = await holding([user("go"), call, injected("i"), result("1", "x")])
+    assert await context.get_messages_for_request() == [user("go"), call, result("1", "x"), injected("i")]
+    assert await context.get_messages() == [user("go"), call, injected("i"), result("1", "x")]
+
+
+async def test_results_in_the_contracts_own_objects_are_shortened() -> None:
+    rounds = [
+        message
+        for call_id in "abc"
+        for message in (
+            user("go"),
+            calling(call_id),
+            {"role": "tool", "content": [ToolResultBlock(tool_call_id=call_id, output="x" * 900)]},
+        )
+    ]
+    context = await holding(rounds, tool_result_max_chars=10, keep_recent_turns=1)
+    view = await context.get_messages_for_request(token_budget=800)
+    (first,) = view[2]["content"]
+    assert (first["output"][:12], first["tool_call_id"]) == ("xxxxxxxxxx\n[", "a")
+    assert await context.get_messages() == rounds
 
 
 async def test_one_message_may_hold_the_results_of_several_calls() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,6 +50,22 @@ async def test_tools_are_offered_called_and_their_results_sent_back() -> None:
     assert [message.role for message in second.messages] == ["user", "assistant", "tool"]
     assert second.messages[1].tool_calls[0]["id"] == "c1"
     stage.assert_whole()
+
+
+async def test_the_schema_of_an_older_tool_is_offered_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    schema = {"type": "object", "required": ["where"]}
+
+    def failing() -> dict[str, Any]:
+        raise LookupError("no schema")
+
+    older = SimpleNamespace(name="older", description="d", get_schema=lambda: schema)
+    broken = SimpleNamespace(name="broken", description="d", get_schema=failing)
+    newer = SimpleNamespace(name="newer", description="d", input_schema={"type": "object"}, get_schema=failing)
+    stage = Stage("done", tools=[older, broken, newer])
+    await stage.play()
+    offered = {spec.name: spec.parameters for spec in stage.provider.requests[0].tools or []}
+    assert offered == {"older": schema, "broken": {}, "newer": newer.input_schema}
+    assert "tool broken does not give its schema" in caplog.text
 
 
 async def test_thinking_keeps_its_signature_and_provider_state_travels_along() -> None:

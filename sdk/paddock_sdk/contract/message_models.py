@@ -9,7 +9,7 @@ Knows nothing of tools' results, hooks or sessions.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -191,11 +191,25 @@ class ChatRequest(Envelope):
 
 
 class ToolCall(Envelope):
-    """A tool call as a provider parsed it out of a response."""
+    """A tool call as a provider parsed it out of a response.
+
+    Its arguments can be read as `input` as well, their name in the contract's first edition.
+    """
 
     id: str
     name: str
     arguments: dict[str, Any]
+
+    if not TYPE_CHECKING:  # where a checker reads it, any name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            # No property: a provider may set an `input` of its own, which is kept like every other key.
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name == "input" and "arguments" in self.__dict__:
+                    return self.arguments
+                raise
 
 
 class Usage(Envelope):

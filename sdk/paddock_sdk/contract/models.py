@@ -14,7 +14,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from paddock_sdk.contract.message_models import ImageBlock, Money, TextBlock
 
@@ -71,6 +79,14 @@ class ToolResult(BaseModel):
     output: Any | None = None
     error: dict[str, Any] | None = None
     content: list[Annotated[TextBlock | ImageBlock, Field(discriminator="type")]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_is_error(cls, given: Any) -> Any:
+        # The contract's first edition refuses a call with `is_error`; ignored, the refusal would read as a success.
+        if isinstance(given, dict) and "is_error" in given:
+            return {"success": not given["is_error"], **given}
+        return given
 
     @field_validator("content")
     @classmethod

@@ -33,6 +33,7 @@ from paddock_sdk.kernel.loading import ModuleValidationError, Mount, safe_except
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.settle import settled
+from paddock_sdk.kernel.signatures import takes_keyword
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo
@@ -181,8 +182,9 @@ async def _resolved(
         return None, None
     resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
     try:
-        # Twice the same: resolvers differ in which of the two they read.
-        source = await settled(resolve(module_id, source_hint=source_hint, profile_hint=source_hint))
+        # Under both names, where both are taken: resolvers differ in which of the two they read.
+        hints = {name: source_hint for name in ("source_hint", "profile_hint") if takes_keyword(resolve, name)}
+        source = await settled(resolve(module_id, **hints))
         return Path(await settled(source.resolve())).absolute(), None  # noqa: ASYNC240 - no file is touched
     except SourceNotFoundError as error:
         _log.debug("No source of module %r: %s", module_id, error)

@@ -5,15 +5,16 @@ They do what the session classes do, given a coordinator instead of a session.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.kernel.redaction import redact_secrets
+from paddock_sdk.kernel.signatures import takes_keyword
 
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
-__all__ = ["emit_raw_field_if_configured", "run_orchestrator"]
+__all__ = ["coordinator_for", "emit_raw_field_if_configured", "run_orchestrator"]
 
 _CONFIG_EVENT = "session:config"
 
@@ -30,14 +31,20 @@ async def run_orchestrator(coordinator: ModuleCoordinator, prompt: str) -> Any:
     context = coordinator.get("context")
     if context is None:
         raise RuntimeError("No context manager mounted")
-    return await orchestrator.execute(
+    execute = orchestrator.execute
+    return await execute(
         prompt=prompt,
         context=context,
         providers=_mapping(coordinator.get("providers")),
         tools=_mapping(coordinator.get("tools")),
         hooks=coordinator.hooks,
-        coordinator=coordinator,
+        **coordinator_for(execute, coordinator),
     )
+
+
+def coordinator_for(execute: Callable[..., Any], coordinator: Any) -> dict[str, Any]:
+    """Return the coordinator as an orchestrator's `execute` is passed it, which the contract's first edition is not."""
+    return {"coordinator": coordinator} if takes_keyword(execute, "coordinator") else {}
 
 
 def _mapping(mounted: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.execution import coordinator_for
 from paddock_sdk.kernel.loading import safe_exception_str
 from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.describing import is_function
@@ -83,14 +84,14 @@ class Dispatcher:
                 self._start(id, self._run_tool(id, exported, function, args, kwargs, told), context)
                 return
             if is_execute and exported.mount_point == "orchestrator":
-                kwargs = {**self._turn(), **kwargs}
+                kwargs = {**self._turn(function), **kwargs}
             self._start(id, self._run(id, exported, function, args, kwargs), context)
         elif flavour is Flavour.STREAM:
             self._start(id, self._run_stream(id, exported, function, args, kwargs), context)
         else:
             context.run(self._run_in_place, id, exported, function, args, kwargs)
 
-    def _turn(self) -> dict[str, Any]:
+    def _turn(self, execute: Callable[..., Any]) -> dict[str, Any]:
         """Return what an orchestrator is given beside the prompt: the live objects of this process's session."""
         coordinator = self._coordinator
         return {
@@ -98,7 +99,7 @@ class Dispatcher:
             "providers": coordinator.get("providers"),
             "tools": coordinator.get("tools"),
             "hooks": coordinator.hooks,
-            "coordinator": coordinator,
+            **coordinator_for(execute, coordinator),
         }
 
     def _start(self, id: int, work: Any, context: contextvars.Context | None = None) -> None:

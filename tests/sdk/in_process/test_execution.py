@@ -45,6 +45,17 @@ async def test_the_orchestrator_gets_what_a_session_gives_it(coordinator: MockCo
     }
 
 
+@pytest.mark.difference("an orchestrator that takes no `coordinator` is passed none")
+async def test_an_orchestrator_without_a_coordinator_runs(coordinator: MockCoordinator) -> None:
+    class Loop:
+        async def execute(self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any) -> str:
+            return prompt
+
+    coordinator.mount("orchestrator", Loop())
+    coordinator.mount("context", MockContextManager())
+    assert await run_orchestrator(coordinator, "hi") == "hi"
+
+
 @pytest.mark.parametrize(
     ("session", "emitted"),
     [({"raw": True, "token": "hunter2"}, [{"raw": True, "token": "[REDACTED]"}]), ({"raw": False}, []), ({}, [])],

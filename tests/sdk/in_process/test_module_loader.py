@@ -97,6 +97,27 @@ async def test_a_resolver_is_given_the_hint_twice(write_module: WriteModule, coo
     assert resolver.asked == [("tool-greet", {"any": "thing"}, {"any": "thing"})]
 
 
+@pytest.mark.difference("a resolver is given the hints that it takes")
+async def test_a_resolver_is_given_the_hints_that_it_takes(
+    write_module: WriteModule, coordinator: MockCoordinator
+) -> None:
+    folder, asked = write_module("tool-greet"), []
+
+    class OfOneHint:
+        def resolve(self, module_id: str, profile_hint: Any = None) -> Folder:
+            asked.append(profile_hint)
+            return Folder(folder)
+
+    class OfAnyWords:
+        def resolve(self, module_id: str, **hints: Any) -> Folder:
+            asked.append(hints)
+            return Folder(folder)
+
+    await with_resolver(coordinator, OfOneHint()).load("tool-greet", source_hint="here")
+    await with_resolver(coordinator, OfAnyWords()).load("tool-greet", source_hint="there")
+    assert asked == ["here", {"source_hint": "there", "profile_hint": "there"}]
+
+
 async def test_an_asynchronous_resolver_goes_before_its_synchronous_twin(
     write_module: WriteModule, coordinator: MockCoordinator
 ) -> None:

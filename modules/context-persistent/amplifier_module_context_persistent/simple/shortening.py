@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .blocks import as_mapping
+
 _IMAGE_LEFT_OUT = {"type": "text", "text": "[image left out to save space]"}
 
 
@@ -21,17 +23,18 @@ def shortened(message: dict[str, Any], max_chars: int) -> dict[str, Any]:
 
 def _shortened_block(block: Any, max_chars: int, is_result: bool) -> Any:
     """Return a result, or a block of one, as short as asked; what else stands in a message as it is."""
-    if not isinstance(block, dict):
+    read = as_mapping(block)
+    if read is None:
         return block
-    kind = block.get("type")
+    kind = read.get("type")
     if kind != "tool_result" and not is_result:
         return block
     if kind == "image":
         return dict(_IMAGE_LEFT_OUT)
     for key in ("output", "content") if kind == "tool_result" else ("text",):
-        text = _cut(block.get(key), max_chars)
-        if text is not block.get(key):
-            return {**block, key: text}
+        text = _cut(read.get(key), max_chars)
+        if text is not read.get(key):
+            return {**read, key: text}
     return block
 
 

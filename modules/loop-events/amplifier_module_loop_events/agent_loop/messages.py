@@ -7,6 +7,7 @@ provider state in `metadata` is carried along. Reading is lenient, because provi
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSp
 
 from .hook_gate import Injection
 from .spans import Span
+
+logger = logging.getLogger(__name__)
 
 
 def request_for(
@@ -33,7 +36,7 @@ def request_for(
         ToolSpec(
             name=name,
             description=getattr(tool, "description", None) or None,
-            parameters=getattr(tool, "input_schema", {}) or {},
+            parameters=_schema_of(tool),
         )
         for name, tool in tools.items()
     ]
@@ -106,6 +109,18 @@ def plain(value: Any) -> Any:
     """Return a model as plain data, anything else as it is."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else value
+
+
+def _schema_of(tool: Any) -> dict[str, Any]:
+    """Return the JSON schema of a tool's input; tools of the contract's first edition answer it on being asked."""
+    schema = getattr(tool, "input_schema", None)
+    ask = getattr(tool, "get_schema", None)
+    if not schema and callable(ask):
+        try:
+            schema = ask()
+        except Exception:  # the model can still call it, and the tool then says what it needs
+            logger.warning("tool %s does not give its schema", getattr(tool, "name", tool), exc_info=True)
+    return schema if isinstance(schema, dict) else {}
 
 
 def _entry(message: Any) -> dict[str, Any]:
