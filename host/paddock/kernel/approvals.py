@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from paddock.kernel.coordinator import HostedCoordinator
     from paddock.kernel.module import HostedModule
 
-REGISTER_PROVIDER: Final = "approval.register_provider"
-
 _MAX_OPEN: Final = 32  # of one module; a person reads one at a time
 _OPTIONS: Final = ("Allow once", "Allow always", "Deny")
 _LONGEST: Final = 300.0  # seconds, the contract's own default

@@ -26,6 +26,10 @@ from paddock_sdk.contract import events
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
 HOST_NAMES: Final = ("session.", "host.")
+REGISTER_PROVIDER: Final = "approval.register_provider"
+KEPT: Final = "capabilities"
+"""The point for `may_call` of what a module offers to the application alone, as if it were mounted there."""
+
 # Listeners of the session itself: it hands them its coordinator.
 _APPLICATION_NAMES: Final = frozenset({"provider.before_load", "provider.load_failure"})
 _CONTRACT_EVENTS: Final = frozenset(events.ALL_EVENTS)
@@ -61,6 +65,7 @@ RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
             mounts=("tools",),
             emits=("approval:*", "artifact:*", "policy:*"),
             handles=("*",),
+            calls=(KEPT,),
             replaces=("tool", "provider", "context"),
             decides=True,
         ),
@@ -223,6 +228,14 @@ class Authority:
         if not self.acts_for_the_session:
             reason = "that is for the application, the orchestrator and hooks"
             raise CallRefusedError(Denial(operation, what, self._name, reason=reason))
+
+
+def is_kept(capability: str) -> bool:
+    """Whether only the application, and what acts for the session, may call what a module offers under a name.
+
+    Who calls it says what the person says, or who answers for the person.
+    """
+    return capability == REGISTER_PROVIDER or capability.startswith(HOST_NAMES)
 
 
 def _matches(event: str, patterns: tuple[str, ...]) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from paddock.errors import Denial
-from paddock.kernel.authority import Authority
+from paddock.kernel.authority import KEPT, Authority, is_kept
 from paddock.kernel.cancellation import HostedCancellationToken
 from paddock.kernel.hooks import HostedHooks
 from paddock.kernel.mirrors import MayCall, Mirrors
@@ -145,12 +145,15 @@ class HostedCoordinator(ModuleCoordinator):
         """Register a module's capability; its value is only decoded when the host reads it."""
         self._capabilities[name] = value
         self.ownership.left(Left("capability", name), module, is_live=bool(value.handles))
+        may_call = _as_given_by(origin, value)
+        if is_kept(name):
+            may_call = _kept(name, origin, value, may_call)
         self._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
             _headed(self._values, name, value),
             origin=origin,
-            may_call=_as_given_by(origin, value),
+            may_call=may_call,
         )
 
     def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
@@ -483,6 +486,14 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     return lambda peer: all(
         (*(peer.may_reach(handle) for handle in others), *(peer.authority.may_call(*place) for place in places))
     )
+
+
+def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
+    """Let only those workers call a capability that it is kept for, of those that could call it `otherwise`."""
+    for handle in value.handles:
+        if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
+            handle.mounted = (KEPT, name)  # what its owner hands on otherwise is the owner's to give
+    return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
 
 
 def _headed(values: Values, name: str, value: Encoded) -> Encoded:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.kernel.approvals import REGISTER_PROVIDER, SessionApprovalProvider, offer_provider, open_approval
+from paddock.kernel.approvals import SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.asker import OpenQuestions, collecting_questions
-from paddock.kernel.authority import HOST_NAMES
+from paddock.kernel.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
 from paddock.kernel.cancellation import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.descriptions import describe_anew
@@ -180,7 +180,10 @@ class HostService:
         return refusal
 
     def _refusal(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
-        if handle.mounted is not None:
+        if handle.mounted is not None and handle.mounted[0] == KEPT:
+            reason = "it is for the application, hooks and the orchestrator"
+            denial = Denial("call", f"the capability {handle.mounted[1]}", peer.name, reason=reason)
+        elif handle.mounted is not None:
             point, name = handle.mounted
             reached = _reached(point, name)
             grant = self._module_of(peer).authority.grant_for("call", reached if point == "tools" else point)
