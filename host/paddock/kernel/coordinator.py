@@ -89,7 +89,12 @@ class HostedCoordinator(ModuleCoordinator):
         return self._token
 
     def _make_hooks(self) -> HookRegistry:
-        return HostedHooks()
+        self._hosted_hooks = HostedHooks()
+        return self._hosted_hooks
+
+    @property
+    def hooks(self) -> HostedHooks:
+        return self._hosted_hooks
 
     async def collect_contributions(self, channel: str) -> list[Any]:
         """Return what every contributor of a channel gives; what is more than one message holds is left out."""

@@ -13,7 +13,7 @@ from typing import Any
 from paddock.kernel.ending import Ending
 from paddock.proxies.function import RegisteredFunction
 from paddock.proxies.hook import HookProxy, OnFailure
-from paddock.rpc.calls import current
+from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.answer import InvalidAnswerError, read_answer
@@ -37,12 +37,20 @@ class Handler(HookProxy):
         super().__init__(values, function, name, on_failure, on_question)
         self._ending = ending
 
-    def deliver(self, event: str, payload: Payload) -> Coroutine[Any, Any, object]:
-        """Ask the handler, as long as its module has time for that."""
-        return self._deliver_in_time(event, payload) if self._ending.is_under_way else super().deliver(event, payload)
+    def begin(
+        self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
+    ) -> DirectCall | None:
+        """Do what every handler's does, but at the session's end, when the module's time is counted."""
+        return None if self._ending.is_under_way else super().begin(origin, event, payload, on_ended)
 
-    async def _deliver_in_time(self, event: str, payload: Payload) -> object:
-        ask = partial(super().deliver, event, payload)
+    def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> Coroutine[Any, Any, object]:
+        """Ask the handler, as long as its module has time for that."""
+        if self._ending.is_under_way:
+            return self._deliver_in_time(event, payload, begun)
+        return super().deliver(event, payload, begun)
+
+    async def _deliver_in_time(self, event: str, payload: Payload, begun: HostCall | None) -> object:
+        ask = partial(super().deliver, event, payload, begun)
         if event != events.SESSION_END or current.get() is not None:
             unheard = self.answer_for(event, "its time is over")
             return await self._ending.share(self._name, "what others emit", ask, unheard)

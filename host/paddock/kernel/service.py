@@ -22,6 +22,7 @@ from paddock.kernel.asker import OpenQuestions, collecting_questions
 from paddock.kernel.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
 from paddock.kernel.cancellation import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
+from paddock.kernel.delivery import Delivery
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.messages import MessageService
 from paddock.kernel.mirrors import Mirrors
@@ -133,13 +134,7 @@ class HostService:
         """Answer a worker's request of the host, now or as a task."""
         module = self._module_of(call.peer)
         if method == HostMethod.EMIT:
-            event, payload = self._event(message)
-            instead = self._instead_of_hearing(module, event)
-            if instead is None:
-                self._router.serve(call, self._emit(module, event, payload))
-            else:
-                data = payload.data() if payload.is_mapping else {}
-                self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
+            self._serve_event(call, module, *self._event(message))
         elif method == HostMethod.REGISTER_CAPABILITY:
             self._answer_at_once(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
         elif method == HostMethod.EMITTER:
@@ -280,13 +275,31 @@ class HostService:
         # Whoever guards a gate has not been asked, so it stays shut.
         return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
 
-    async def _emit(self, module: HostedModule, event: str, payload: Payload) -> Encoded:
+    def _serve_event(self, call: IncomingCall, module: HostedModule, event: str, payload: Payload) -> None:
+        instead = self._instead_of_hearing(module, event)
+        if instead is not None:
+            data = payload.data() if payload.is_mapping else {}
+            self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
+            return
+        call.emitter = module.name
+        hooks = self._coordinator.hooks
+        if event == events.PROVIDER_REQUEST:
+            self._router.serve(call, self._emit_request(module, payload))
+        elif not Delivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
+            self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
+
+    async def _emit_request(self, module: HostedModule, payload: Payload) -> Encoded:
+        # A request of a provider is put together of what tools say of themselves.
+        self._coordinator.tell_state_changes()
+        await describe_anew(self._router, self._mirrors)
+        return await self._emit(module, self._coordinator.hooks.emit_payload, events.PROVIDER_REQUEST, payload)
+
+    async def _emit(
+        self, module: HostedModule, emit: Callable[..., Coroutine[Any, Any, HookResult]], *event: Any
+    ) -> Encoded:
         self._note_emitter(module)
-        if event == events.PROVIDER_REQUEST:  # which is put together of what tools say of themselves
-            self._coordinator.tell_state_changes()
-            await describe_anew(self._router, self._mirrors)
         with collecting_questions() as asked:
-            result = await self._coordinator.hooks.emit_payload(event, payload)
+            result = await emit(*event)
         if result.action == "ask_user":
             self._questions.note(module.peer, result.approval_prompt, asked)
         return self._values.encode(result)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from paddock.rpc.calls import current
+from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.peer import values_in
 from paddock.rpc.router import Router
@@ -51,8 +51,23 @@ class RegisteredFunction:
         """Whether its owner lives."""
         return not isinstance(self.handle, Handle) or self.handle.owner.is_open
 
-    def call(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
+    def begin(
+        self, origin: IncomingCall, message: Encoded, on_ended: Callable[[DirectCall], None]
+    ) -> DirectCall | None:
+        """Put a call on its owner's wire; None where that takes a check, or waiting for its owner.
+
+        Raises:
+            Exception: as `HostCalls.begin`.
+        """
+        handle, method = self.handle, self._method
+        if method is None or self._check is not None or not isinstance(handle, Handle):
+            return None
+        return self._router.host_calls.begin_directly(origin, handle, method, message, on_ended)
+
+    def call(self, message: Encoded, begun: HostCall | None = None) -> Coroutine[Any, Any, Encoded]:
         """Call it, and return the answer undecoded; a dead owner is brought back for that.
+
+        What was `begun` before is waited for.
 
         Raises:
             TypeError: it cannot be called.
@@ -61,7 +76,7 @@ class RegisteredFunction:
         """
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._router.host_calls.call(handle, method, message)
+            return self._router.host_calls.call(handle, method, message, begun)
         return self._host_call(message)
 
     def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
+from paddock.proxies.event_message import event_message
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc import gathering
-from paddock.rpc.handle import Encoded
+from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
 from paddock.rpc.values import Values
 from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
@@ -48,17 +49,27 @@ class HookProxy:
         self._name = name
         self._on_failure = on_failure
 
-    async def deliver(self, event: str, payload: Payload) -> object:
-        """Ask the handler; what the module's death or delay comes to is answered in its place."""
+    def begin(
+        self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
+    ) -> DirectCall | None:
+        """Put the event on the handler's wire, for a worker's request; None where that takes more than writing it.
+
+        Raises:
+            Exception: it cannot be put there.
+        """
+        return self._function.begin(origin, event_message(self._values, event, payload), on_ended)
+
+    async def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> object:
+        """Ask the handler; what the module's death or delay comes to is answered in its place.
+
+        If the question was `begun` before, its answer is waited for.
+        """
         if not self._function.is_callable:
             raise TypeError(f"a handler of module `{self._name}` cannot be called")
         try:
-            message = payload.cache.get("message")
-            if not isinstance(message, Encoded):
-                message = self._values.encode([[event, payload.shared], {}])
-                payload.cache["message"] = message
+            message = event_message(self._values, event, payload)
             gathered = gathering.current.get()
-            answer = await self._function.call(message)
+            answer = await self._function.call(message, begun)
         except (
             CallRefusedError,
             ModuleError,

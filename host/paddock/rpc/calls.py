@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -69,7 +69,7 @@ class IncomingCall:
         self.blocks = blocks  # the worker's loop stands still until the answer
         self.size = size  # bytes of its body
         self.depth: int = cause.origin.depth + 1 if cause is not None and cause.origin is not None else 0
-        self.served_by: Forward | None = None
+        self.served_by: RoutedCall | None = None  # the call that it waits for, unless a task does
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
         self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
@@ -297,14 +297,18 @@ class HostCall(RoutedCall):
         said: Encoded | Frame | None = None
         try:
             said = self._said(frame)
+            if frame is not None:
+                self.count(frame.body)
         finally:  # an answer that names what its owner never had is none
             if isinstance(said, Encoded) and self.is_admitted:
                 self.switch.on_success(self)
             self.let_go()
-            if not self.future.done():
-                self.future.set_result(said)
-        if frame is not None:
-            self.count(frame.body)
+            self.conclude(said)
+
+    def conclude(self, said: Encoded | Frame | None) -> None:
+        """Give the answer to the task that waits for it."""
+        if not self.future.done():
+            self.future.set_result(said)
 
     def count(self, body: Buffer) -> None:
         """Count what the host reads of an answer for the worker that it is read for, never for who was asked.
@@ -331,6 +335,38 @@ class HostCall(RoutedCall):
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)
+
+
+class DirectCall(HostCall):
+    """A call whose answer the host acts on while it reads it, with no task that waits for it.
+
+    `on_ended` is called once with the call itself, unless it was given up. It must not raise. By then `future` has the
+    answer, for a task that goes on from there.
+    """
+
+    __slots__ = ("_on_ended", "said")
+
+    def __init__(
+        self,
+        switch: Switch,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        on_ended: Callable[[DirectCall], None],
+    ) -> None:
+        super().__init__(switch, origin, handle, method, message)
+        self._on_ended = on_ended
+        self.said: Encoded | Frame | None = None
+
+    def conclude(self, said: Encoded | Frame | None) -> None:
+        self.said = said
+        super().conclude(said)
+        self._on_ended(self)
+
+    def on_unmade(self, error: Exception) -> None:
+        super().on_unmade(error)
+        self._on_ended(self)
 
 
 class HostStream(HostCall):

@@ -8,10 +8,10 @@ call that is cancelled, and a stream that is left early, are given up: the owner
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock.rpc.calls import STREAM_WINDOW, HostCall, HostStream, IncomingCall, RoutedCall, current
+from paddock.rpc.calls import STREAM_WINDOW, DirectCall, HostCall, HostStream, IncomingCall, RoutedCall, current
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
@@ -32,13 +32,15 @@ class HostCalls:
         self._router = router
         self._values = values
 
-    def call(self, handle: Handle, method: int, message: Encoded) -> Coroutine[Any, Any, Encoded]:
-        """Call a worker's object, and return the answer undecoded.
+    def call(
+        self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None
+    ) -> Coroutine[Any, Any, Encoded]:
+        """Call a worker's object, and return the answer undecoded; what was `begun` before is waited for.
 
         Raises:
             Exception: what the callee raised, or what its death amounts to for its kind.
         """
-        return self._exchange(current.get(), handle, method, message)
+        return self._exchange(current.get(), handle, method, message, begun=begun)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
@@ -52,6 +54,21 @@ class HostCalls:
         if not handle.owner.takes_calls:
             return None
         routed = HostCall(self._router, current.get(), handle, method, message)
+        self._router.start_admitted(routed)
+        return routed
+
+    def begin_directly(
+        self,
+        origin: IncomingCall,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        on_ended: Callable[[DirectCall], None],
+    ) -> DirectCall | None:
+        """Do what `begin` does in the service of a worker's request, with an answer that is acted on at once."""
+        if not handle.owner.takes_calls:
+            return None
+        routed = DirectCall(self._router, origin, handle, method, message, on_ended)
         self._router.start_admitted(routed)
         return routed
 

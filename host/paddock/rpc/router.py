@@ -229,6 +229,15 @@ class Router:
         except Exception as exc:  # whatever it is, it is the caller's to see
             self.fail(call, exc)
 
+    def respond_directly(self, call: IncomingCall, answer: Encoded) -> None:
+        """End well a call that no task serves, when its worker has waited out what the host read for it."""
+        seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
+        if seconds:
+            call.values_read = 0
+            self.serve(call, _later(seconds, answer))
+        else:
+            self.respond(call, answer)
+
     async def _wait_out_answers(self, call: IncomingCall) -> None:
         """Let a worker wait as long as the host takes for what others answered it: as if those had taken longer."""
         seconds = call.peer.answers.owe(self._loop.time(), call.values_read)
@@ -519,6 +528,11 @@ class Router:
 def _given(handles: Sequence[AnyHandle], giver: Peer, receiver: Peer) -> list[HandleEntry]:
     """Hand a worker what another answers it with."""
     return receiver.send(handles, lambda handle: giver.may_give(handle, receiver))
+
+
+async def _later(seconds: float, answer: Encoded) -> Encoded:
+    await asyncio.sleep(seconds)
+    return answer
 
 
 async def _contained(work: Coroutine[Any, Any, None]) -> None:

@@ -29,7 +29,7 @@ from paddock_sdk.kernel.payload import Payload
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import HookResult
 
-__all__ = ["HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
+__all__ = ["HandlerRegistration", "HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,9 @@ class HookObserver(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class _Registration:
+class HandlerRegistration:
+    """One handler of one event."""
+
     event: str
     name: str
     priority: int
@@ -88,10 +90,10 @@ class HookRegistry:
     def __init__(self) -> None:
         self.observer: HookObserver | None = None
         # Tuples, replaced on every change: an emit that is under way keeps the handlers it started with, for free.
-        self._handlers: dict[str, tuple[_Registration, ...]] = {}
+        self._handlers: dict[str, tuple[HandlerRegistration, ...]] = {}
         # Those of them whose handlers all went, which the contract goes on listing; the longest ago first.
         self._deserted: dict[str, None] = {}
-        self._by_name: dict[str, list[_Registration]] = {}
+        self._by_name: dict[str, list[HandlerRegistration]] = {}
         self._defaults: dict[str, Any] = {}
 
     def register(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
@@ -105,7 +107,7 @@ class HookRegistry:
         """
         if not isinstance(priority, int):
             raise TypeError(f"a handler's priority is an integer, not {type(priority).__name__}")
-        registration = _Registration(
+        registration = HandlerRegistration(
             event=event,
             name=name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             priority=priority,
@@ -168,9 +170,18 @@ class HookRegistry:
         if not registrations:
             return _continue_with(payload)
 
-        payload = payload.stamped(self._defaults, datetime.now(UTC).isoformat(timespec="microseconds"))
+        payload = self._stamped(payload)
         if event in CORRELATED_EVENTS:
             payload = _correlated(event, payload)
+        return await self._ask_all(event, payload, registrations)
+
+    def _stamped(self, payload: Payload) -> Payload:
+        return payload.stamped(self._defaults, datetime.now(UTC).isoformat(timespec="microseconds"))
+
+    async def _ask_all(
+        self, event: str, payload: Payload, registrations: tuple[HandlerRegistration, ...]
+    ) -> HookResult:
+        """Ask the handlers in order, with a payload that has every field, and return what they come to."""
         watch = CancelWatch()
         question: HookResult | None = None
         injections: list[tuple[str, HookResult]] = []
@@ -226,7 +237,7 @@ class HookRegistry:
                 _log.warning("Hook handler %r returned no valid answer to %r: %s", registration.name, event, error)
         return collected
 
-    def _remove(self, registration: _Registration) -> None:
+    def _remove(self, registration: HandlerRegistration) -> None:
         namesakes = self._by_name.get(registration.name, [])
         if registration not in namesakes:
             return
@@ -244,7 +255,7 @@ class HookRegistry:
                 self.observer.unsubscribed(event)
 
 
-async def _ask(registration: _Registration, event: str, payload: Payload, watch: CancelWatch) -> object:
+async def _ask(registration: HandlerRegistration, event: str, payload: Payload, watch: CancelWatch) -> object:
     """Return what one handler returns, None if it fails; let through only the emitter's own cancellation.
 
     That goes through as it came: a scope of anyio's knows its cancellation by what it says, not by the task's count.
@@ -341,7 +352,7 @@ def _continue_with(payload: Payload) -> HookResult:
     return hook_result_class()(action="continue", data=payload.data() if payload.is_mapping else {})
 
 
-def _refusal(registration: _Registration, event: str, error: InvalidAnswerError) -> HookResult:
+def _refusal(registration: HandlerRegistration, event: str, error: InvalidAnswerError) -> HookResult:
     _log.error(
         "SECURITY: hook handler %r returned an invalid response to %r, which counts as deny: %s",
         registration.name,

@@ -296,6 +296,15 @@ def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
     _scan(body, large_mappings)
 
 
+def is_shallow(body: bytes, levels: int) -> bool:
+    """Whether a small body is surely under the caps also inside of so many more containers and a few more values."""
+    return (
+        len(body) < _TRANSLATE_BELOW_BYTES
+        and len(body.translate(None, _NOT_OPENERS)) + levels <= MAX_DEPTH
+        and _TIMESTAMP not in body
+    )
+
+
 def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:
     """Return how much memory the value of a body takes at most, in bytes and roughly, without building it.
 
