@@ -46,4 +46,3 @@ def unchanged(values: Values, payload: Payload) -> Encoded:
     size = len(_UNCHANGED) + len(data)
     head = bytes((0xC7, size)) if size <= 0xFF else b"\xc8" + size.to_bytes(2, "big")  # of an extension
     return Encoded(b"".join((head, _MODEL, _UNCHANGED, data)))
-
