@@ -22,6 +22,7 @@ from paddock.kernel import ending, sub_sessions
 from paddock.kernel.hosted_session import HostedSession
 from paddock.kernel.module import HostedModule
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.contract.models import HookResult
 from vendor.openai_server import OpenAIServer
 
 _LOOP = """
@@ -251,6 +252,35 @@ _ODD = """
 
     async def mount(coordinator, config):
         await coordinator.mount("context", OddContext())
+"""
+_SLOW = """
+    import asyncio
+
+    class Slow:
+        \"\"\"Announces that it is read, and does not answer if that is denied.\"\"\"
+
+        def __init__(self, hooks):
+            self.messages = []
+            self.hooks = hooks
+
+        async def add_message(self, message):
+            self.messages.append(message)
+
+        async def get_messages(self):
+            if (await self.hooks.emit("slow:read", {})).action == "deny":
+                await asyncio.Event().wait()
+            return list(self.messages)
+
+        get_messages_for_request = get_messages
+
+        async def set_messages(self, messages):
+            self.messages = list(messages)
+
+        async def clear(self):
+            self.messages = []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("context", Slow(coordinator.hooks))
 """
 _FETCH = """
     import os
@@ -735,6 +765,31 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> 
             await family.session.cleanup()
     assert len(outcome) == 1
     assert not set(psutil.Process().children(recursive=True)) - others
+
+
+async def test_a_turn_cancelled_while_its_messages_are_read_can_be_resumed(
+    open_family: Act, write_module: WriteModule
+) -> None:
+    slow = {"session": {"context": {"module": "context-slow", "source": write_module("context-slow", _SLOW)}}}
+    async with open_family({"slow": slow}) as family:
+        session = family.session
+        turns: list[asyncio.Task[Any]] = []
+
+        async def give_up(event: str, data: dict[str, Any]) -> HookResult:
+            if not turns:
+                return HookResult()
+            turns.pop().cancel()
+            return HookResult(action="deny")
+
+        session.coordinator.hooks.register("slow:read", give_up)
+        spawn, resume = map(session.coordinator.get_capability, ("session.spawn", "session.resume"))
+        for instruction in ("one", "fail"):
+            turn = asyncio.ensure_future(spawn("slow", instruction, sub_session_id=instruction))
+            turns.append(turn)
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            again = await resume(instruction, "see")
+            assert json.loads(again["output"])["messages"] == [instruction, "see"]
 
 
 @pytest.mark.parametrize("stage", ("announced", "ending"))

@@ -235,14 +235,15 @@ class SubSessions:
             session.check_start()
             await _remind(session, hosting, conversation)
             try:
-                output = await session.execute(instruction)
-            except asyncio.CancelledError:
+                try:
+                    output = await session.execute(instruction)
+                except Exception:
+                    self._keep(conversation, hosting, await _messages(session, hosting))
+                    raise
+                self._keep(conversation, hosting, await _messages(session, hosting))
+            except asyncio.CancelledError:  # of the turn, or of reading what it left: the context is not waited for
                 self._keep(conversation, hosting, hosting.journal.messages())
                 raise
-            except Exception:
-                self._keep(conversation, hosting, await _messages(session, hosting))
-                raise
-            self._keep(conversation, hosting, await _messages(session, hosting))
             was_cancelled = session.coordinator.cancellation.is_cancelled
         return {
             "output": output,
