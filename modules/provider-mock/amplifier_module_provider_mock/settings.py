@@ -1,20 +1,16 @@
 """What the configuration of the provider says, checked once.
 
-Unknown settings are refused inside a reply, where a misspelling changes the script, and only reported at the top
-level, where plans written for other mock providers keep settings of their own.
+Unknown settings are refused, as a misspelt one changes the script. What tunes a model is taken and has no effect.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import fields
 from .script import Reply
-
-logger = logging.getLogger(__name__)
 
 _KEYS = (
     "responses",
@@ -24,6 +20,17 @@ _KEYS = (
     "context_window",
     "max_output_tokens",
     "priority",
+)
+# What a session that delegates puts over the configuration of the provider it chooses, which may be this one.
+_TUNING = (
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "reasoning_effort",
+    "reasoning",
+    "thinking_budget",
+    "thinking_budget_tokens",
+    "verbosity",
 )
 _PLACE = "config"
 
@@ -45,12 +52,10 @@ class Settings:
         """Return the settings a mount plan's `config` describes.
 
         Raises:
-            ValueError: a value has the wrong shape; the message names it.
+            ValueError: a setting is unknown, or its value has the wrong shape; the message names it.
         """
-        config = fields.mapping(config, _PLACE)
-        unknown = sorted(set(config) - set(_KEYS))
-        if unknown:
-            logger.warning("provider-mock: ignoring unknown settings: %s", ", ".join(unknown))
+        config = {key: value for key, value in fields.mapping(config, _PLACE).items() if key not in _TUNING}
+        fields.only(config, _KEYS, _PLACE)
         items = fields.sequence(config.get("responses"), "responses")
         fallback = config.get("fallback")
         settings = cls(

@@ -222,6 +222,7 @@ async def test_without_configuration_it_is_mounted_as_mock() -> None:
         ({"responses": [3]}, r"responses\[0\]: expected a mapping"),
         ({"responses": ["a", {}]}, r"responses\[1\]: give either an `error`"),
         ({"responses": [{"text": "a", "error": {"type": "LLMError"}}]}, "give either an `error`"),
+        ({"respones": []}, "config: unknown: `respones`; known are `responses`"),
         ({"responses": [{"txt": "a"}]}, r"unknown: `txt`; known are `text`"),
         ({"responses": [{"text": 5}]}, "`text` must be text, not int"),
         ({"responses": [{"text": "a", "delay": -1}]}, "`delay` must be a number of seconds"),
@@ -252,9 +253,10 @@ async def test_a_wrong_configuration_is_refused_at_mount_and_names_the_place(
     assert coordinator.get("providers") == {}
 
 
-async def test_unknown_settings_of_other_mock_providers_are_only_reported(caplog: pytest.LogCaptureFixture) -> None:
-    await mounted({"debug": True})
-    assert "ignoring unknown settings: debug" in caplog.text
+async def test_what_tunes_a_model_is_taken_and_changes_nothing() -> None:
+    provider = await mounted({"temperature": 0.5, "max_tokens": 10, "fallback": "as ever"})
+    response = await provider.complete(ChatRequest(messages=[]))
+    assert response.content[0].text == "as ever"
 
 
 def test_the_entry_point_names_the_mount_function() -> None:
