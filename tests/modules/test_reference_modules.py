@@ -62,7 +62,8 @@ def test_its_manifest_is_proposed_in_full_for_a_plan_that_says_nothing(module_id
     advice = advice_of(resolution)
     assert advice is not None and advice.is_shipped, "its `[tool.paddock]` names no permissions, or none there are"
     entry = ModuleEntry.read({"module": module_id}, EntryPlace(shipped.kind(module_id), "x[0]", tmp_path))  # type: ignore[arg-type]
-    needs = propose(entry, advice, Circumstances(tmp_path, owner(), {}, ()))
+    keys = [one.name for one in advice.permissions.secrets]
+    needs = propose(entry, advice, Circumstances(tmp_path, owner(), {}, keys))
     for family in FAMILIES:
         asked, proposed = (getattr(grants_of(one), family) for one in (advice.permissions, needs.permissions))
         assert set(asked) == set(proposed) or (family == "run" and set(proposed) <= set(asked))

@@ -29,8 +29,11 @@ def has_no_say(entry: ModuleEntry) -> bool:
 def propose(entry: ModuleEntry, advice: Advice | None, known: Circumstances) -> Needs:
     """Return what fits an entry's module; `advice` is what its manifest asks for, untrusted.
 
-    The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both.
+    The manifest of a shipped module stands for what its id suggests. What a configuration names comes before both: a
+    vendor's provider is proposed the address that it is configured for, and the key only where it may go and is there.
     """
+    if entry.kind == "provider" and vendor_of(entry.module) is not None:
+        return _provider(entry, known)
     if advice is not None and advice.is_shipped and not names_log(entry):
         return shipped_needs(entry, advice.permissions, known) + service_needs(entry, None, known)
     match entry.kind:

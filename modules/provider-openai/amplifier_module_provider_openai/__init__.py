@@ -1,0 +1,30 @@
+"""Mount a provider that asks OpenAI, or a server with the same chat completions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from .endpoint import Endpoint
+from .prices import Catalogue
+from .provider import OpenAIProvider
+from .settings import Settings
+
+__all__ = ["Catalogue", "Endpoint", "OpenAIProvider", "Settings", "mount"]
+__amplifier_module_type__ = "provider"
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
+    """Mount an `OpenAIProvider` under its configured name, and return what closes its connections.
+
+    A key that lacks is no reason to refuse: the first request says what to do.
+
+    Raises:
+        ValueError: a setting is unknown or has the wrong shape.
+    """
+    settings = Settings.of(config or {}, os.environ)
+    provider = OpenAIProvider(settings, Endpoint(settings), getattr(coordinator, "hooks", None))
+    await coordinator.mount("providers", provider, name=provider.name)
+    coordinator.register_contributor("session.cost", "provider-openai", provider.cost)
+    return provider.close

@@ -1,0 +1,113 @@
+"""The service itself, through the official SDK: what it streams, and its list of models.
+
+Every failure of the SDK, of the connection or of the server is raised as the contract's error. Cancelling the reader of
+a stream, or closing it, closes the connection at once. Requests are made once: who asks decides on another try.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+from amplifier_core.llm_errors import LLMError
+
+from .failures import Place, broken_off, failure_of, no_answer, no_key
+from .settings import Settings
+
+_CONNECT_SECONDS = 15.0
+_NO_KEY = "no-key"  # for servers that ask for none; the SDK wants a text
+_EVENTS = "text/event-stream"
+
+
+class Endpoint:
+    """One server, and the connections to it."""
+
+    def __init__(self, settings: Settings) -> None:
+        address = urlsplit(settings.base_url)
+        port = address.port or (443 if address.scheme == "https" else 80)
+        self._place = Place(settings.name, settings.base_url, f"{address.hostname}:{port}", settings.is_openai)
+        self.has_key = bool(settings.api_key) or not settings.is_openai  # or needs none
+        self._client = openai.AsyncOpenAI(
+            api_key=settings.api_key or _NO_KEY,
+            base_url=settings.base_url,
+            timeout=settings.timeout_seconds,
+            max_retries=0,
+        )
+        self._silence = settings.timeout_seconds
+
+    async def chunks(self, body: Mapping[str, Any], timeout: float | None = None) -> AsyncGenerator[Any, None]:
+        """Yield the parts of an answer as the server sends them; one that does not stream yields one.
+
+        `timeout` bounds this request from its beginning to its end, as seen whenever the server says something.
+
+        Raises:
+            LLMError: there is no answer, or no end of it.
+        """
+        model = body["model"]
+        if not self.has_key:
+            raise no_key(self._place, model)
+        has_begun = False
+        silence = self._silence if timeout is None else min(timeout, self._silence)
+        patience = openai.Timeout(silence, connect=min(_CONNECT_SECONDS, silence))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            answer = await self._client.chat.completions.create(**body, timeout=patience)
+            if not isinstance(answer, openai.AsyncStream):
+                yield self._whole(answer, model)
+                return
+            async with answer:
+                kind = answer.response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if kind != _EVENTS and kind:
+                    yield self._whole(await _json_of(answer, kind), model)
+                    return
+                async for chunk in answer:
+                    has_begun = True
+                    yield chunk
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise openai.APITimeoutError(request=answer.response.request)
+        except LLMError:
+            raise
+        except Exception as error:
+            raise failure_of(error, self._place, model, has_begun=has_begun) from error
+        if not has_begun:
+            raise broken_off(self._place, model, "it ended before it began")
+
+    def broken_off(self, model: str, why: str) -> LLMError:
+        """Return the error of an answer that ended before its end."""
+        return broken_off(self._place, model, why)
+
+    async def models(self) -> list[str]:
+        """Return the ids of the models that the server lists.
+
+        Raises:
+            LLMError: there is no list to be had.
+        """
+        try:
+            page = await self._client.models.list()
+            listed = getattr(page, "data", None)
+        except Exception as error:
+            raise failure_of(error, self._place, "", has_begun=False) from error
+        if not isinstance(listed, list):
+            raise no_answer(self._place, "", "something that is no list of models")
+        ids = [getattr(one, "id", None) for one in listed]
+        return [one for one in ids if isinstance(one, str)]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def _whole(self, answer: Any, model: str) -> Any:
+        if isinstance(answer, str | bytes) or answer is None:
+            page = str(answer).lstrip()[:9].lower()
+            raise no_answer(self._place, model, "a page" if page.startswith(("<!doctype", "<html")) else "no JSON")
+        return answer
+
+
+async def _json_of(answer: openai.AsyncStream[Any], kind: str) -> Any:
+    """Return the body of a server that does not stream although it was asked to; text where it is no JSON."""
+    text = (await answer.response.aread()).decode("utf-8", "replace")
+    return json.loads(text) if kind.endswith("json") else text

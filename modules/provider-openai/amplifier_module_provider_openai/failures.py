@@ -1,0 +1,229 @@
+"""Turn what the SDK raises into the contract's errors, each with what to do about it.
+
+The class is chosen by the status and the code that the server gives, and by its words only where it gives no code, as
+compatible servers do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import openai
+from amplifier_core import llm_errors
+from amplifier_core.llm_errors import InvalidToolCallError, LLMError
+
+_SHOWN_CHARACTERS = 500  # of what the server says
+_TOO_LONG = ("context length", "context_length", "context size", "too many tokens", "maximum context", "too long")
+_FILTERED = ("content_filter", "content filter", "content_policy", "content management policy", "safety system")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whom a request was made of, for the words of an error."""
+
+    provider: str
+    base_url: str
+    host: str  # with the port
+    is_openai: bool
+
+
+def no_key(place: Place, model: str) -> LLMError:
+    """Return the error of a request that needs a key where there is none."""
+    return llm_errors.AuthenticationError(
+        f"There is no key for {place.host}: set the variable OPENAI_API_KEY (in a sandbox, grant this provider the "
+        "secret as well), or set `api_key` to a reference such as ${OPENAI_API_KEY}.",
+        provider=place.provider,
+        model=model,
+    )
+
+
+def failure_of(error: Exception, place: Place, model: str, *, has_begun: bool) -> LLMError:
+    """Return the contract's error for one of the SDK's; `has_begun` is whether an answer had."""
+    about: dict[str, Any] = {"provider": place.provider, "model": model}
+    if isinstance(error, openai.APITimeoutError):
+        return llm_errors.LLMTimeoutError(
+            f"{place.host} said nothing for too long: try again, or raise `timeout_seconds`.", **about
+        )
+    if isinstance(error, openai.APIStatusError):
+        return _of_status(error, place, about)
+    if isinstance(error, openai.APIConnectionError):
+        if has_begun:
+            return broken_off(place, model, "the connection was lost")
+        return _unreachable(error, place, about)
+    if isinstance(error, openai.APIError):  # an error in the midst of a stream
+        return _of_code(_said(error), _code(error), place, {**about, "retry_after": None}) or llm_errors.StreamError(
+            f"{place.host} gave up in the midst of its answer: {_said(error)} Try again.", **about
+        )
+    # Whatever else a client raises over an answer: JSON that is none, text that is no UTF-8, an unknown encoding.
+    return llm_errors.StreamError(
+        f"{place.host} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:_SHOWN_CHARACTERS]}). "
+        "Try again; if it stays so, the server does not speak OpenAI's chat completions: check `base_url`.",
+        **about,
+    )
+
+
+def broken_off(place: Place, model: str, why: str) -> LLMError:
+    """Return the error of an answer that ended before its end."""
+    return llm_errors.StreamError(
+        f"The answer of {place.host} broke off: {why}. Try again.", provider=place.provider, model=model
+    )
+
+
+def no_answer(place: Place, model: str, what: str) -> LLMError:
+    """Return the error of something else where an answer belongs, such as a page."""
+    return llm_errors.ProviderUnavailableError(
+        f"{place.host} answered with {what} where an answer of a model belongs. Check that `base_url` "
+        f"({place.base_url}) is the API's and ends with /v1, and that no proxy answers in its place.",
+        provider=place.provider,
+        model=model,
+        retryable=False,
+    )
+
+
+def given_up(error: LLMError, tries: int) -> LLMError:
+    """Return an error that says how often it was tried."""
+    if tries == 1 or isinstance(error, InvalidToolCallError):
+        return error
+    return type(error)(
+        f"{error} Given up after {tries} tries.",
+        provider=error.provider,
+        model=error.model,
+        status_code=error.status_code,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+    )
+
+
+def _of_status(error: openai.APIStatusError, place: Place, about: dict[str, Any]) -> LLMError:
+    status, said, code = error.status_code, _said(error), _code(error)
+    about |= {"status_code": status, "retry_after": _retry_after(error.response.headers)}
+    known = _of_code(said, code, place, about)
+    if known is not None:
+        return known
+    if status == 401:
+        return llm_errors.AuthenticationError(
+            f"{place.host} does not take the key: {said} Check OPENAI_API_KEY (or `api_key`) and that it is for "
+            "this server.",
+            **about,
+        )
+    if status == 403:
+        return llm_errors.AccessDeniedError(
+            f"{place.host} refuses this: {said} Check what the key, its project and its region may use; in a sandbox, "
+            "check that the plan grants the host under `net`.",
+            **about,
+        )
+    if status == 404:
+        return llm_errors.NotFoundError(
+            f"{place.host} has no model `{about['model']}`, or nothing at {place.base_url}: {said} Choose one that "
+            "the server lists, with `default_model`.",
+            **about,
+        )
+    if status == 413:
+        return _too_long(said, place, about)
+    if status in (408, 504):
+        return llm_errors.LLMTimeoutError(f"{place.host} took too long: {said} Try again.", **about)
+    if status == 429:
+        return _limited(said, place, about)
+    if status >= 500 or status in (409, 425):
+        return llm_errors.ProviderUnavailableError(f"{place.host} cannot answer now: {said} Try again later.", **about)
+    return llm_errors.InvalidRequestError(
+        f"{place.host} does not take the request: {said} Check the provider's settings, or begin a new conversation.",
+        **about,
+    )
+
+
+def _of_code(said: str, code: str, place: Place, about: dict[str, Any]) -> LLMError | None:
+    """Return the error that a server's own code or words name, whatever the status is."""
+    status = about.get("status_code")
+    may_be_words = status in (None, 400, 413, 422, 500)
+    words = said.lower() if may_be_words else ""
+    if code == "insufficient_quota":
+        return llm_errors.QuotaExceededError(
+            f"The account at {place.host} has nothing left to spend: {said} Add credit or raise its limit there.",
+            **about,
+        )
+    if code in ("rate_limit_exceeded", "slow_down"):
+        return _limited(said, place, about)
+    if code in ("context_length_exceeded", "string_above_max_length") or any(one in words for one in _TOO_LONG):
+        return _too_long(said, place, about)
+    if any(one in code or one in words for one in _FILTERED):
+        return llm_errors.ContentFilterError(
+            f"{place.host} refuses to answer this: {said} Put it in other words, or leave out what it objects to.",
+            **about,
+        )
+    if code == "model_not_found":
+        return llm_errors.NotFoundError(
+            f"{place.host} has no model `{about['model']}`: {said} Choose one that the server lists, with "
+            "`default_model`.",
+            **about,
+        )
+    return None
+
+
+def _limited(said: str, place: Place, about: dict[str, Any]) -> LLMError:
+    wish = about.get("retry_after")
+    wait = f"Wait {wish:g} seconds" if wish else "Wait a while"
+    return llm_errors.RateLimitError(
+        f"{place.host} takes no more requests for now: {said} {wait}, or use another model or account.", **about
+    )
+
+
+def _too_long(said: str, place: Place, about: dict[str, Any]) -> LLMError:
+    return llm_errors.ContextLengthError(
+        f"The conversation is longer than `{about['model']}` takes: {said} Shorten it (give the context a smaller "
+        "limit, or begin a new conversation), or choose a model with a larger window.",
+        **about,
+    )
+
+
+def _unreachable(error: openai.APIConnectionError, place: Place, about: dict[str, Any]) -> LLMError:
+    cause = error.__cause__ or error
+    said = str(cause) or type(cause).__name__
+    if "403" in said and "Proxy" in type(cause).__name__:
+        return llm_errors.NetworkError(
+            f"This module may not connect to {place.host}: grant it with `permissions: {{net: [{place.host!r}]}}`.",
+            **about,
+            retryable=False,
+        )
+    hint = "Check the network" if place.is_openai else "Check that the server runs and that `base_url` is right"
+    return llm_errors.NetworkError(
+        f"{place.host} cannot be reached: {said[:_SHOWN_CHARACTERS]}. {hint}; in a sandbox, check that the plan "
+        f"grants it: `net: [{place.host!r}]`.",
+        **about,
+    )
+
+
+def _said(error: openai.APIError) -> str:
+    """Return what the server says, as a sentence on one line without control characters."""
+    body = error.body
+    text = body.get("message") if isinstance(body, Mapping) else None
+    if not isinstance(text, str) or not text:
+        text = body if isinstance(body, str) and body else error.message or "an error without words"
+    if text.lstrip().lower().startswith(("<!doctype", "<html")):
+        text = "a page instead of an error"
+    text = "".join(one if one.isprintable() else " " for one in text[:_SHOWN_CHARACTERS])
+    text = " ".join(text.split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _code(error: openai.APIError) -> str:
+    body = error.body if isinstance(error.body, Mapping) else {}
+    return next((str(body[name]) for name in ("code", "type") if isinstance(body.get(name), str)), "")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds after which the server wants to be asked again, as far as it says."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        return seconds if 0 <= seconds < float("inf") else None
+    try:
+        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,273 @@
+"""The provider: asks the service, tries again where that may help, and tells how it goes.
+
+It keeps no conversation, only the sum of what its answers cost. A request that is cancelled ends its connection.
+Events: `llm:request` and `llm:response` around an answer, `provider:retry` before each further try,
+`provider:tool_sequence_repaired` once for each call that was mended, and `content_block:delta` for each piece of an
+answer that is asked for with `complete`; with `stream` the pieces are the caller's to announce.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from decimal import Decimal
+from typing import Any, Final
+
+from amplifier_core import capabilities, events
+from amplifier_core.llm_errors import ContentFilterError, LLMError
+from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
+from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
+
+from .asking import Asking, asking
+from .backoff import Backoff
+from .endpoint import Endpoint
+from .failures import given_up
+from .prices import Catalogue
+from .reply import Reply
+from .settings import Settings
+
+# Of a model that nothing is known of: what small servers have by default, rather too little than too much.
+_CONTEXT_WINDOW: Final = 32_768
+_MAX_OUTPUT: Final = 4_096
+_SPANS: Final = ("turn_id", "span_id", "parent_span_id", "iteration")
+_REMEMBERED_REPAIRS: Final = 10_000
+
+
+class OpenAIProvider:
+    """The provider protocol over one `Endpoint`, and `stream` beside it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        endpoint: Endpoint,
+        hooks: Any | None = None,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._settings = settings
+        self._endpoint = endpoint
+        self._hooks = hooks
+        self._sleep = sleep
+        self._chance = chance
+        self._catalogue = Catalogue(settings.prices, is_openai=settings.is_openai)
+        self._backoff = Backoff(settings.max_retries, settings.max_retry_delay)
+        self._cost: Decimal | None = None
+        self._repaired: set[str] = set()
+        self.name = settings.name
+        self.priority = settings.priority
+        self.default_model = settings.default_model
+
+    def get_info(self) -> ProviderInfo:
+        """Return what the provider is; the sizes in `defaults` are in tokens, of the default model."""
+        window, most = self._sizes(self.default_model)
+        return ProviderInfo(
+            id="openai",
+            display_name="OpenAI" if self._settings.is_openai else f"OpenAI-compatible ({self._settings.base_url})",
+            credential_env_vars=["OPENAI_API_KEY"],
+            capabilities=self._capabilities(),
+            defaults={"model": self.default_model, "context_window": window, "max_output_tokens": most},
+            config_fields=[
+                ConfigField(
+                    id="api_key",
+                    display_name="API key",
+                    prompt="The key of your account",
+                    field_type="secret",
+                    env_var="OPENAI_API_KEY",
+                    required=self._settings.is_openai,
+                ),
+                ConfigField(
+                    id="base_url",
+                    display_name="Address",
+                    prompt="Where the service is; leave it out for OpenAI's own",
+                    env_var="OPENAI_BASE_URL",
+                    required=False,
+                ),
+                ConfigField(
+                    id="default_model",
+                    display_name="Model",
+                    prompt="The model to ask",
+                    default=self.default_model,
+                    required=not self._settings.is_openai,
+                ),
+            ],
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models that the server lists, with what is known of each; without a key, those of the table.
+
+        Raises:
+            LLMError: there is no list to be had.
+        """
+        listed = await self._endpoint.models() if self._endpoint.has_key else self._catalogue.models()
+        found: list[ModelInfo] = []
+        for id in sorted(listed):
+            known, (window, most) = self._catalogue.of(id), self._sizes(id)
+            found.append(
+                ModelInfo(
+                    id=id,
+                    display_name=id,
+                    context_window=window,
+                    max_output_tokens=most,
+                    capabilities=self._capabilities(),
+                    pricing=None if known.prices is None else known.prices.pricing(),
+                )
+            )
+        return found
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Return the model's answer; its pieces are announced as they come.
+
+        An answer that breaks off is asked for again, and its pieces then come from the beginning.
+
+        Raises:
+            LLMError: there is no answer, and what to do.
+        """
+        span = _span(request)
+        response: ChatResponse | None = None
+        async with aclosing(self._answers(request, kwargs, may_repeat=True)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ChatResponse):
+                    response = piece
+                else:
+                    await self._emit(events.CONTENT_BLOCK_DELTA, {"provider": self.name, **span, **piece})
+        assert response is not None  # the last piece, or an error
+        return response
+
+    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        """Yield the answer piece by piece as `{block_type, content}`, and then whole.
+
+        Raises:
+            LLMError: there is no answer, or no end of it; it is not asked for again once a piece is out.
+        """
+        async with aclosing(self._answers(request, kwargs, may_repeat=False)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ChatResponse):
+                    yield piece
+                else:
+                    yield {"block_type": piece["block_type"], "content": piece["delta"]}
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls of one of this provider's responses."""
+        return list(response.tool_calls or [])
+
+    def cost(self) -> dict[str, str | None]:
+        """Return what all answers cost in US dollars, as far as the prices are known."""
+        return {"cost_usd": None if self._cost is None else str(self._cost)}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._endpoint.close()
+
+    async def _answers(
+        self, request: ChatRequest, wishes: Mapping[str, Any], *, may_repeat: bool
+    ) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
+        """Yield the pieces of an answer and then the response."""
+        model = str(wishes.get("model") or request.model or self.default_model)
+        asked = asking(request, wishes, model, self._catalogue.of(model), self._settings)
+        span = {"provider": self.name, "model": model, **_span(request)}
+        await self._tell_of_repair(asked, span)
+        about = {"message_count": len(asked.body["messages"]), "tools": len(asked.body.get("tools", ()))}
+        await self._emit(events.LLM_REQUEST, {**span, **about})
+        began = time.monotonic()
+        for retry in range(1, self._settings.max_retries + 2):
+            is_shown = False
+            try:
+                async with aclosing(self._answer(asked)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, ChatResponse):
+                            await self._tell_of_response(piece, span, time.monotonic() - began)
+                        is_shown = True
+                        yield piece
+                return
+            except LLMError as error:
+                delay = self._backoff.delay(retry, error, self._chance()) if may_repeat or not is_shown else None
+                if delay is None:
+                    raise given_up(error, retry) from error.__cause__
+                told = {
+                    "attempt": retry,
+                    "max_retries": self._settings.max_retries,
+                    "delay": delay,
+                    "retry_after": getattr(error, "retry_after", None),
+                    "error": {"type": type(error).__name__, "msg": str(error)},
+                }
+                await self._emit(events.PROVIDER_RETRY, {**span, **told})
+            await self._sleep(delay)
+
+    async def _answer(self, asked: Asking) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
+        """Yield one try of an answer, continued where it is cut short."""
+        reply = Reply()
+        for left in range(self._settings.max_continuations, -1, -1):
+            body = asked.going_on(reply.text)
+            async with aclosing(self._endpoint.chunks(body, asked.timeout)) as chunks:
+                async for chunk in chunks:
+                    for kind, text in reply.take(chunk):
+                        yield {"block_type": kind, "block_index": reply.position(kind), "delta": text}
+            if reply.finish_reason is None:
+                raise self._endpoint.broken_off(asked.model, "it ended without a reason for its end")
+            if not reply.is_cut_short or reply.has_calls or not reply.text or not left:
+                break
+            reply.go_on()
+        yield self._response(reply, asked)
+
+    def _response(self, reply: Reply, asked: Asking) -> ChatResponse:
+        if reply.finish_reason == "content_filter" and not reply.text and not reply.has_calls:
+            raise ContentFilterError(
+                "The service held back the whole answer. Put the question in other words, or leave out what it may "
+                "object to.",
+                provider=self.name,
+                model=asked.model,
+            )
+        response = reply.response(self.name, asked.model)
+        prices = self._catalogue.of(asked.model).prices
+        if response.usage is not None and prices is not None:
+            response.usage.cost_usd = prices.cost(response.usage)
+            self._cost = (self._cost or Decimal(0)) + response.usage.cost_usd
+        return response
+
+    async def _tell_of_repair(self, asked: Asking, span: Mapping[str, Any]) -> None:
+        """Announce what was mended, the first time that it is."""
+        calls = [(id, tool) for id, tool in asked.repair.calls if id not in self._repaired]
+        dropped = [id for id in asked.repair.dropped if id not in self._repaired]
+        if not calls and not dropped:
+            return
+        if len(self._repaired) < _REMEMBERED_REPAIRS:
+            self._repaired.update(dropped, (id for id, _ in calls))
+        told = {
+            "repair_count": len(calls) + len(dropped),
+            "repairs": [{"tool_call_id": id, "tool_name": tool} for id, tool in calls],
+            "dropped_results": dropped,
+        }
+        await self._emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, {**span, **told})
+
+    async def _tell_of_response(self, response: ChatResponse, span: Mapping[str, Any], seconds: float) -> None:
+        told = {
+            "status": "ok",
+            "duration_ms": round(seconds * 1000),
+            "finish_reason": response.finish_reason,
+            "usage": None if response.usage is None else response.usage.model_dump(mode="json"),
+            "tool_calls": len(response.tool_calls or ()),
+        }
+        await self._emit(events.LLM_RESPONSE, {**span, **told})
+
+    async def _emit(self, event: str, data: dict[str, Any]) -> None:
+        if self._hooks is not None:
+            await self._hooks.emit(event, data)
+
+    def _sizes(self, model: str) -> tuple[int, int]:
+        known, settings = self._catalogue.of(model), self._settings
+        window = settings.context_window or known.context_window or _CONTEXT_WINDOW
+        most = settings.max_output_tokens or known.max_output_tokens or _MAX_OUTPUT
+        return window, min(most, window)
+
+    def _capabilities(self) -> list[str]:
+        common = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
+        return [*common, capabilities.VISION] if self._settings.is_openai else common
+
+
+def _span(request: ChatRequest) -> dict[str, Any]:
+    """Return the ids by which events of one request are told from those of another."""
+    return {name: value for name, value in (request.metadata or {}).items() if name in _SPANS}
