@@ -40,7 +40,7 @@ Mishap = Literal[
     "html",  # a page where an answer belongs
     "stall",  # nothing more is sent, until the server is released or the reader goes away
     "cut",  # the connection is closed
-    "garble",  # an event that is no JSON; then the rest
+    "garble",  # an event of which a part is missing, so that it is no JSON; then the rest
     "error_event",  # the vendor's own error, where the next event belongs
 ]
 """What goes wrong otherwise: `after` so many events of a stream, or instead of any answer."""
@@ -76,12 +76,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Tokens, as a vendor counts them: `cached` are among the input, `reasoning` among the output."""
+    """Tokens, as a vendor counts them: `cached` and `written` (to the cache) are among the input, `reasoning` among the
+    output.
+    """
 
     input: int
     output: int
     cached: int = 0
     reasoning: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)

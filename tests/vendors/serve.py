@@ -16,12 +16,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from vendors.anthropic_dialect import AnthropicDialect
 from vendors.dialect import Dialect
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
 
-DIALECTS: Final[Mapping[str, Callable[[frozenset[str]], Dialect]]] = {"openai": OpenAIDialect}
+DIALECTS: Final[Mapping[str, Callable[[frozenset[str]], Dialect]]] = {
+    "anthropic": AnthropicDialect,
+    "openai": OpenAIDialect,
+}
 
 
 def main() -> int:

@@ -247,7 +247,7 @@ class VendorServer:
                 if fault.kind == "stall":
                     await connection.wait()
                 elif fault.kind == "garble":
-                    await connection.piece('data: {"id": "x", "cho\n\n')
+                    await connection.piece(f"{event[: len(event) * 2 // 3]}\n\n")
                 elif fault.kind == "error_event":
                     await connection.piece(self._dialect.error_event("server_error", fault.message or "Overloaded."))
                     break

@@ -1,0 +1,250 @@
+"""What goes wrong, in the contract's errors: which one, whether to try again, and what a person can do."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import anthropic
+import httpx2
+from amplifier_core import llm_errors as errors
+
+_TOO_LONG = re.compile(r"prompt is too long|context (window|length|limit)|maximum context|too many tokens", re.I)
+_UNPAID = re.compile(r"credit balance|spend limit|usage limit|billing", re.I)
+_FILTERED = re.compile(r"content filtering policy|content.filter", re.I)
+_SIGNED = re.compile(r"signature|thinking.{0,40}block|block.{0,40}thinking", re.I)
+_SHOWN_CHARACTERS = 300  # of what a server says
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom a request went to, for messages."""
+
+    provider: str
+    model: str
+    host: str
+
+
+def failure_of(error: Exception, asked: Asked, now: Callable[[], float] = time.time) -> errors.LLMError:
+    """Return what an exception of the SDK, of its transport or of reading an answer is called here."""
+    if isinstance(error, errors.LLMError):
+        return _placed(error, asked)
+    if isinstance(error, anthropic.APIStatusError):
+        return _refused(error, asked, now)
+    if isinstance(error, anthropic.APITimeoutError | httpx2.TimeoutException):
+        return _made(
+            errors.LLMTimeoutError,
+            f"{asked.host} said nothing for too long. Try again; `timeout_seconds` is how long it may take.",
+            asked,
+        )
+    if isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+        return _made(
+            errors.StreamError,
+            f"The connection to {asked.host} broke off before the answer was over ({_text(error)}). Ask again.",
+            asked,
+        )
+    if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError):
+        return _unreachable(error, asked)
+    if isinstance(error, ValueError | anthropic.APIResponseValidationError):
+        return _made(
+            errors.StreamError,
+            f"{asked.host} sent what is no event of an answer ({_text(error)}). Ask again; if it stays so, check that "
+            f"`base_url` is a server of Anthropic's Messages API.",
+            asked,
+        )
+    return _made(errors.LLMError, f"The request to {asked.host} failed: {type(error).__name__}: {_text(error)}", asked)
+
+
+def no_key(asked: Asked) -> errors.LLMError:
+    """Return the failure of a provider that was given no key."""
+    return _made(
+        errors.AuthenticationError,
+        "There is no key for Anthropic. Set ANTHROPIC_API_KEY in your environment, and have the plan grant it: "
+        "`secrets: [{name: ANTHROPIC_API_KEY, inject: api.anthropic.com}]` with "
+        '`env: ["ANTHROPIC_API_KEY=${ANTHROPIC_API_KEY}"]`.',
+        asked,
+    )
+
+
+def nothing_said(asked: Asked) -> errors.LLMError:
+    """Return the failure of a request in which nobody says anything."""
+    return _made(errors.InvalidRequestError, "The request has no message with any text; send one.", asked)
+
+
+def no_events(content_type: str, asked: Asked) -> errors.LLMError:
+    """Return the failure of an answer that is no stream of events, such as a page in HTML."""
+    return _made(
+        errors.ProviderUnavailableError,
+        f"{asked.host} answered with {content_type or 'something without a type'} instead of events. Check that "
+        f"`base_url` is a server of Anthropic's Messages API, and that no sign-in page of a network answers for it.",
+        asked,
+        retryable=False,
+    )
+
+
+def ended_early(asked: Asked) -> errors.LLMError:
+    """Return the failure of a stream that was over before the answer was."""
+    return _made(errors.StreamError, f"{asked.host} ended the answer in the middle. Ask again.", asked)
+
+
+def refused_answer(explanation: str, asked: Asked) -> errors.LLMError:
+    """Return the failure of an answer that the model refused to give."""
+    why = f": {explanation}" if explanation else ""
+    return _made(
+        errors.ContentFilterError,
+        f"{asked.model} refuses to answer this{why}. Put the request differently, or begin a new conversation without "
+        f"it.",
+        asked,
+    )
+
+
+def only_thoughts(max_tokens: int, asked: Asked) -> errors.LLMError:
+    """Return the failure of an answer that was cut off before anything was said."""
+    return _made(
+        errors.InvalidRequestError,
+        f"{asked.model} used all {max_tokens} tokens that an answer may have before it said anything. Set a larger "
+        f"`max_output_tokens`, or less `reasoning_effort` or `thinking`.",
+        asked,
+    )
+
+
+def is_about_thinking(failure: errors.LLMError) -> bool:
+    """Whether a request was refused for the thinking blocks in it."""
+    return isinstance(failure, errors.InvalidRequestError) and bool(_SIGNED.search(str(failure)))
+
+
+def given_up(failure: errors.LLMError, tries: int) -> errors.LLMError:
+    """Return the failure after the last try, which says how often it was tried."""
+    if tries > 1:
+        failure.args = (f"{failure} It was tried {tries} times.", *failure.args[1:])
+    return failure
+
+
+def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], float]) -> errors.LLMError:
+    status = error.status_code
+    kind = error.type or ""
+    said = _said(error)
+    host = asked.host
+    about: dict[str, Any] = {"status_code": status}
+    # An error in the midst of a stream has the status of the stream, so its own kind comes first.
+    match (kind if status < 400 else "", status):
+        case ("authentication_error", _) | (_, 401):
+            told = f"{host} does not take the key: {said}. Set ANTHROPIC_API_KEY to a key that is valid."
+            return _made(errors.AuthenticationError, told, asked, **about)
+        case ("billing_error", _) | (_, 402):
+            return _unpaid(said, asked, **about)
+        case ("permission_error", _) | (_, 403):
+            told = f"The key may not do this: {said}. Use a key of a workspace that may use {asked.model}."
+            return _made(errors.AccessDeniedError, told, asked, **about)
+        case ("not_found_error", _) | (_, 404):
+            told = (
+                f"{host} has no model `{asked.model}` for this key, or is no server of Anthropic's API: {said}. "
+                f"Set `default_model` to one that `list_models` names, and check `base_url`."
+            )
+            return _made(errors.NotFoundError, told, asked, **about)
+        case (_, 413):
+            return _too_long(said, asked, **about)
+        case ("rate_limit_error", _) | (_, 429):
+            about["retry_after"] = wait = _retry_after(error, now)
+            when = f" It takes requests again in {wait:g} seconds." if wait is not None else ""
+            told = f"{host} gets more requests than your account may make: {said}.{when} Wait, or ask for less at once."
+            return _made(errors.RateLimitError, told, asked, **about)
+        case ("timeout_error", _) | (_, 408 | 504):
+            told = f"{host} gave up on the request: {said}. Ask again, or for less at once."
+            return _made(errors.LLMTimeoutError, told, asked, **about)
+        case ("overloaded_error" | "api_error", _):
+            told = f"{host} cannot answer now: {said}. Ask again later."
+            return _made(errors.ProviderUnavailableError, told, asked, **about)
+        case (_, int()) if status >= 500:
+            about["retry_after"] = _retry_after(error, now)
+            told = f"{host} cannot answer now ({status}): {said}. Ask again later."
+            return _made(errors.ProviderUnavailableError, told, asked, **about)
+    if _TOO_LONG.search(said):
+        return _too_long(said, asked, **about)
+    if _UNPAID.search(said):
+        return _unpaid(said, asked, **about)
+    if _FILTERED.search(said):
+        told = f"{host} blocks this request: {said}. Put it differently."
+        return _made(errors.ContentFilterError, told, asked, **about)
+    if status < 400:
+        return _made(errors.StreamError, f"{host} broke the answer off: {said}. Ask again.", asked, **about)
+    told = f"{host} does not take the request: {said}. Check the settings of the provider and the tools' schemas."
+    return _made(errors.InvalidRequestError, told, asked, **about)
+
+
+def _too_long(said: str, asked: Asked, **about: Any) -> errors.LLMError:
+    told = (
+        f"The conversation is longer than {asked.model} takes: {said}. Clear or compact it, or use a model with a "
+        f"larger context window."
+    )
+    return _made(errors.ContextLengthError, told, asked, **about)
+
+
+def _unpaid(said: str, asked: Asked, **about: Any) -> errors.LLMError:
+    told = f"{asked.host} wants to be paid first: {said}. See to the balance and the limits of your account."
+    return _made(errors.QuotaExceededError, told, asked, **about)
+
+
+def _unreachable(error: Exception, asked: Asked) -> errors.LLMError:
+    causes = list(_causes(error))
+    if any(isinstance(cause, httpx2.ProxyError) and "403" in str(cause) for cause in causes):
+        told = (
+            f"This module may not connect to {asked.host}. A grant allows it: `permissions: {{net: [{asked.host}]}}`."
+        )
+        return _made(errors.AccessDeniedError, told, asked)
+    told = (
+        f"{asked.host} cannot be reached ({_text(causes[-1])}). Check the network, `base_url`, and that the plan "
+        f"grants `net: [{asked.host}]`."
+    )
+    return _made(errors.NetworkError, told, asked)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        if str(error) or isinstance(error, httpx2.TransportError):
+            yield error
+        error = error.__cause__
+
+
+def _said(error: anthropic.APIStatusError) -> str:
+    if isinstance(error.api_message, str) and error.api_message:
+        return _short(error.api_message)
+    content_type = error.response.headers.get("content-type", "")
+    if "html" in content_type:
+        return f"a page in HTML, with status {error.status_code}"
+    return _short(str(error)) or f"status {error.status_code}"
+
+
+def _retry_after(error: anthropic.APIStatusError, now: Callable[[], float]) -> float | None:
+    given = error.response.headers.get("retry-after", "")
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - now()
+        except (TypeError, ValueError):
+            return None
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def _placed(failure: errors.LLMError, asked: Asked) -> errors.LLMError:
+    failure.provider = failure.provider or asked.provider
+    failure.model = failure.model or asked.model
+    return failure
+
+
+def _made(kind: type[errors.LLMError], told: str, asked: Asked, **about: Any) -> errors.LLMError:
+    return kind(told, provider=asked.provider, model=asked.model, **about)
+
+
+def _text(error: BaseException) -> str:
+    return _short(str(error)) or type(error).__name__
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,73 @@
+"""What hooks see of one request: `llm:request` and `llm:response`, tries, repairs, and an answer as it comes.
+
+The ids by which a loop tells its requests apart go along with each event. Without hooks nothing is announced.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from amplifier_core import events
+from amplifier_core.llm_errors import LLMError
+from amplifier_core.message_models import ChatResponse
+
+from .conversation import Repair
+from .reply import Piece
+
+logger = logging.getLogger(__name__)
+
+_SPANS: Final = ("turn_id", "span_id", "parent_span_id", "iteration")
+
+
+class Observers:
+    """Announces one request."""
+
+    def __init__(self, hooks: Any | None, provider: str, model: str, metadata: Mapping[str, Any] | None) -> None:
+        self._hooks = hooks
+        span = {name: value for name, value in (metadata or {}).items() if name in _SPANS}
+        self._about = {"provider": provider, "model": model, **span}
+
+    async def repaired(self, repairs: Sequence[Repair]) -> None:
+        logger.warning("repaired %d tool calls or results in the conversation", len(repairs))
+        answered = [one for one in repairs if one.repair == "answered"]
+        about = {
+            "repair_count": len(repairs),
+            "repairs": [{"tool_call_id": one.tool_call_id, "tool_name": one.tool_name} for one in answered],
+            "dropped_results": [one.tool_call_id for one in repairs if one.repair == "dropped"],
+        }
+        await self._emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, about)
+
+    async def asked(self, messages: int, tools: int) -> None:
+        await self._emit(events.LLM_REQUEST, {"message_count": messages, "tools": tools})
+
+    async def retried(self, failure: LLMError, attempt: int, most: int, delay: float) -> None:
+        """Announce that a request failed and is made again after `delay` seconds; `attempt` counts from 1."""
+        about = {
+            "attempt": attempt,
+            "max_retries": most,
+            "delay": delay,
+            "retry_after": getattr(failure, "retry_after", None),
+            "error": {"type": type(failure).__name__, "msg": str(failure)},
+        }
+        await self._emit(events.PROVIDER_RETRY, about)
+
+    async def shown(self, piece: Piece) -> None:
+        """Announce a piece of an answer."""
+        about = {"block_type": piece.kind, "block_index": piece.index, "delta": piece.text}
+        await self._emit(events.CONTENT_BLOCK_DELTA, about)
+
+    async def answered(self, response: ChatResponse, seconds: float) -> None:
+        about = {
+            "status": "ok",
+            "duration_ms": round(seconds * 1000),
+            "finish_reason": response.finish_reason,
+            "usage": None if response.usage is None else response.usage.model_dump(mode="json"),
+            "tool_calls": len(response.tool_calls or ()),
+        }
+        await self._emit(events.LLM_RESPONSE, about)
+
+    async def _emit(self, event: str, data: dict[str, Any]) -> None:
+        if self._hooks is not None:
+            await self._hooks.emit(event, {**self._about, **data})

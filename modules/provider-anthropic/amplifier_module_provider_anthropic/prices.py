@@ -1,0 +1,135 @@
+"""What is known of models in advance: prices and sizes, from `models.json` and from the configuration.
+
+The table names its date and its source. A model that is not in it has no price, so that no cost is reported, and is
+taken to be one of the smaller ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from amplifier_core.models import Pricing
+
+_DATED = re.compile(r"-\d{8}$")  # a name with its date means the same model as the name alone
+_MILLION = Decimal(1_000_000)
+_NAMES = ("input_per_million", "output_per_million", "cache_read_per_million", "cache_write_per_million")
+_LONG = "long_prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in US dollars.
+
+    `long` holds for all of a request whose prompt has more than `above` tokens.
+    """
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+    above: int = 0
+    long: Prices | None = None
+
+    def cost(self, *, fresh: int, cache_read: int, cache_write: int, output: int) -> Decimal:
+        """Return what an answer costs; `fresh` tokens were neither read from the cache nor written to it."""
+        if self.long is not None and fresh + cache_read + cache_write > self.above:
+            return self.long.cost(fresh=fresh, cache_read=cache_read, cache_write=cache_write, output=output)
+        spent = fresh * self.input + cache_read * self.cache_read + cache_write * self.cache_write
+        return (spent + output * self.output) / _MILLION
+
+    def pricing(self) -> Pricing:
+        """Return the prices as the contract writes them."""
+        return Pricing(
+            input_per_million=float(self.input),
+            output_per_million=float(self.output),
+            cache_read_per_million=float(self.cache_read),
+            cache_write_per_million=float(self.cache_write),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one model; sizes are in tokens. One that `thinks` does so unless it is asked not to."""
+
+    prices: Prices | None = None
+    context_window: int = 200_000
+    max_output_tokens: int = 64_000
+    thinks: bool = False
+
+
+class Catalogue:
+    """The models that are known, with the prices of the configuration before those of the table."""
+
+    def __init__(self, prices: Mapping[str, Prices]) -> None:
+        self._prices = prices
+
+    def of(self, model: str) -> Known:
+        """Return what is known of a model."""
+        short = _DATED.sub("", model)
+        known = _table().get(model) or _table().get(short) or Known()
+        prices = self._prices.get(model) or self._prices.get(short) or known.prices
+        return Known(prices, known.context_window, known.max_output_tokens, known.thinks)
+
+    def names(self) -> list[str]:
+        """Return the models of the table."""
+        return list(_table())
+
+    @staticmethod
+    def prices_of(config: Any) -> dict[str, Prices]:
+        """Return the prices that a configuration gives, by model.
+
+        Raises:
+            ValueError: it is not of that form; the message names the place.
+        """
+        if not isinstance(config, Mapping):
+            raise ValueError("provider-anthropic: `prices` must be a mapping of models to prices")
+        return {str(model): _prices(given, f"provider-anthropic: `prices.{model}`") for model, given in config.items()}
+
+
+def _prices(given: Any, place: str) -> Prices:
+    if not isinstance(given, Mapping) or not set(_NAMES[:2]) <= set(given) <= {*_NAMES, _LONG}:
+        optional = ", ".join(f"`{name}`" for name in (*_NAMES[2:], _LONG))
+        raise ValueError(f"{place} must have `{_NAMES[0]}` and `{_NAMES[1]}`, and may have {optional}")
+    rates = {name: _amount(given[name], f"{place}.{name}") for name in _NAMES if name in given}
+    fresh = rates[_NAMES[0]]
+    # Most models' cache costs a tenth of the input to read, and a quarter more than it to write.
+    made = Prices(fresh, rates[_NAMES[1]], rates.get(_NAMES[2], fresh / 10), rates.get(_NAMES[3], fresh * 5 / 4))
+    beyond = given.get(_LONG)
+    if beyond is None:
+        return made
+    if not isinstance(beyond, Mapping) or not isinstance(beyond.get("above"), int):
+        raise ValueError(f"{place}.{_LONG} must have `above`, a number of tokens, and the prices beyond it")
+    rest = {name: value for name, value in beyond.items() if name != "above"}
+    long = _prices(rest, f"{place}.{_LONG}")
+    return Prices(made.input, made.output, made.cache_read, made.cache_write, beyond["above"], long)
+
+
+def _amount(value: Any, place: str) -> Decimal:
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if isinstance(value, bool) or not amount.is_finite() or amount < 0:
+        raise ValueError(f"{place} must be a price in US dollars, 0 or more, not {value!r}")
+    return amount
+
+
+@cache
+def _table() -> Mapping[str, Known]:
+    data = json.loads(files(__package__ or "").joinpath("models.json").read_text(encoding="utf-8"))
+    return {
+        name: Known(
+            _prices({**one["prices"]}, name),
+            one["context_window"],
+            one["max_output_tokens"],
+            bool(one.get("thinks")),
+        )
+        for name, one in data["models"].items()
+    }

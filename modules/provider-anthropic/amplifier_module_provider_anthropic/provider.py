@@ -1,0 +1,384 @@
+"""The provider: one request of the contract, as the requests to Anthropic that it takes to answer it.
+
+`complete` announces the answer while it comes; `stream` yields it to its caller instead. Both return it whole. A
+request that fails is made again; by `stream` only while nothing of its answer is out. Cancelling either closes the
+connection. No conversation is kept, only what answers cost, and which thinking the vendor takes no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlsplit
+
+import anthropic
+import httpx2
+from amplifier_core import capabilities
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    Degradation,
+    TextBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
+
+from . import failures
+from .backoff import Backoff
+from .conversation import Conversation
+from .failures import Asked
+from .observers import Observers
+from .prices import Catalogue
+from .reply import Piece, Reply, Spent
+from .settings import DEFAULT_MODEL, Settings
+from .wire_request import Parameters, parameters
+
+logger = logging.getLogger(__name__)
+
+_CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.VISION)
+_FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+_FINISHED |= {"model_context_window_exceeded": "length"}
+_GO_ON = (
+    "Your answer was cut off where it may not be longer. Go on exactly where it stopped, and repeat nothing. Make a "
+    "tool call that was cut off again, with shorter arguments."
+)
+
+
+class AnthropicProvider:
+    """The provider protocol over the SDK's client, and `stream` beside it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        hooks: Any | None = None,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._settings = settings
+        self._hooks = hooks
+        self._transport = transport
+        self._sleep = sleep
+        self._chance = chance
+        self._catalogue = Catalogue(settings.prices)
+        self._backoff = Backoff(settings.max_retries, settings.max_retry_delay)
+        self._made: anthropic.AsyncAnthropic | None = None
+        self._unusable: frozenset[str] = frozenset()  # signatures of thinking that the vendor refused
+        self._announced: set[str] = set()  # repaired calls that hooks know of
+        self._cost: Decimal | None = None
+        self.priority = settings.priority
+        self.default_model = settings.default_model
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    def get_info(self) -> ProviderInfo:
+        """Return what the provider is; the sizes in `defaults` are in tokens."""
+        model = self._catalogue.of(self.default_model)
+        return ProviderInfo(
+            id="anthropic",
+            display_name="Anthropic",
+            credential_env_vars=["ANTHROPIC_API_KEY"],
+            capabilities=list(_CAPABILITIES),
+            defaults={
+                "model": self.default_model,
+                "context_window": model.context_window,
+                "max_output_tokens": min(self._settings.max_output_tokens, model.max_output_tokens),
+            },
+            config_fields=[
+                ConfigField(
+                    id="api_key",
+                    display_name="API key",
+                    prompt="Your key for Anthropic's API",
+                    field_type="secret",
+                    env_var="ANTHROPIC_API_KEY",
+                ),
+                ConfigField(
+                    id="default_model",
+                    display_name="Model",
+                    prompt="The model to ask",
+                    required=False,
+                    default=DEFAULT_MODEL,
+                ),
+            ],
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models that the key may use, the newest first; without a key, those that are known.
+
+        Raises:
+            LLMError: they cannot be had.
+        """
+        if not self._settings.api_key:
+            return [self._described(name) for name in self._catalogue.names()]
+        asked = self._asked(self.default_model)
+        try:
+            client = self._client(asked)
+            return [self._described(one.id, one) async for one in client.models.list(limit=1000)]
+        except Exception as error:
+            raise failures.failure_of(error, asked) from error
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Return the model's answer; its pieces are announced as they come.
+
+        An answer that breaks off is asked for again, and its pieces then come from the beginning.
+
+        Raises:
+            LLMError: there is none.
+        """
+        model = str(kwargs.get("model") or request.model or self.default_model)
+        observers = Observers(self._hooks, self.name, model, request.metadata)
+        response: ChatResponse | None = None
+        async with aclosing(self._answer(request, model, observers, may_repeat=True)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ChatResponse):
+                    response = piece
+                else:
+                    await observers.shown(piece)
+        assert response is not None  # the last piece, or an error
+        return response
+
+    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
+        """Yield the answer piece by piece as `{block_type, content}`, and then whole.
+
+        Raises:
+            LLMError: there is no answer, or no end of it; it is not asked for again once a piece is out.
+        """
+        model = str(kwargs.get("model") or request.model or self.default_model)
+        observers = Observers(self._hooks, self.name, model, request.metadata)
+        async with aclosing(self._answer(request, model, observers, may_repeat=False)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, ChatResponse):
+                    yield piece
+                else:
+                    yield {"block_type": piece.kind, "content": piece.text}
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls of one of this provider's responses."""
+        return list(response.tool_calls or [])
+
+    def cost(self) -> dict[str, str | None]:
+        """Return what all answers cost in US dollars, as far as the prices are known."""
+        return {"cost_usd": None if self._cost is None else str(self._cost)}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._made = self._made, None
+        if client is not None:
+            await client.close()
+
+    # -- one answer ------------------------------------------------------------------------
+
+    async def _answer(
+        self, request: ChatRequest, model: str, observers: Observers, *, may_repeat: bool
+    ) -> AsyncGenerator[Piece | ChatResponse, None]:
+        """Yield the pieces of an answer, of all requests that it takes, and then the answer."""
+        asked = self._asked(model)
+        started = time.monotonic()
+        conversation = Conversation.of(request.messages, self._unusable)
+        if not conversation.messages:
+            raise failures.nothing_said(asked)
+        await self._tell_repairs(conversation, observers)
+        sent = parameters(request, model, self._catalogue.of(model), self._settings, conversation)
+        await observers.asked(len(sent["messages"]), len(request.tools or ()))
+        replies: list[Reply] = []
+        while True:
+            reply = Reply(replies[-1].next_index if replies else 0)
+            async with aclosing(self._replied(request, sent, reply, asked, observers, may_repeat)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Reply):
+                        reply = piece
+                    else:
+                        yield piece
+            replies.append(reply)
+            so_far = reply.wire_blocks()
+            is_over = reply.stop_reason != "max_tokens" or reply.has_calls or not so_far
+            if is_over or len(replies) > self._settings.max_continuations:
+                break
+            go_on = [{"type": "text", "text": _GO_ON}]
+            sent = {
+                **sent,
+                "messages": [
+                    *sent["messages"],
+                    {"role": "assistant", "content": so_far},
+                    {"role": "user", "content": go_on},
+                ],
+            }
+        response = self._response(request, replies, asked)
+        await observers.answered(response, time.monotonic() - started)
+        yield response
+
+    async def _replied(
+        self,
+        request: ChatRequest,
+        sent: Parameters,
+        reply: Reply,
+        asked: Asked,
+        observers: Observers,
+        may_repeat: bool,
+    ) -> AsyncGenerator[Piece | Reply, None]:
+        """Yield the pieces of one reply and then the reply, with as many tries as it takes and settings allow."""
+        attempt, was_shown, was_stripped = 0, False, False
+        while True:
+            try:
+                async with aclosing(self._pieces(sent, reply, asked)) as pieces:
+                    async for piece in pieces:
+                        was_shown = True
+                        yield piece
+                yield reply
+                return
+            except Exception as error:
+                failure = failures.failure_of(error, asked)
+                if failures.is_about_thinking(failure) and not (was_shown or was_stripped):
+                    was_stripped = True
+                    stripped = self._without_thinking(sent)
+                    if stripped is not None:
+                        sent = stripped
+                        continue
+                attempt += 1
+                delay = self._backoff.delay(attempt, failure, self._chance())
+                if delay is None or (was_shown and not may_repeat):
+                    raise failures.given_up(failure, attempt) from error
+            await observers.retried(failure, attempt, self._settings.max_retries, delay)
+            await self._sleep(delay)
+            reply = Reply(reply.first_index)
+            was_shown = False
+
+    async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[Piece, None]:
+        """Make one request, and yield the pieces of what comes; the connection is closed when this is."""
+        stream = await self._client(asked).messages.create(**sent, stream=True)
+        async with stream:
+            content_type = stream.response.headers.get("content-type", "")
+            if not content_type.startswith("text/event-stream"):
+                raise failures.no_events(content_type, asked)
+            async for event in stream:
+                piece = reply.take(event)
+                if piece is not None:
+                    yield piece
+        if not reply.is_whole:
+            raise failures.ended_early(asked)
+        reply.content()  # raises for a call that nobody could carry out, so that the answer is asked for again
+
+    def _without_thinking(self, sent: Parameters) -> Parameters | None:
+        """Return a request without earlier thinking, which the vendor refused; None where there is none in it.
+
+        The vendor takes thinking only after exactly what came before it then, which a compacted conversation or other
+        tools are not. What it refused once is left out of later requests too.
+        """
+        refused: set[str] = set()
+        messages = []
+        for message in sent["messages"]:
+            kept = [block for block in message["content"] if not block["type"].endswith("thinking")]
+            refused |= {block.get("signature") or block["data"] for block in message["content"] if block not in kept}
+            if kept:
+                messages.append({**message, "content": kept})
+        if not refused:
+            return None
+        logger.warning("left out %d thinking blocks that the vendor takes no more", len(refused))
+        self._unusable |= refused
+        return {**sent, "messages": messages}
+
+    async def _tell_repairs(self, conversation: Conversation, observers: Observers) -> None:
+        new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]
+        if new:
+            self._announced.update(one.tool_call_id for one in new)
+            await observers.repaired(new)
+
+    def _response(self, request: ChatRequest, replies: list[Reply], asked: Asked) -> ChatResponse:
+        last = replies[-1]
+        if last.stop_reason == "refusal":
+            raise failures.refused_answer(last.refusal, asked)
+        content: list[Any] = []
+        for number, reply in enumerate(replies):
+            # Thoughts after a request to go on belong to a conversation with that request, which is not kept.
+            blocks = reply.content(with_thinking=number == 0)
+            if number and blocks and content and _both_text(content[-1], blocks[0]):
+                content[-1] = TextBlock(text=content[-1].text + blocks.pop(0).text)
+            content += blocks
+        if last.was_cut and not any(isinstance(block, TextBlock | ToolCallBlock) for block in content):
+            raise failures.only_thoughts(self._settings.max_output_tokens, asked)
+        calls = [
+            ToolCall(id=block.id, name=block.name, arguments=block.input)
+            for block in content
+            if isinstance(block, ToolCallBlock)
+        ]
+        return ChatResponse(
+            content=content,
+            tool_calls=calls or None,
+            usage=self._usage(replies, asked.model),
+            finish_reason="tool_calls" if calls else _FINISHED.get(last.stop_reason, last.stop_reason),
+            degradation=_degradation(request),
+            metadata={"model": last.model or asked.model},
+        )
+
+    def _usage(self, replies: list[Reply], model: str) -> Usage:
+        spent, cost = Spent(), None
+        for reply in replies:
+            spent.add(reply.spent)
+        prices = self._catalogue.of(model).prices
+        if prices is not None:
+            cost = sum((reply.spent.cost(prices) for reply in replies), Decimal(0))
+            self._cost = cost + (self._cost or 0)
+        read = spent.fresh + spent.cache_read + spent.cache_write
+        return Usage(
+            input_tokens=read,
+            output_tokens=spent.output,
+            total_tokens=read + spent.output,
+            reasoning_tokens=spent.thinking,
+            cache_read_tokens=spent.cache_read,
+            cache_write_tokens=spent.cache_write,
+            cost_usd=cost,
+        )
+
+    # -- the client ------------------------------------------------------------------------
+
+    def _asked(self, model: str) -> Asked:
+        return Asked(self.name, model, urlsplit(self._settings.base_url).netloc)
+
+    def _client(self, asked: Asked) -> anthropic.AsyncAnthropic:
+        if not self._settings.api_key:
+            raise failures.no_key(asked)
+        if self._made is None:
+            http_client = None
+            if self._transport is not None:
+                http_client = anthropic.DefaultAsyncHttpxClient(transport=self._transport)
+            self._made = anthropic.AsyncAnthropic(
+                api_key=self._settings.api_key,
+                base_url=self._settings.base_url,
+                timeout=self._settings.timeout_seconds,
+                max_retries=0,  # it would try again unseen
+                http_client=http_client,
+            )
+        return self._made
+
+    def _described(self, name: str, said: Any | None = None) -> ModelInfo:
+        """Return a model with what the vendor says of it, and else with what is known."""
+        known = self._catalogue.of(name)
+        return ModelInfo(
+            id=name,
+            display_name=getattr(said, "display_name", None) or name,
+            context_window=getattr(said, "max_input_tokens", None) or known.context_window,
+            max_output_tokens=getattr(said, "max_tokens", None) or known.max_output_tokens,
+            capabilities=list(_CAPABILITIES),
+            pricing=None if known.prices is None else known.prices.pricing(),
+        )
+
+
+def _both_text(first: Any, second: Any) -> bool:
+    return isinstance(first, TextBlock) and isinstance(second, TextBlock)
+
+
+def _degradation(request: ChatRequest) -> Degradation | None:
+    if request.response_format is None or request.response_format.type != "json":
+        return None
+    return Degradation(requested="json", actual="text", reason="Anthropic returns JSON by a schema only")

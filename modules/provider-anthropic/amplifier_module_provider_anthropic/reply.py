@@ -1,0 +1,247 @@
+"""One answer of the model while its events come: its pieces as they come, and its blocks when it is over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from amplifier_core.llm_errors import InvalidToolCallError, StreamError
+from amplifier_core.message_models import RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
+
+from .prices import Prices
+
+Kind = Literal["text", "thinking", "redacted_thinking", "tool_call"]
+
+_KINDS: dict[str, Kind] = {
+    "text": "text",
+    "thinking": "thinking",
+    "redacted_thinking": "redacted_thinking",
+    "tool_use": "tool_call",
+}
+_SHOWN = frozenset({"text", "thinking"})
+_SHOWN_CHARACTERS = 200  # of arguments that are no JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of what the model says or thinks; `index` counts the blocks of the whole answer."""
+
+    kind: Kind
+    index: int
+    text: str
+
+
+@dataclass(slots=True)
+class Spent:
+    """Tokens; `fresh` were neither read from the cache nor written to it."""
+
+    fresh: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    thinking: int | None = None
+
+    def take(self, usage: Any) -> None:
+        """Take what an event says; what it does not say stays."""
+        for name, theirs in (
+            ("fresh", "input_tokens"),
+            ("cache_read", "cache_read_input_tokens"),
+            ("cache_write", "cache_creation_input_tokens"),
+            ("output", "output_tokens"),
+        ):
+            count = getattr(usage, theirs, None)
+            if isinstance(count, int):
+                setattr(self, name, count)
+        thinking = getattr(getattr(usage, "output_tokens_details", None), "thinking_tokens", None)
+        if isinstance(thinking, int):
+            self.thinking = thinking
+
+    def add(self, other: Spent) -> None:
+        self.fresh += other.fresh
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.output += other.output
+        if other.thinking is not None:
+            self.thinking = (self.thinking or 0) + other.thinking
+
+    def cost(self, prices: Prices) -> Any:
+        """Return the dollars for it."""
+        return prices.cost(
+            fresh=self.fresh, cache_read=self.cache_read, cache_write=self.cache_write, output=self.output
+        )
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block that is not over, or over: its text is thoughts, an answer, or the JSON of arguments."""
+
+    kind: Kind | None  # None for what this provider asked for nowhere, and passes over
+    texts: list[str] = field(default_factory=list)
+    signature: str = ""
+    data: str = ""
+    id: str = ""
+    name: str = ""
+    is_over: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+class Reply:
+    """What has come so far. `first_index` is the index of its first block in the whole answer."""
+
+    def __init__(self, first_index: int = 0) -> None:
+        self.id = ""
+        self.model = ""
+        self.stop_reason = ""
+        self.refusal = ""
+        self.spent = Spent()
+        self.first_index = first_index
+        self._blocks: list[_Open] = []
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.stop_reason)
+
+    @property
+    def next_index(self) -> int:
+        return self.first_index + len(self._blocks)
+
+    def take(self, event: Any) -> Piece | None:
+        """Take an event, and return what is to be shown of it.
+
+        Raises:
+            StreamError: the event is not what the vendor sends, or not in this place.
+        """
+        try:
+            return self._take(event)
+        except (AttributeError, IndexError, TypeError, KeyError) as error:
+            raise StreamError(f"the event {getattr(event, 'type', None)!r} makes no sense: {error}") from error
+
+    def _take(self, event: Any) -> Piece | None:
+        match event.type:
+            case "content_block_delta":
+                return self._delta(event.index, event.delta)
+            case "content_block_start":
+                return self._start(event.index, event.content_block)
+            case "content_block_stop":
+                self._blocks[event.index].is_over = True
+            case "message_start":
+                self.id, self.model = str(event.message.id), str(event.message.model)
+                self.spent.take(event.message.usage)
+            case "message_delta":
+                self.stop_reason = str(event.delta.stop_reason or "")
+                self.refusal = str(getattr(getattr(event.delta, "stop_details", None), "explanation", None) or "")
+                self.spent.take(event.usage)
+        return None
+
+    def _start(self, index: int, content: Any) -> Piece | None:
+        if index != len(self._blocks) or (self._blocks and not self._blocks[-1].is_over):
+            raise IndexError(f"block {index} begins after {len(self._blocks)} blocks")
+        block = _Open(_KINDS.get(content.type))
+        self._blocks.append(block)
+        text = ""
+        match block.kind:
+            case "text":
+                text = content.text
+            case "thinking":
+                text, block.signature = content.thinking, content.signature or ""
+            case "redacted_thinking":
+                block.data = content.data
+            case "tool_call":
+                block.id, block.name = str(content.id), str(content.name)
+        return self._said(block, index, text)
+
+    def _delta(self, index: int, delta: Any) -> Piece | None:
+        block = self._blocks[index]
+        match delta.type:
+            case "text_delta":
+                text = delta.text
+            case "thinking_delta":
+                text = delta.thinking
+            case "input_json_delta":
+                text = delta.partial_json
+            case "signature_delta":
+                block.signature += delta.signature
+                return None
+            case _:
+                return None
+        if block.is_over:
+            raise IndexError(f"block {index} goes on after its end")
+        return self._said(block, index, text)
+
+    def _said(self, block: _Open, index: int, text: str) -> Piece | None:
+        if not text:
+            return None
+        block.texts.append(text)
+        return Piece(block.kind, self.first_index + index, text) if block.kind in _SHOWN else None
+
+    def wire_blocks(self) -> list[dict[str, Any]]:
+        """Return what can be sent back of an answer that was cut off, to have it go on."""
+        made: list[dict[str, Any]] = []
+        for block in self._blocks:
+            if block.kind == "text" and block.text.strip():
+                made.append({"type": "text", "text": block.text})
+            elif block.kind == "thinking" and block.signature and block.is_over:
+                made.append({"type": "thinking", "thinking": block.text, "signature": block.signature})
+            elif block.kind == "redacted_thinking":
+                made.append({"type": "redacted_thinking", "data": block.data})
+        # Trailing white space and a message of thoughts alone are both refused.
+        while made and made[-1]["type"] != "text":
+            made.pop()
+        if made:
+            made[-1]["text"] = made[-1]["text"].rstrip()
+        return made
+
+    @property
+    def has_calls(self) -> bool:
+        return any(block.kind == "tool_call" and not self._is_cut_call(block) for block in self._blocks)
+
+    def content(self, *, with_thinking: bool = True) -> list[Any]:
+        """Return the blocks of the answer; a call that `max_tokens` cut off is left out.
+
+        Raises:
+            InvalidToolCallError: the arguments of a call are no JSON object.
+        """
+        made: list[Any] = []
+        for block in self._blocks:
+            if block.kind == "text" and block.text:
+                made.append(TextBlock(text=block.text))
+            elif block.kind == "thinking" and with_thinking and (block.text or block.signature):
+                made.append(ThinkingBlock(thinking=block.text, signature=block.signature or None))
+            elif block.kind == "redacted_thinking" and with_thinking:
+                made.append(RedactedThinkingBlock(data=block.data))
+            elif block.kind == "tool_call" and not self._is_cut_call(block):
+                made.append(ToolCallBlock(id=block.id, name=block.name, input=_arguments(block.name, block.text)))
+        return made
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the answer ended where it may not be longer."""
+        return self.stop_reason in ("max_tokens", "model_context_window_exceeded")
+
+    def _is_cut_call(self, block: _Open) -> bool:
+        return self.was_cut and block is self._blocks[-1] and not (block.text and _is_object(block.text))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text or "{}"), dict)
+    except ValueError:
+        return False
+
+
+def _arguments(name: str, text: str) -> dict[str, Any]:
+    if not _is_object(text):
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        raise InvalidToolCallError(
+            f"The model called `{name}` with arguments that are no JSON object: {shown!r}. Nothing was run. Ask again, "
+            f"in other words or of another model.",
+            retryable=True,
+            tool_name=name,
+            raw_arguments=text,
+        )
+    arguments: dict[str, Any] = json.loads(text or "{}")
+    return arguments
