@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from ipaddress import ip_address
+from string import ascii_uppercase
 
 # The length of an account number (IBAN) by country.
 _IBAN_LENGTHS = {
@@ -17,14 +20,18 @@ _IBAN_LENGTHS = {
     for country in countries.split()
 }  # fmt: skip
 
+_IN_DIGITS = {ord(letter): str(number) for number, letter in enumerate(ascii_uppercase, start=10)}
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # each digit twice, the digits of that added up
+
 
 def is_card(text: str) -> bool:
     """Return whether digits, in groups or not, are those of a payment card: issuer, length and check digit."""
-    digits = [int(character) for character in text if character.isdigit()]
-    if len(digits) not in _card_lengths(digits[0], digits[1] if len(digits) > 1 else 0):
+    plain = text.replace(" ", "").replace("-", "")
+    digits = plain if plain.isascii() else "".join([str(int(character)) for character in plain])
+    if len(digits) not in _card_lengths(int(digits[0]), int(digits[1:2] or 0)):
         return False
-    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
-    return (sum(doubled) + sum(digits[-1::-2])) % 10 == 0 and len(set(digits)) > 1
+    summed = (digits[-2::-2].translate(_DOUBLED) + digits[-1::-2]).encode()
+    return (sum(summed) - ord("0") * len(summed)) % 10 == 0 and len(set(digits)) > 1
 
 
 def _card_lengths(first: int, second: int) -> tuple[int, ...]:
@@ -42,19 +49,17 @@ def iban_end(text: str, start: int) -> int | None:
     length = _IBAN_LENGTHS.get(text[start : start + 2].upper())
     if length is None:
         return None
-    found: list[str] = []
-    position = start
-    while len(found) < length and position < len(text):
-        character = text[position]
-        if character.isascii() and character.isalnum():
-            found.append(character.upper())
-        elif character != " " or text[position - 1] == " ":
-            return None
-        position += 1
-    if len(found) < length or text[position : position + 1].isalnum():
+    written = _characters(length).match(text, start)
+    if written is None or text[written.end() : written.end() + 1].isalnum():
         return None
-    number = "".join(str(int(character, 36)) for character in found[4:] + found[:4])
-    return position if int(number) % 97 == 1 else None
+    found = written[0].replace(" ", "").upper()
+    return written.end() if int((found[4:] + found[:4]).translate(_IN_DIGITS)) % 97 == 1 else None
+
+
+@cache
+def _characters(count: int) -> re.Pattern[str]:
+    """Return what matches so many letters and digits, with single spaces between them or without."""
+    return re.compile(rf"(?:[A-Za-z0-9] ?){{{count - 1}}}[A-Za-z0-9]")
 
 
 def is_phone(text: str) -> bool:
@@ -64,6 +69,8 @@ def is_phone(text: str) -> bool:
 
 def is_ip(text: str) -> bool:
     """Return whether this is an address, of version 4 or 6."""
+    if ":" in text and "::" not in text and text.count(":") != 7:
+        return False  # found out here in a fraction of the time
     try:
         ip_address(text)
     except ValueError:

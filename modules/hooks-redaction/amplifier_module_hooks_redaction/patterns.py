@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from .checks import iban_end, is_card, is_ip, is_phone
 
 Span = tuple[int, int]
+Search = Callable[[int], re.Match[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,9 @@ class Pattern:
         """Yield where the category is found in a text."""
         if not any(hint in text for hint in self.hints):
             return
+        search = self.search_in(text)
         position = 0
-        while (match := self.expression.search(text, position)) is not None:
+        while (match := search(position)) is not None:
             if self.accepts(match):
                 start, end = _found(match)
                 if self.rest is not None and end == match.end() and (rest := self.rest.match(text, end)):
@@ -43,6 +46,10 @@ class Pattern:
             else:
                 position = match.start() + 1
 
+    def search_in(self, text: str) -> Search:
+        """Return what finds the first match from a position on."""
+        return partial(self.expression.search, text)
+
 
 def _found(match: re.Match[str]) -> Span:
     """Return the span of the group that matched, whose name ends in `found`, or of the whole match."""
@@ -50,9 +57,17 @@ def _found(match: re.Match[str]) -> Span:
     return match.span(named[0]) if named else match.span()
 
 
+_DIGIT = re.compile("[0-9]")
+_LETTER = re.compile("[A-Za-z]")
+
+
 def _has_digit(match: re.Match[str]) -> bool:
-    start, end = _found(match)
-    return any(character.isdigit() for character in match.string[start:end])
+    return _holds(match.string[slice(*_found(match))], _DIGIT, str.isdigit)
+
+
+def _holds(text: str, ascii_of_kind: re.Pattern[str], is_of_kind: Callable[[str], bool]) -> bool:
+    """Return whether a character of a kind is in a text; in ASCII, which nearly all is, without looking at each."""
+    return ascii_of_kind.search(text) is not None if text.isascii() else any(map(is_of_kind, text))
 
 
 # --- generic secrets
@@ -62,11 +77,11 @@ _KEY = (
     r"|(?:api|access|secret|private|signing|encryption|account|shared)[_-]?(?:access[_-]?)?key|credentials?)"
 )
 _ASSIGNMENT = re.compile(
-    _KEY + r"""\\?["']?(?P<before>\s{0,3})(?P<sign>=>|:=|=|:)(?P<after>\s{0,3})"""
+    rf"(?i:{_KEY})" + r"""\\?["']?(?P<before>\s{0,3})(?P<sign>=>|:=|=|:)(?P<after>\s{0,3})"""
     r"""(?:\\"(?P<escaped_found>(?:[^"\\\n]|\\[^"\n])++)|"(?P<double_found>[^"\n]++)|'(?P<single_found>[^'\n]++)"""
-    r"""|(?P<bare_found>[^\s"'`,;&|<>(){}\[\]\\]{4,128})(?P<call>[(\[]?))""",
-    re.IGNORECASE,
+    r"""|(?P<bare_found>[^\s"'`,;&|<>(){}\[\]\\]{4,128})(?P<call>[(\[]?))"""
 )
+_NAMED = re.compile(_KEY + r"""(?=\\?["']?\s{0,3}(?:=|:))""")
 _REST_OF_VALUE = re.compile(r"""[^\s"'`,;&|<>(){}\[\]\\]*+""")
 _REFERENCE = re.compile(r"[$%<{]|(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*\Z|(?:none|null|true|false|undefined)\Z", re.IGNORECASE)
 
@@ -77,11 +92,36 @@ def _is_literal(match: re.Match[str]) -> bool:
         start, end = _found(match)
         return not match.string.startswith(("$", "<", "{", "%"), start, end)
     value = match["bare_found"]
-    if match["call"] or _REFERENCE.match(value) or (match[0][:3].lower() == "pwd" and value[0] in "/~."):
-        return False
     is_tight = match["sign"] == "=" and not match["before"] and not match["after"]
-    is_mixed = len(value) >= 8 and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return is_tight or is_mixed
+    if not is_tight and not (
+        len(value) >= 8 and _holds(value, _DIGIT, str.isdigit) and _holds(value, _LETTER, str.isalpha)
+    ):
+        return False
+    is_folder = match[0][:3].lower() == "pwd" and value[0] in "/~."
+    return not match["call"] and not is_folder and not _REFERENCE.match(value)
+
+
+class _Assignment(Pattern):
+    """What is assigned to the name of a secret.
+
+    Names are found in the text without its capitals, at a quarter of the time that ignoring them takes.
+    """
+
+    __slots__ = ()
+
+    def search_in(self, text: str) -> Search:
+        plain = text.casefold().replace("\N{LATIN SMALL LETTER DOTLESS I}", "i")
+        if len(plain) != len(text):  # some letter has become two
+            return super().search_in(text)
+
+        def search(position: int) -> re.Match[str] | None:
+            while (named := _NAMED.search(plain, position)) is not None:
+                if (match := self.expression.match(text, named.start())) is not None:
+                    return match
+                position = named.start() + 1
+            return None
+
+        return search
 
 
 _REST_OF_TOKEN = re.compile(r"[A-Za-z0-9_-]*+")
@@ -132,7 +172,7 @@ SECRETS: dict[str, Pattern] = {
     "github": _known(r"gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}", "gh", "github_pat_"),
     "gitlab": _known(r"glpat-[A-Za-z0-9_-]{20,255}", "glpat-"),
     "anthropic": _known(r"sk-ant-[A-Za-z0-9_-]{16,255}", "sk-ant-"),
-    "openai": _known(r"sk-(?!ant-)(?=[A-Za-z_-]{0,127}\d)[A-Za-z0-9_-]{20,128}", "sk-"),
+    "openai": _known(r"sk-(?!ant-)(?=[A-Za-z_-]{0,127}+\d)[A-Za-z0-9_-]{20,128}", "sk-"),
     "slack": _known(
         r"xox[a-z]-[A-Za-z0-9-]{10,255}|xapp-[A-Za-z0-9-]{10,255}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,100}",
         "xox", "xapp-", "hooks.slack.com",
@@ -148,7 +188,7 @@ SECRETS: dict[str, Pattern] = {
         _has_digit,
     ),
     "url_password": Pattern(re.compile(r"""://[^\s/:@"']{0,64}:(?P<found>[^\s/@"'${<]{1,256})@"""), ("://",)),
-    "password": Pattern(_ASSIGNMENT, ("=", ":"), _is_literal, _REST_OF_VALUE),
+    "password": _Assignment(_ASSIGNMENT, ("=", ":"), _is_literal, _REST_OF_VALUE),
 }  # fmt: skip
 
 PII: dict[str, Pattern] = {
