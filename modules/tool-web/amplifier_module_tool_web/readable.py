@@ -13,6 +13,9 @@ from lxml import etree
 
 _MAX_DEPTH = 400  # real pages have some dozens; beyond it an unmatched end tag costs a search of them all
 _PIECE_CHARACTERS = 16 * 1024
+_MAX_ADDRESS = 2_000  # of a link, and of what it is relative to; a longer one is left out, as it is no reading
+_MAX_TITLE = 500
+_ADDRESSES_AT_LEAST = 64 * 1024  # that links may add to a page, or its own length where that is more
 
 _UNREAD = frozenset(
     ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button", "head")
@@ -25,7 +28,7 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 _LINES = re.compile(r"\n{3,}")
-_BEFORE_LINE_END = re.compile(r"[ \t]+\n")
+_BEFORE_LINE_END = re.compile(r"(?<![ \t])[ \t]++\n")  # begins where a run does, so that no run is read twice
 
 
 class _TooDeepError(Exception):
@@ -35,24 +38,29 @@ class _TooDeepError(Exception):
 class _Text:
     """Puts text together from what the parser comes across."""
 
-    def __init__(self, url: str) -> None:
-        self.title = ""
+    def __init__(self, url: str, addresses_max: int) -> None:
         self.parts: list[str] = []
+        self._title: list[str] = []
         self._url = url
+        self._addresses_left = addresses_max
         self._depth = 0
         self._unread = 0  # how many elements around are not read
         self._preformatted = 0
         self._is_title = False
         self._links: list[tuple[str, int]] = []  # where each open link leads, and where its text begins
 
+    @property
+    def title(self) -> str:
+        return _SPACE.sub(" ", "".join(self._title)).strip()[:_MAX_TITLE]
+
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise _TooDeepError
-        if tag == "title" and not self.title:
+        if tag == "title" and not self._title:
             self._is_title = True
         elif tag == "base" and attributes.get("href"):
-            self._url = _joined(self._url, attributes["href"])
+            self._url = _joined(self._url, attributes["href"]) or self._url
         if tag in _UNREAD:
             self._unread += 1
         if self._unread:
@@ -92,16 +100,19 @@ class _Text:
             self._end_link(*self._links.pop())
 
     def _end_link(self, target: str, begins: int) -> None:
+        if self._addresses_left <= 0:
+            return
         text = "".join(self.parts[begins:]).strip()
         if not text or "\n" in text:
             return
         address = _joined(self._url, target)
+        self._addresses_left -= len(address)
         if address.startswith(("http://", "https://")):
             self.parts[begins:] = [f"[{text}]({address})"]
 
     def data(self, text: str) -> None:
         if self._is_title:
-            self.title += text
+            self._title.append(text)
         elif not self._unread:
             self.parts.append(text if self._preformatted else _SPACE.sub(" ", text))
 
@@ -114,7 +125,7 @@ class _Text:
 
 def readable(html: str, url: str) -> tuple[str, str]:
     """Return the title and the text of a page at `url`, to which its links are relative."""
-    text = _Text(url)
+    text = _Text(url, max(len(html), _ADDRESSES_AT_LEAST))
     parser = etree.HTMLParser(target=text, recover=True, no_network=True, remove_pis=True)
     html = html.replace("\0", "")
     try:
@@ -126,10 +137,13 @@ def readable(html: str, url: str) -> tuple[str, str]:
     except etree.LxmlError:
         pass  # nothing in it was HTML; what was read until then stands
     body = _BEFORE_LINE_END.sub("\n", "".join(text.parts))
-    return _SPACE.sub(" ", text.title).strip(), _LINES.sub("\n\n", body).strip()
+    return text.title, _LINES.sub("\n\n", body).strip()
 
 
 def _joined(base: str, target: str) -> str:
+    """Return where a link leads; nothing for one that is no address, or too long for one that is to be read."""
+    if max(len(base), len(target)) > _MAX_ADDRESS:
+        return ""
     try:
         return urljoin(base, target.strip())
     except ValueError:

@@ -301,10 +301,26 @@ async def test_a_server_that_never_ends_its_answer_is_given_up() -> None:
         "<!--" * 50_000,
         "<p " + "a=b " * 20_000,
         "<b><p>" * 20_000,
+        f"<pre>{' ' * 300_000}",
+        f"<title>{'&amp;' * 300_000}",
+        f"<base href='http://x/{'y/' * 200_000}'>{'<a href=q>t</a>' * 20_000}",
     ],
 )
 async def test_a_page_made_to_be_hard_to_read_is_read_or_given_up(html: str) -> None:
     assert (await Web(page(f"<p>begins</p>{html}")).page()).success
+
+
+@pytest.mark.parametrize("scheme", ["http", "ftp"])
+async def test_links_add_no_more_to_a_page_than_its_length(scheme: str) -> None:
+    html = f"<base href='{scheme}://x/{'y/' * 900}'><a href=http://first/>one</a>{'<a href=q>t</a>' * 20_000}"
+    output = (await Web(page(html)).page()).output
+    assert output["content"].startswith("[one](http://first/)")
+    assert output["total_characters"] < 2 * len(html)
+
+
+async def test_a_title_without_end_is_cut() -> None:
+    output = (await Web(page(f"<title>A title {'and more ' * 1000}</title><p>text")).page()).output
+    assert output["title"].startswith("A title and more ") and len(output["title"]) == 500
 
 
 async def test_a_search_returns_titles_addresses_and_summaries() -> None:
