@@ -43,7 +43,7 @@ def listing(folder: Path, pattern: PathPattern, *, hidden: bool, limit: int, max
     """
     found: list[Entry] = []
     visited = 0
-    for entry in _below(folder, "", pattern, hidden):
+    for entry in _below(folder, pattern, hidden):
         visited += 1
         if visited > max_visited:
             return Listing(tuple(found), "visited")
@@ -54,19 +54,28 @@ def listing(folder: Path, pattern: PathPattern, *, hidden: bool, limit: int, max
     return Listing(tuple(found))
 
 
-def _below(folder: Path, prefix: str, pattern: PathPattern, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(folder / prefix) as entries:
-        children = sorted(entries, key=lambda one: one.name)
-    for child in children:
-        if child.name.startswith(".") and not hidden:
-            continue
-        path = f"{prefix}{child.name}"
-        yield path, child
-        if pattern.leads_below(path) and _is_folder(child):
-            try:
-                yield from _below(folder, f"{path}/", pattern, hidden)
-            except OSError:
+def _below(folder: Path, pattern: PathPattern, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    open_folders = [("", iter(_children(folder)))]  # a list: folders nest deeper than calls may
+    while open_folders:
+        prefix, children = open_folders[-1]
+        for child in children:
+            if child.name.startswith(".") and not hidden:
                 continue
+            path = f"{prefix}{child.name}"
+            yield path, child
+            if pattern.leads_below(path) and _is_folder(child):
+                try:
+                    open_folders.append((f"{path}/", iter(_children(folder / path))))
+                except OSError:
+                    continue
+                break
+        else:
+            open_folders.pop()
+
+
+def _children(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda one: one.name)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

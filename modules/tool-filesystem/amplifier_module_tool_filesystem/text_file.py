@@ -15,7 +15,7 @@ from .failure import Failure
 # Links were resolved before: one that appears here afterwards is refused. A pipe without a writer must not block.
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_OLD_FLAGS = os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_OLD_FLAGS = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 # A file may be writable where its folder is not, and a file mounted on its own cannot be replaced.
 _NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
@@ -74,7 +74,7 @@ def replace(path: Path, data: bytes, expected: Version | None = None) -> None:
     if existing is not None:
         _require_regular(path, existing)
     elif expected is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(path.parent)
     try:
         _swap_in(path, data, None if existing is None else stat.S_IMODE(existing.st_mode), expected)
     except OSError as error:
@@ -115,7 +115,15 @@ def _require_version(path: Path, expected: Version | None) -> None:
 
 def _overwrite(path: Path, data: bytes) -> None:
     with open(os.open(path, _OLD_FLAGS), "wb") as file:
+        _require_regular(path, os.fstat(file.fileno()))  # a pipe or device may have taken its place
+        file.truncate()
         file.write(data)
+
+
+def _make_folders(folder: Path) -> None:
+    missing = [parent for parent in (folder, *folder.parents) if not parent.is_dir()]
+    for parent in reversed(missing):  # one by one: folders nest deeper than calls may
+        parent.mkdir(exist_ok=True)
 
 
 def _require_regular(path: Path, status: os.stat_result) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,21 @@ def home(tmp_path: Path) -> Path:
     for name in ("b.md", "a.py", "src/c.py", "src/deep/d.py", ".env", ".hidden/e.py"):
         (folder / name).write_text("text")
     return folder
+
+
+@pytest.fixture
+def deep(home: Path) -> Iterator[Path]:
+    """A file behind more folders than a call of Python nests."""
+    at = os.open(home, os.O_RDONLY)
+    for _ in range(1000):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("far.txt", os.O_CREAT, dir_fd=at))
+    os.close(at)
+    yield home
+    subprocess.run(["rm", "-rf", str(home / "d")], check=True)
 
 
 async def run(home: Path, settings: Settings | None = None, **arguments: Any) -> ToolResult:
@@ -148,3 +165,7 @@ async def test_a_name_that_is_no_text_is_shown_with_its_bytes(home: Path) -> Non
 def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
     pattern = PathPattern("/".join(["**", "*a*a*a*a*a*a*a*a*b"] * 8))
     assert not pattern.fits("/".join(["a" * 200] * 60))  # trying every way would take longer than the world is old
+
+
+async def test_folders_may_be_nested_deeper_than_calls(deep: Path) -> None:
+    assert paths(await run(deep, path=".", pattern="**/*.txt")) == ["d/" * 1000 + "far.txt"]

@@ -1,19 +1,25 @@
 """What a repository's `.gitignore` files say of a path: from its folder up to the root, the last line first.
 
-Outside of repositories such a file means nothing, as for git.
+Outside of repositories such a file means nothing, as for git. A repository is a stranger's: of a file that would take
+longer to heed than to search, the rest is passed over.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from .path_pattern import PathPattern
 
 _MAX_BYTES = 1024 * 1024
+_MAX_RULES = 5_000  # of one file; the largest that people write have some hundreds
+_MAX_CHARACTERS = 1_000  # of one line
 _NAME = ".gitignore"
+# A pipe without a writer must not block.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _REPOSITORY = (".git", ".jj")
 
 
@@ -43,11 +49,14 @@ class IgnoreRules:
 
     def verdict(self, path: tuple[str, ...], *, is_folder: bool) -> bool | None:
         """Whether the path, from the root of the file system, is ignored; None where no line is about it."""
-        names = path[len(self.folder) :]
-        for rule in self.rules:
-            if (is_folder or not rule.is_for_folders) and rule.pattern.fits(names):
-                return not rule.is_exception
-        return None if self.around is None else self.around.verdict(path, is_folder=is_folder)
+        here: IgnoreRules | None = self
+        while here is not None:
+            names = path[len(here.folder) :]
+            for rule in here.rules:
+                if (is_folder or not rule.is_for_folders) and rule.pattern.fits(names):
+                    return not rule.is_exception
+            here = here.around
+        return None
 
 
 def rules_above(folder: Path) -> IgnoreRules | None:
@@ -65,11 +74,14 @@ def _is_repository(folder: Path) -> bool:
 def _rules(folder: Path) -> tuple[_Rule, ...]:
     """Return the lines of a folder's file, the last first; none where it cannot be read."""
     try:
-        with open(folder / _NAME, "rb") as file:
+        with open(os.open(folder / _NAME, _FLAGS), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ()
             text = file.read(_MAX_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return ()
-    found = [_rule(line) for line in text.removeprefix("\ufeff").split("\n")]
+    lines = text.removeprefix("\ufeff").split("\n", _MAX_RULES)[:_MAX_RULES]
+    found = [_rule(line) for line in lines if len(line) <= _MAX_CHARACTERS]
     return tuple(rule for rule in reversed(found) if rule is not None)
 
 

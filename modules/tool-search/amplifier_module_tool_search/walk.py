@@ -28,7 +28,15 @@ def files_below(root: Path, wanted: Wanted, deadline: Deadline) -> Iterator[Name
     A folder that cannot be read is passed over. `.git` always is.
     """
     rules = None if wanted.ignored or is_ignored(root) else rules_above(root)
-    yield from _below(root, (), rules, wanted, deadline)
+    open_folders = [_children(root, (), rules, wanted, deadline)]  # a list: folders nest deeper than calls may
+    while open_folders:
+        for names, folder, rules in open_folders[-1]:
+            if folder is not None:
+                open_folders.append(_children(folder, names, rules, wanted, deadline))
+                break
+            yield names
+        else:
+            open_folders.pop()
 
 
 def is_ignored(root: Path) -> bool:
@@ -55,14 +63,17 @@ class Admission:
         return is_entered and not self._is_passed_over(folder, names[-1], rules, is_folder=False)
 
     def _folder(self, names: Names) -> tuple[bool, IgnoreRules | None]:
-        if (known := self._folders.get(names)) is not None:
-            return known
-        is_entered, rules = self._folder(names[:-1])
-        if is_entered and self._is_passed_over(names[:-1], names[-1], rules, is_folder=True):
-            is_entered = False
-        if is_entered and not self._wanted.ignored:
-            rules = IgnoreRules.of(self._root.joinpath(*names), rules)
-        self._folders[names] = is_entered, rules
+        known = len(names)
+        while names[:known] not in self._folders:
+            known -= 1
+        is_entered, rules = self._folders[names[:known]]
+        for depth in range(known + 1, len(names) + 1):
+            folder = names[:depth]
+            if is_entered and self._is_passed_over(folder[:-1], folder[-1], rules, is_folder=True):
+                is_entered = False
+            if is_entered and not self._wanted.ignored:
+                rules = IgnoreRules.of(self._root.joinpath(*folder), rules)
+            self._folders[folder] = is_entered, rules
         return is_entered, rules
 
     def _is_passed_over(self, folder: Names, name: str, rules: IgnoreRules | None, *, is_folder: bool) -> bool:
@@ -70,9 +81,10 @@ class Admission:
         return _is_passed_over(name, parts, rules, self._wanted, is_folder=is_folder)
 
 
-def _below(
+def _children(
     folder: Path, names: Names, around: IgnoreRules | None, wanted: Wanted, deadline: Deadline
-) -> Iterator[Names]:
+) -> Iterator[tuple[Names, Path | None, IgnoreRules | None]]:
+    """Yield the names of each file in a folder, and of each folder to enter, with its path and the rules around it."""
     rules = None if wanted.ignored else IgnoreRules.of(folder, around)
     try:
         with os.scandir(folder) as entries:
@@ -89,9 +101,9 @@ def _below(
             continue
         below = (*names, child.name)
         if not is_folder:
-            yield below
+            yield below, None, None
         elif wanted.enters(below):
-            yield from _below(folder / child.name, below, rules, wanted, deadline)
+            yield below, folder / child.name, rules
 
 
 def _is_passed_over(name: str, folder: Names, rules: IgnoreRules | None, wanted: Wanted, *, is_folder: bool) -> bool:

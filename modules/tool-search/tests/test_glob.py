@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,21 @@ def home(tmp_path: Path) -> Path:
     (folder / "door").symlink_to(tmp_path)
     (folder / "link.py").symlink_to("a.py")
     return folder
+
+
+@pytest.fixture
+def deep(home: Path) -> Iterator[Path]:
+    """A file behind more folders than a call of Python nests."""
+    at = os.open(home, os.O_RDONLY)
+    for _ in range(1000):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("far.txt", os.O_CREAT, dir_fd=at))
+    os.close(at)
+    yield home
+    subprocess.run(["rm", "-rf", str(home / "d")], check=True)
 
 
 async def run(home: Path, **arguments: Any) -> ToolResult:
@@ -81,3 +99,23 @@ async def test_a_pattern_of_many_stars_comes_to_an_end(home: Path) -> None:
     (home / ".gitignore").write_text("*a" * 60 + "b\n")
     pattern = "/".join(["**", "*a*a*a*a*a*a*a*a*b"] * 8)
     assert (await run(home, pattern=pattern)).success  # trying every way would take longer than the world is old
+
+
+async def test_folders_may_be_nested_deeper_than_calls(deep: Path) -> None:
+    (far,) = (await run(deep, pattern="d/**/*.txt")).output["files"]
+    assert far == "d/" * 1000 + "far.txt"
+
+
+@pytest.mark.parametrize(
+    "made", ["a pipe", "\n".join(f"*a{number}b*c" for number in range(60_000)), "*a" * 400_000, "**/" * 300_000]
+)
+async def test_an_ignore_file_of_any_kind_holds_up_no_search(home: Path, made: str) -> None:
+    (home / ".gitignore").unlink()
+    if made == "a pipe":
+        os.mkfifo(home / ".gitignore")
+    else:
+        (home / ".gitignore").write_text(f"*.md\n{made}")
+    (home / "node").rename(home / "other")
+    result = await run(home, pattern="*")
+    assert result.success
+    assert result.output == {"files": ["a.py", "b.md"] if made == "a pipe" else ["a.py"]}
