@@ -18,6 +18,7 @@ from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
 _REACH = """
+    import importlib.metadata
     import os
     import socket
     import subprocess
@@ -63,6 +64,12 @@ _REACH = """
         thread.join()
         if failed:
             raise failed[0]
+
+    def package(name):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return "none"
 
     def past_python(path):
         subprocess.run(["cat", path], check=True)
@@ -126,6 +133,13 @@ async def test_a_file_that_is_missing_in_a_granted_folder_is_no_denial(
         outcome = await reach(source, home, level, "read", path, read=["."])
         assert not outcome.result.success
         assert denials(outcome) == []
+
+
+async def test_a_search_for_a_missing_package_is_no_denial(
+    write_module: WriteModule, home: Path, level: IsolationLevel
+) -> None:
+    outcome = await reach(write_module("tool-reach", _REACH), home, level, "package", "no-such-package")
+    assert (outcome.result.output, outcome.denials) == ("none", ())
 
 
 async def test_a_path_of_the_working_folder_is_told_as_a_plan_has_it(

@@ -8,6 +8,7 @@ init of one worker, or what guards mounts.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import NoReturn
 
@@ -23,6 +24,9 @@ def main() -> NoReturn:
     sys.argv[:] = ["paddock-worker"]
     sys.path.remove(bootstrap)
     sys.path_importer_cache.pop(bootstrap, None)
+    # Interpreters name an archive of their library that few have. A module that looks for a package's metadata opens
+    # it, which would be a refusal to report to the person, of nothing that the module wants.
+    sys.path[:] = [entry for entry in sys.path if not entry.endswith(".zip") or os.path.exists(entry)]
     packages = settings["packages"]
     spare = {name: packages.pop(name) for name in _SPARE if name in packages}
     sys.meta_path[:] = [RuntimePath(packages), *sys.meta_path, RuntimePath(spare)]
