@@ -137,7 +137,8 @@ class HostedModules:
         if point == "tools" and method == "execute":
             return self._router.values.encode(failed_result(error))
         if point == "providers":
-            raise ProviderUnavailableError(str(error), provider=module.name, retryable=True) from error
+            # No seconds to wait: it is started again when it is next called.
+            raise ProviderUnavailableError(str(error), provider=module.name, retryable=True, retry_after=0.0) from error
         raise error
 
     def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:

@@ -106,6 +106,23 @@ async def test_a_provider_error_is_told_and_raised(error: Exception, retryable: 
     assert stage.emitted("orchestrator:complete")[0]["status"] == "error"
 
 
+async def test_a_provider_that_died_is_asked_again() -> None:
+    died = ProviderUnavailableError("it died", retryable=True, retry_after=0.0)
+    stage = Stage(died, died, "recovered")
+    stage.record("provider:error", "orchestrator:complete")
+    assert await stage.play() == "recovered"
+    assert len(stage.emitted("provider:error")) == 2
+    assert stage.emitted("orchestrator:complete")[0]["status"] == "success"
+
+
+async def test_a_provider_that_dies_each_time_fails_the_turn() -> None:
+    stage = Stage(*[ProviderUnavailableError("it died", retryable=True, retry_after=0.0)] * 3, "too late")
+    stage.record("provider:error")
+    with pytest.raises(ProviderUnavailableError):
+        await stage.play()
+    assert len(stage.emitted("provider:error")) == 3
+
+
 async def test_the_turn_after_a_provider_error_goes_on_with_the_conversation() -> None:
     stage = Stage(calls("look"), RateLimitError("slow"), "recovered", tools=[MockTool("look")])
     with pytest.raises(RateLimitError):

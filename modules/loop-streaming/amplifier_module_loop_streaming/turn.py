@@ -61,6 +61,11 @@ class StreamingTurn(Turn):
                 await reply.take(piece)
         return reply.finish()
 
+    async def start_again(self) -> None:
+        streamed, self._streamed = self._streamed, None
+        if streamed is not None:
+            await streamed.break_off()
+
     async def show(self, response: Any) -> None:
         streamed, self._streamed = self._streamed, None
         if streamed is None:

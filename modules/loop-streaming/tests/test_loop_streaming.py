@@ -156,6 +156,16 @@ async def test_a_stream_that_fails_is_announced_raised_and_what_was_shown_stays(
     assert await stage.play("again") == "recovered"
 
 
+async def test_an_answer_whose_provider_died_is_asked_for_again() -> None:
+    died = ProviderUnavailableError("it died", retryable=True, retry_after=0.0)
+    stage = Stage([{"content": "half"}, died], [{"content": "whole"}])
+    stage.record("content_block:end")
+    assert await stage.play() == "whole"
+    first, second = stage.emitted("content_block:end")
+    assert (first["aborted"], first["block"]["text"], second["block"]["text"]) == (True, "half", "whole")
+    assert stage.said == [("user", "go"), ("assistant", "whole")]
+
+
 async def test_a_graceful_cancel_takes_the_answer_to_its_end() -> None:
     async def cancel() -> dict[str, str]:
         stage.coordinator.cancellation.request_graceful()

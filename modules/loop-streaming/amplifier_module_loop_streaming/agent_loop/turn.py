@@ -3,7 +3,7 @@
 A turn ends in exactly one way (see `Ending`), announces it in `execution:end`, `prompt:complete`,
 `orchestrator:complete` and last in `message.end` or `error`, and leaves a conversation the next turn can go on from,
 whether it answered, was refused, was cancelled or failed. Loops that do more than this one override its open steps:
-`open`, `prepare`, `offer`, `reply`, `show`, `batch`, `follow_up` and `break_off`.
+`open`, `prepare`, `offer`, `reply`, `start_again`, `show`, `batch`, `follow_up` and `break_off`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from amplifier_core import events
-from amplifier_core.llm_errors import LLMError
+from amplifier_core.llm_errors import LLMError, ProviderUnavailableError
 from amplifier_core.message_models import ChatRequest, ToolCall
 
 from .hook_gate import HookGate, Injection
@@ -33,6 +33,7 @@ MESSAGE_END = "message.end"  # the last event of a turn that ended of its own ac
 ERROR = "error"  # the last event of a turn that failed
 ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that log all that is announced
 
+_TRIES = 3  # of one request; a provider that dies of it three times would die of it again
 _REASON = 500  # characters of an error that answer a call which it left open
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
 
@@ -117,6 +118,9 @@ class Turn:
     async def reply(self, request: ChatRequest) -> Any:
         """Return the model's reply to a request."""
         return await self.parts.provider.complete(request)
+
+    async def start_again(self) -> None:
+        """Put in order what a reply left half done whose request is made again."""
 
     async def show(self, response: Any) -> None:
         """Announce the content blocks of a reply."""
@@ -210,7 +214,16 @@ class Turn:
         if last:
             self.gate.remember(Injection(_LIMIT_NOTE))
         request = request_for(await self.messages(), self.gate.take_injections(), tools, self.request_span)
-        return await self._interruptible(request, self.reply)
+        left = _TRIES
+        while True:
+            left -= 1
+            try:
+                return await self._interruptible(request, self.reply)
+            except ProviderUnavailableError as error:
+                # A provider whose process died is there again: unlike after other failures, no waiting helps.
+                if not left or error.retry_after != 0 or self.cancellation.requested:
+                    raise
+            await self.start_again()
 
     async def ask_aside(self, messages: Sequence[Any], purpose: str, parent: Span) -> Any | None:
         """Ask the model what is no step of the conversation; return its reply, or None if a person stopped it.
