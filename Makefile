@@ -16,10 +16,14 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run test test-all lint bench bench-quick clean
+.PHONY: run agent test test-all lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
+
+# A scripted model, behind a server that speaks as a vendor's does, mends a program with the tools.
+agent: $(VENV)/ready
+	@PYTHONPATH=tests $(BIN)/python -m coding_agent
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
@@ -42,7 +46,7 @@ bench-quick: $(VENV)/ready-dev
 	@$(BIN)/python tests/benchmarks/run.py --quick
 
 clean:
-	rm -rf $(VENV) .bench .environments .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) .agent .bench .environments .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -56,7 +56,7 @@ class Scene:
     def losses(self) -> list[str]:
         """Return what somebody got at that was granted to nobody."""
         losses = []
-        if any(self._key in file.read_text(errors="replace") for file in self.folder.iterdir() if file.is_file()):
+        if any(self._key in file.read_text(errors="replace") for file in self.folder.rglob("*") if file.is_file()):
             losses.append("the private key is in a file of the folder")
         try:
             self._server.accept()[0].close()

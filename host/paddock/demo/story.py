@@ -15,7 +15,7 @@ from paddock.kernel.session import ModuleStatus
 from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReport
 
-_BEHAVED: Final = "nothing to contain"
+BEHAVED: Final = "nothing to contain"
 _TRIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tool-snoop": ("read_key", "call_out", "signal_host"),
     "tool-forker": ("fork_bomb",),
@@ -104,9 +104,7 @@ def _did(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation, 
 
 
 def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: Conversation) -> str:
-    facts = [_end(report) for report in status.exit_reports]
-    if status.exit_reports:
-        facts.append(_afterwards(status))
+    facts = ends_of(status)
     if ended.printed_bytes > ended.kept_bytes:
         facts.append(
             f"the last {size_text(ended.kept_bytes)} kept, the rest dropped as it came; its calls were not disturbed"
@@ -114,12 +112,17 @@ def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: Conversa
     refusals = conversation.refusals(_TRIES.get(status.module, ()))
     if refusals:
         facts.append(f"refused by the system: {', '.join(refusals)}")
-    return "; ".join(facts) or _BEHAVED
+    return "; ".join(facts) or BEHAVED
 
 
 def _is_refused(status: ModuleStatus, conversation: Conversation) -> bool:
     tries = _TRIES.get(status.module, ())
     return bool(tries) and len(conversation.refusals(tries)) == len(tries)
+
+
+def ends_of(status: ModuleStatus) -> list[str]:
+    """Return how a module's processes ended before their time, and what followed; nothing where none did."""
+    return [*map(_end, status.exit_reports), _afterwards(status)] if status.exit_reports else []
 
 
 def _end(report: ExitReport) -> str:

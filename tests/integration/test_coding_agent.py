@@ -1,0 +1,136 @@
+"""The agent that `make agent` shows: it mends the program, and what misbehaves beside it is contained and named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coding_agent.__main__ as shown
+from coding_agent.demonstration import CodingAgent, Outcome, Verdict
+from coding_agent.mending_model import MendingModel
+from host.authoring.installed_wheels import offer
+from integration.command_line import nothing_outlives_its_command
+from modules import shipped
+from sources.index_server import IndexServer
+
+_TESTS = "python3 -m unittest -q"
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An index with what the provider depends on, as it is installed here."""
+    with IndexServer() as index:
+        offer(index, *shipped.installed_for(shipped.project("provider-openai")["dependencies"]))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield
+
+
+@pytest.mark.usefixtures("packages")
+def test_the_test_is_mended_and_the_stranger_contained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["coding_agent", str(tmp_path / "kept")])
+    monkeypatch.setenv("COLUMNS", "200")
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        assert shown.main() == 0, capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert "bash: FAILED (failures=1)" in out and "bash: FAILED (failures=3)" in out and "bash: OK" in out
+    assert "│ -    if quantity > 10:\n│ +    if quantity >= 10:\n" in out
+    assert "tests before: FAILED (failures=1)\ntests after:  OK\n" in out
+    stranger = next(line for line in out.splitlines() if line.startswith(" tool-line-count"))
+    table = " ".join(out.partition(stranger)[2].split())
+    assert "refused: write to" in stranger + table and "killed by SIGSEGV" in stranger + table
+    assert (tmp_path / "kept" / "paddock.lock").exists()
+
+
+def outcome(**changes: Any) -> Outcome:
+    passed = Verdict(True, "OK")
+    given = {"answer": "", "before": Verdict(False, "FAILED"), "after": passed, "diff": "", "parts": ()}
+    return Outcome(**{**given, "questions": 0, "seconds": 1.0, "problems": (), **changes})
+
+
+@pytest.mark.parametrize(("problems", "code"), [((), 0), (("the tests do not pass",), 1)])
+def test_it_fails_when_the_program_is_not_mended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problems: tuple[str, ...],
+    code: int,
+) -> None:
+    async def run(agent: CodingAgent) -> Outcome:
+        return outcome(problems=problems)
+
+    monkeypatch.setattr(CodingAgent, "run", run)
+    monkeypatch.setattr(sys, "argv", ["coding_agent", str(tmp_path)])
+    assert shown.main() == code
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")] == [
+        f"error: {problem}" for problem in problems
+    ]
+
+
+# -- the model -----------------------------------------------------------------------------
+
+
+class Tools:
+    """Answers a model's calls as the tools do, with a program in memory; `passes` says when its tests pass."""
+
+    def __init__(self, program: str, passing: str) -> None:
+        self.program = program
+        self._passing = passing
+
+    def answer(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "edit_file":
+            assert self.program.count(arguments["old_string"]) == 1
+            self.program = self.program.replace(arguments["old_string"], arguments["new_string"])
+            return '{"replacements": 1}'
+        if name == "bash" and arguments["command"] == _TESTS:
+            good = self._passing in self.program
+            failed = 'File "/x/test_shop.py", line 3\nFAILED (failures=1)'
+            return json.dumps({"stdout": "", "stderr": "OK" if good else failed, "returncode": int(not good)})
+        if name == "read_file":
+            lines = enumerate(self.program.splitlines(), start=1)
+            return json.dumps({"content": "\n".join(f"{number:6}\t{line}" for number, line in lines)})
+        return "the tool died" if name == "count_lines" else '{"stdout": "", "stderr": "", "returncode": 0}'
+
+
+def talk(tools: Tools) -> tuple[str, Sequence[str]]:
+    """Return the model's last words, and the tools that it called, in order."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    model = MendingModel(lambda: {"messages": messages}, _TESTS)
+    called: list[str] = []
+    while len(called) < 100:
+        turn = model.next_turn()
+        assert turn == model.next_turn()  # the same request has the same answer
+        if not turn.tool_calls:
+            return "".join(turn.text), called
+        calls = [
+            {"id": f"{len(called)}.{index}", "function": {"name": call.name, "arguments": "".join(call.arguments)}}
+            for index, call in enumerate(turn.tool_calls)
+        ]
+        messages.append({"role": "assistant", "tool_calls": calls})
+        for call in calls:
+            function: Any = call["function"]
+            called.append(function["name"])
+            content = tools.answer(function["name"], json.loads(function["arguments"]))
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+    raise AssertionError(called)
+
+
+def test_the_model_takes_back_what_does_not_help() -> None:
+    tools = Tools('"""A > B."""\na = 1 > 2\nb = 3 - 4\n', "b = 3 + 4")
+    said, called = talk(tools)
+    assert said.startswith("The tests pass.")
+    assert tools.program == '"""A > B."""\na = 1 > 2\nb = 3 + 4\n'
+    assert called.count("edit_file") == 4  # two that do not help, one that takes the second back, one that does
+
+
+def test_the_model_says_when_it_knows_of_nothing_else() -> None:
+    said, called = talk(Tools("a = 1 > 2\n", "never"))
+    assert said == "I know of nothing else to try." and called.count("edit_file") == 2
