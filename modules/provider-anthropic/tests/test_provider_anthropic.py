@@ -432,3 +432,8 @@ def test_the_entry_point_names_the_mount_function() -> None:
     assert project["entry-points"]["amplifier.modules"] == {
         "provider-anthropic": "amplifier_module_provider_anthropic:mount"
     }
+
+
+def test_the_manifest_suggests_the_default_model() -> None:
+    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert manifest["tool"]["paddock"]["default_model"] == Settings().default_model

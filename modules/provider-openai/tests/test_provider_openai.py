@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import AsyncGenerator, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -262,3 +264,8 @@ async def test_an_answer_without_a_reason_for_its_end_has_broken_off() -> None:
 )
 def test_waits_are_bounded(retry: int, error: llm_errors.LLMError, chance: float, delay: float | None) -> None:
     assert Backoff(max_retries=5, max_delay=10.0).delay(retry, error, chance) == delay
+
+
+def test_the_manifest_suggests_the_default_model() -> None:
+    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert manifest["tool"]["paddock"]["default_model"] == Settings().default_model

@@ -115,6 +115,20 @@ def test_a_module_of_a_known_vendor_gets_its_host_and_a_key_that_it_never_sees(
     assert "export" not in shown and "sk-123" not in shown + Path("plan.yaml").read_text()
 
 
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+def test_the_vendors_of_shipped_providers_can_be_named(told: Told, vendor: str) -> None:
+    code, _, errors = told(provider=vendor, tools=["none"])
+    assert (code, errors) == (0, "")
+    (entry,) = load_plan(Path("plan.yaml"), environ={}).providers
+    variable = f"{vendor.upper()}_API_KEY"
+    assert entry.module == f"provider-{vendor}" and entry.config["default_model"]
+    assert entry.config["api_key"] == f"${{{variable}}}"
+    assert entry.permissions.as_written() == {
+        "net": [f"api.{vendor}.com:443"],
+        "secrets": [{"name": variable, "inject": f"api.{vendor}.com:443"}],
+    }
+
+
 def test_what_a_module_goes_without_is_said_in_the_plan(told: Told, tmp_path: Path) -> None:
     module_folder(tmp_path / "amplifier-module-tool-web", "tool-web")
     told(tools=["./amplifier-module-tool-web"])
