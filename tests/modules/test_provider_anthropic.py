@@ -117,6 +117,15 @@ async def test_a_conversation_that_changed_goes_on_without_its_thinking(scene: O
     assert len(played.server.refusals) == 1  # it is not sent again
 
 
+async def test_a_model_that_thinks_by_a_number_takes_calls_made_without_thinking(scene: Open) -> None:
+    played = scene(["Seen."], {"thinking": 1024})
+    call = {"type": "tool_call", "id": "c1", "name": "look", "input": {}}
+    said = [_USER, Message.model_validate({"role": "assistant", "content": [call]})]
+    said.append(Message(role="tool", tool_call_id="c1", content="x"))
+    assert (await played.provider.complete(ask(*said, tools=[_LOOK]))).content[0].text == "Seen."
+    assert "Expected `thinking`" in played.server.refusals[0] and "thinking" not in played.sent[1]
+
+
 async def test_a_broken_conversation_is_taken_and_its_repair_announced_once(scene: Open) -> None:
     played = scene(["a", "b"])
     call = {"type": "tool_call", "id": "c1", "name": "look", "input": {}}

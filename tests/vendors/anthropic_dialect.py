@@ -77,6 +77,7 @@ class AnthropicDialect:
         _check_tools(body)
         _check_thinking(body)
         _check_messages(body.get("messages"))
+        _check_thought(body)
         _check_cached(body)
         self._check_signatures(body)
 
@@ -304,6 +305,18 @@ def _check_messages(messages: Any) -> None:
         seen |= set(open_calls)
     if messages[-1]["role"] == "assistant":
         raise _bad("This model does not support assistant message prefill. The last message must be a user message.")
+
+
+def _check_thought(body: Mapping[str, Any]) -> None:
+    """See that a model that is to think by a number of tokens has thought before the tool calls it gets results of."""
+    said = [_list(message["content"]) for message in body["messages"] if message["role"] == "assistant"]
+    is_answered = any(_kind(block) == "tool_result" for block in _list(body["messages"][-1]["content"]))
+    if (body.get("thinking") or {}).get("type") == "enabled" and is_answered and _kind(said[-1][0]) not in _THINKING:
+        raise _bad(
+            f"messages.{len(body['messages']) - 2}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+            f"found `{_kind(said[-1][0])}`. When `thinking` is enabled, a final `assistant` message must start with a "
+            f"thinking block."
+        )
 
 
 def _check_results(content: list[Any], at: int, open_calls: list[str]) -> None:

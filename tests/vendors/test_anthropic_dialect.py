@@ -34,7 +34,7 @@ def serve() -> Iterator[Any]:
 
 def _post(server: VendorServer, body: object = _ASK, **headers: str) -> httpx.Response:
     given = {"anthropic-version": "2023-06-01", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    with httpx.Client(trust_env=False, timeout=60) as client:
+    with httpx.Client(trust_env=False, timeout=60, verify=False) as client:
         return client.post(f"{server.url}/v1/messages", json=body, headers=given)
 
 
@@ -151,6 +151,11 @@ _SAID = {"type": "text", "text": "x"}
         {"tool_choice": {"type": "tool", "name": "gone"}},
         {"tools": [], "tool_choice": {"type": "auto"}},
         {"thinking": {"type": "enabled", "budget_tokens": 100}},
+        {
+            "thinking": {"type": "enabled", "budget_tokens": 1024},
+            "max_tokens": 2000,
+            "messages": [_USER, _CALLS, _RESULTS],
+        },
         {"thinking": {"type": "adaptive"}, "tool_choice": {"type": "any"}},
         {"thinking": {"type": "adaptive"}, "temperature": 0.5},
         {"system": [_CALL]},
@@ -167,5 +172,5 @@ def test_what_the_vendor_refuses_is_refused_and_remembered(serve: Any, change: d
 
 def test_a_request_without_a_version_is_refused(serve: Any) -> None:
     server = serve(["yes"])
-    with httpx.Client(trust_env=False, timeout=60) as client:
+    with httpx.Client(trust_env=False, timeout=60, verify=False) as client:
         assert client.post(f"{server.url}/v1/messages", json=_ASK).status_code == 400

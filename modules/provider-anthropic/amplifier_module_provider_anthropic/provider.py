@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import anthropic
 import httpx2
 from amplifier_core import capabilities
+from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import (
     ChatRequest,
     ChatResponse,
@@ -46,6 +47,7 @@ logger = logging.getLogger(__name__)
 _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.VISION)
 _FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
 _FINISHED |= {"model_context_window_exceeded": "length"}
+_CONNECT_SECONDS = 15.0
 _GO_ON = (
     "Your answer was cut off where it may not be longer. Go on exactly where it stopped, and repeat nothing. Make a "
     "tool call that was cut off again, with shorter arguments."
@@ -129,7 +131,7 @@ class AnthropicProvider:
             raise failures.failure_of(error, asked) from error
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Return the model's answer; its pieces are announced as they come.
+        """Return the model's answer; its pieces are announced as they come, unless `metadata` has `stream: false`.
 
         An answer that breaks off is asked for again, and its pieces then come from the beginning.
 
@@ -138,12 +140,13 @@ class AnthropicProvider:
         """
         model = str(kwargs.get("model") or request.model or self.default_model)
         observers = Observers(self._hooks, self.name, model, request.metadata)
+        is_shown = (request.metadata or {}).get("stream") is not False
         response: ChatResponse | None = None
         async with aclosing(self._answer(request, model, observers, may_repeat=True)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, ChatResponse):
                     response = piece
-                else:
+                elif is_shown:
                     await observers.shown(piece)
         assert response is not None  # the last piece, or an error
         return response
@@ -248,7 +251,8 @@ class AnthropicProvider:
                 attempt += 1
                 delay = self._backoff.delay(attempt, failure, self._chance())
                 if delay is None or (was_shown and not may_repeat):
-                    raise failures.given_up(failure, attempt) from error
+                    # What the SDK went through says nothing more, except of what nobody expected.
+                    raise failures.given_up(failure, attempt) from (error if type(failure) is LLMError else None)
             await observers.retried(failure, attempt, self._settings.max_retries, delay)
             await self._sleep(delay)
             reply = Reply(reply.first_index)
@@ -270,10 +274,11 @@ class AnthropicProvider:
         reply.content()  # raises for a call that nobody could carry out, so that the answer is asked for again
 
     def _without_thinking(self, sent: Parameters) -> Parameters | None:
-        """Return a request without earlier thinking, which the vendor refused; None where there is none in it.
+        """Return a request without the thinking that the vendor refused; None where nothing can be left out.
 
         The vendor takes thinking only after exactly what came before it then, which a compacted conversation or other
-        tools are not. What it refused once is left out of later requests too.
+        tools are not. What it refused once is left out of later requests too. Asked to think by a number of tokens, a
+        model takes no tool results without the thinking before them, and so is not asked to.
         """
         refused: set[str] = set()
         messages = []
@@ -282,11 +287,14 @@ class AnthropicProvider:
             refused |= {block.get("signature") or block["data"] for block in message["content"] if block not in kept}
             if kept:
                 messages.append({**message, "content": kept})
-        if not refused:
+        stripped = {**sent, "messages": messages}
+        if sent.get("thinking", {}).get("type") == "enabled":
+            del stripped["thinking"]
+        if stripped == sent:
             return None
         logger.warning("left out %d thinking blocks that the vendor takes no more", len(refused))
         self._unusable |= refused
-        return {**sent, "messages": messages}
+        return stripped
 
     async def _tell_repairs(self, conversation: Conversation, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]
@@ -349,13 +357,13 @@ class AnthropicProvider:
         if not self._settings.api_key:
             raise failures.no_key(asked)
         if self._made is None:
-            http_client = None
+            http_client, silence = None, self._settings.timeout_seconds
             if self._transport is not None:
                 http_client = anthropic.DefaultAsyncHttpxClient(transport=self._transport)
             self._made = anthropic.AsyncAnthropic(
                 api_key=self._settings.api_key,
                 base_url=self._settings.base_url,
-                timeout=self._settings.timeout_seconds,
+                timeout=httpx2.Timeout(silence, connect=min(_CONNECT_SECONDS, silence)),
                 max_retries=0,  # it would try again unseen
                 http_client=http_client,
             )

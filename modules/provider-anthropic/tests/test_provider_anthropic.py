@@ -70,6 +70,12 @@ async def test_complete_announces_the_answer_while_it_comes() -> None:
     assert stage.emitted("llm:response")[0]["usage"]["output_tokens"] == 5
 
 
+async def test_nothing_is_announced_of_an_answer_that_is_asked_for_aside() -> None:
+    stage = Stage(answer(text("aside")))
+    await stage.complete(metadata={"stream": False})
+    assert stage.events == ["llm:request", "llm:response"]
+
+
 async def test_usage_and_cost_are_those_of_the_vendor_and_the_table() -> None:
     spent = {"cache_read_input_tokens": 1000, "cache_creation_input_tokens": 100}
     stage = Stage(answer(text("a"), output=20, **spent), answer(text("b"), output=20), default_model="claude-haiku-4-5")
