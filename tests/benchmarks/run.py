@@ -23,6 +23,7 @@ from bench.deltas import measure_deltas
 from bench.egress import measure_egress
 from bench.hooks import measure_hooks
 from bench.memory import measure_memory
+from bench.model import measure_model
 from bench.parts import Part, run_parts
 from bench.payload import measure_payload
 from bench.policy import measure_policy
@@ -52,6 +53,7 @@ _PARTS: dict[str, Part] = {
     "event beside the published package": measure_event,
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
+    "a model's answer": measure_model,
     "reads of mirrored state": measure_reads,
     "compaction": measure_compaction,
     "search": measure_search,

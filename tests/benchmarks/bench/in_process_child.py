@@ -1,7 +1,9 @@
 """The modules of a turn in one plain process, with the `amplifier_core` that this interpreter's path leads to.
 
 Reads one order a line and answers with the microseconds of each repetition: `{"events": 20}` emits to a handler,
-`{"turns": 8}` runs turns of the plan. Arguments, as JSON: the plan, the folders of its modules, the event's data.
+`{"turns": 8}` runs turns of the plan. `{"firsts": 8}` runs them too, and answers with the milliseconds after which
+pieces came whose text is the time at which they were sent. Arguments, as JSON: the plan, the folders of its modules,
+the event's data.
 """
 
 from __future__ import annotations
@@ -45,7 +47,15 @@ async def _serve(plan: dict[str, Any], folders: dict[str, str], data: dict[str, 
     hooks.register(_EVENT, nod)
     session = AmplifierSession(plan)
     await session.coordinator.mount("module-source-resolver", _Resolver(folders))
+    pieces: list[float] = []
+
+    async def note(event: str, data: dict[str, Any]) -> HookResult:
+        if str(data["delta"]).isdigit():
+            pieces.append((time.monotonic_ns() - int(data["delta"])) / 1e6)
+        return HookResult()
+
     async with session:
+        session.coordinator.hooks.register("content_block:delta", note)
         context = session.coordinator.get("context")
         for line in sys.stdin:
             order = json.loads(line)
@@ -53,7 +63,10 @@ async def _serve(plan: dict[str, Any], folders: dict[str, str], data: dict[str, 
                 taken = [await _timed(lambda: hooks.emit(_EVENT, data)) for _ in range(order["events"])]
             else:
                 await context.clear()  # else each turn carries those before it
-                taken = [await _timed(lambda: session.execute("hello")) for _ in range(order["turns"])]
+                pieces.clear()
+                turns = range(order.get("turns") or order["firsts"])
+                taken = [await _timed(lambda: session.execute("hello")) for _ in turns]
+                taken = list(pieces) if "firsts" in order else taken
             print(json.dumps(taken), flush=True)
 
 

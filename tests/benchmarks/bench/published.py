@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -16,18 +17,19 @@ _ENVIRONMENTS: Final = Path(__file__).resolve().parents[3] / ".bench" / "publish
 _STEP_SECONDS: Final = 120  # downloads some megabytes
 
 
-def published_python() -> Path:
-    """Return the interpreter of an environment with the published package.
+def published_python(*more: str) -> Path:
+    """Return the interpreter of an environment with the published package, and with what else is required.
 
     Raises:
-        NotMeasured: the package cannot be installed here.
+        NotMeasured: the packages cannot be installed here.
     """
-    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    named = "".join(f"-{sha256(one.encode()).hexdigest()[:8]}" for one in more)
+    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}{named}"
     environment = _ENVIRONMENTS / f"{PUBLISHED}-{tag}"
     python, stamp = environment / "bin" / "python", environment / "complete"
     if not stamp.exists():
         _uv("venv", "--clear", "--python", sys.executable, str(environment))
-        _uv("pip", "install", "--python", str(python), PUBLISHED)
+        _uv("pip", "install", "--python", str(python), PUBLISHED, *more)
         stamp.touch()
     return python
 
