@@ -35,9 +35,9 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
         getattr(coordinator, "parent_id", None),
         Path(working_dir or Path.cwd()),
     )
+    _check_is_kept(path, in_session=working_dir is not None)
     file, loaded = await ConversationFile.opened(path, file_settings.fsync)
     try:
-        _warn_if_temporary(path)
         hooks = getattr(coordinator, "hooks", None)
         await coordinator.mount("context", PersistentContextManager(file, loaded, settings, hooks=hooks))
         if hasattr(coordinator, "register_contributor"):
@@ -48,12 +48,26 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     return file.close
 
 
-def _warn_if_temporary(path: Path) -> None:
-    """Say so where the home is the folder for temporary files, as a sandbox has it that keeps nothing."""
+def _check_is_kept(path: Path, *, in_session: bool) -> None:
+    """Warn of a file in a home that goes with this process, and refuse one elsewhere that does.
+
+    A sandbox that keeps nothing has its home as the folder for temporary files.
+
+    Raises:
+        ConversationFileError: the file is elsewhere, and was meant to be kept.
+    """
     home = Path.home()
-    if home == Path(tempfile.gettempdir()) and path.is_relative_to(home):
+    if home != Path(tempfile.gettempdir()):
+        return
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    if path.is_relative_to(home):
         logger.warning(
             "%s: %s goes when the session ends: `state: keep` in the module's entry keeps it, or a `path` in a folder "
             "that the entry's permissions let it write",
             MODULE, path,
         )  # fmt: skip
+    elif in_session and home.is_mount() and nearest.stat().st_dev == home.stat().st_dev:
+        raise ConversationFileError(
+            f"{MODULE}: `path`: {path} cannot be kept: this process has a file system of its own there, which goes "
+            "with it; grant the module `write` for its folder, or name another"
+        )

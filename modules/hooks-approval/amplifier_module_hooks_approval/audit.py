@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ class AuditFile:
         working_dir = lookup("session.working_dir") if lookup is not None else None
         file = Path(working_dir or Path.cwd()) / Path(path).expanduser()
         try:
+            if working_dir is not None and _is_temporary(file):
+                raise OSError("this process has a file system of its own there, which goes with it")
             file.parent.mkdir(parents=True, exist_ok=True)
             return cls(file, os.open(file, _FLAGS, 0o600))
         except OSError as error:
@@ -55,3 +58,12 @@ class AuditFile:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+def _is_temporary(path: Path) -> bool:
+    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files."""
+    home = Path.home()
+    if home != Path(tempfile.gettempdir()) or not home.is_mount():
+        return False
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    return nearest.stat().st_dev == home.stat().st_dev

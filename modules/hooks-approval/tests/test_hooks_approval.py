@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -386,6 +387,19 @@ async def test_an_audit_file_that_cannot_be_written_is_an_error_at_the_start(tmp
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"`audit_path`: .* cannot be written .*grant the module `write`"):
         await session(audit_path=str(tmp_path / "file" / "approvals.jsonl"))
+
+
+async def test_an_audit_file_that_would_go_with_a_sandbox_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(ValueError, match="a file system of its own there, which goes with it"):
+        await mount(coordinator, {"audit_path": "made/audit.jsonl"})
+    assert os.listdir(tmp_path) == []
 
 
 async def test_what_cannot_be_audited_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ __amplifier_module_type__ = "hook"
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], None]:
     """Register for the configured events; return a function that stops logging and closes the file.
 
-    Nothing is written before the first event.
+    In a session the file is made here; without one, with the first event.
 
     Raises:
-        ValueError: a setting has the wrong shape.
+        ValueError: a setting has the wrong shape, or the file cannot be written.
     """
     event_logger = EventLogger(coordinator, Settings.of(config or {}))
     await event_logger.start()

@@ -1,7 +1,8 @@
-"""Listen to the session's events and log them; never disturb the session.
+"""Listen to the session's events and log them; never disturb a session that has begun.
 
-Whatever goes wrong with the file is reported once through `logging` and swallowed. Modules may announce events of
-their own until the session begins, so the list of events is completed when the first session event arrives.
+A log that cannot be kept is an error at the start. Whatever goes wrong with the file later is reported once through
+`logging` and swallowed. Modules may announce events of their own until the session begins, so the list of events is
+completed when the first session event arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.models import HookResult
 
-from .log_file import LogFile
+from .log_file import LogFile, is_temporary
 from .log_line import line_for
 from .settings import Settings
 
@@ -36,7 +37,13 @@ class EventLogger:
         self._complained = False
 
     async def start(self) -> None:
-        """Register for the events known by now, and for the session's beginning, to learn of the others."""
+        """Open the file, and register for the events known by now and for the session's beginning, to learn of others.
+
+        Raises:
+            ValueError: the file cannot be written, or would go with this process.
+        """
+        if self._working_dir() is not None:  # else there is no session, and whoever mounts this may grant no file
+            self._open(self._path())
         for event in _BEGINNINGS:
             self._register(event)
         for event in (*self._settings.plain_names, *filter(self._settings.wants, events.ALL_EVENTS)):
@@ -91,10 +98,26 @@ class EventLogger:
             register = self._coordinator.hooks.register
             self._registered[event] = register(event, self.handle, priority=self._settings.priority, name=NAME)
 
+    def _open(self, path: Path) -> None:
+        problem = "this process has a file system of its own there, which goes with it" if is_temporary(path) else None
+        try:
+            if problem is None:
+                self._file.open(path)
+                return
+        except OSError as error:
+            problem = error.strerror or str(error)
+        raise ValueError(
+            f"hooks-logging: `path`: {path} cannot be written ({problem}); grant the module `write` for its folder, or "
+            "name another"
+        )
+
     def _path(self) -> Path:
+        return Path(self._working_dir() or Path.cwd()) / Path(self._settings.path).expanduser()
+
+    def _working_dir(self) -> str | None:
         lookup = getattr(self._coordinator, "get_capability", None)
-        working_dir = lookup("session.working_dir") if lookup is not None else None
-        return Path(working_dir or Path.cwd()) / Path(self._settings.path).expanduser()
+        working_dir: str | None = lookup("session.working_dir") if lookup is not None else None
+        return working_dir
 
     def _complain(self, problem: Exception, what: str = "written:") -> None:
         """Report the first problem; a full disk would otherwise be reported with every event."""

@@ -1,4 +1,4 @@
-"""Append lines to a file that appears with its first line, and goes on in a new one when it is large.
+"""Append lines to a file, and go on in a new one when it is large.
 
 Every line is one write of its own: what was logged survives a crash of the process, and sessions may share a file.
 The files before are `<name>.1`, the latest, to `<name>.<n>`; what would be one more is removed. Only its owner can read
@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from pathlib import Path
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class LogFile:
-    """An append-only file, opened when needed, of at most `max_bytes` unless one line has more; `max_files` in all."""
+    """An append-only file of at most `max_bytes` unless one line has more, opened when needed; `max_files` in all."""
 
     def __init__(self, max_bytes: int, max_files: int) -> None:
         self._max_bytes = max_bytes
         self._max_files = max_files
         self._descriptor: int | None = None
         self._is_torn = False  # a line was written in part
+
+    def open(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._opened(path)
 
     def append(self, path: Path, line: bytes) -> OSError | None:
         """Write one line; return what kept a file that is full from being put aside, in which case it grows.
@@ -96,6 +105,15 @@ class LogFile:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+
+def is_temporary(path: Path) -> bool:
+    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files."""
+    home = Path.home()
+    if home != Path(tempfile.gettempdir()) or not home.is_mount():
+        return False
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    return nearest.stat().st_dev == home.stat().st_dev
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -118,9 +119,10 @@ async def test_other_hooks_still_decide(tmp_path: Path) -> None:
 async def test_a_log_that_cannot_be_written_is_reported_once_and_never_raises(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "file").touch()
     coordinator = session_in(tmp_path)
     cleanup = await mount(coordinator, {"path": "file/log.jsonl"})
+    shutil.rmtree(tmp_path / "file")
+    (tmp_path / "file").touch()
 
     for _ in range(3):
         assert (await coordinator.hooks.emit("tool:pre", {})).action == "continue"
@@ -132,20 +134,40 @@ async def test_a_log_that_cannot_be_written_is_reported_once_and_never_raises(
 
 async def test_a_log_that_becomes_writable_goes_on(tmp_path: Path) -> None:
     blocker = tmp_path / "logs"
-    blocker.touch()
     coordinator = session_in(tmp_path)
     await mount(coordinator, {"path": "logs/log.jsonl"})
+    shutil.rmtree(blocker)
+    blocker.touch()
     await coordinator.hooks.emit("tool:pre", {})
     blocker.unlink()
     await coordinator.hooks.emit("tool:post", {})
     assert [entry["event"] for entry in logged(tmp_path / "logs/log.jsonl")] == ["tool:post"]
 
 
-async def test_mounting_alone_makes_no_file(tmp_path: Path) -> None:
-    cleanup = await mount(session_in(tmp_path))
-    assert not (tmp_path / "session.jsonl").exists()
-    cleanup()
-    assert not (tmp_path / "session.jsonl").exists()
+async def test_the_file_is_there_from_the_start_of_a_session_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (await mount(MockCoordinator()))()
+    assert names_in(tmp_path) == []
+    (await mount(session_in(tmp_path)))()
+    assert names_in(tmp_path) == ["session.jsonl"]
+
+
+async def test_a_log_that_could_not_be_kept_is_an_error_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    coordinator = session_in(tmp_path)
+    with pytest.raises(ValueError, match=r"`path`: .*file/log.jsonl cannot be written .*grant the module `write`"):
+        await mount(coordinator, {"path": "file/log.jsonl"})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    await mount(coordinator, {"path": "log.jsonl"})
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(ValueError, match="a file system of its own there, which goes with it"):
+        await mount(coordinator, {"path": "made/other.jsonl"})
+    assert names_in(tmp_path) == ["file", "log.jsonl"]
 
 
 async def test_cleanup_stops_the_log_and_may_be_called_twice(tmp_path: Path) -> None:
