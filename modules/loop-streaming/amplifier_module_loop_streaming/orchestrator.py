@@ -49,4 +49,4 @@ class StreamingOrchestrator:
             LLMError: the provider failed.
         """
         parts = Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator)
-        return await StreamingTurn(parts, self._steering, self._settings.max_goal_turns).run(prompt)
+        return await StreamingTurn(parts, self._settings, self._steering, providers).run(prompt)

@@ -9,11 +9,13 @@ from .agent_loop.settings import LoopSettings
 
 @dataclass(frozen=True, slots=True)
 class Settings(LoopSettings):
-    """How much may be steered at once, and how long a goal is pursued.
+    """How much may be steered at once, how long a goal is pursued, and who judges.
 
     `max_steering` bounds the messages that wait for the next request: a person writes a few, a program in a loop must
-    not fill the memory. `max_goal_turns` counts the answers to a goal that sets no `cap` of its own.
+    not fill the memory. `max_goal_turns` counts the answers to a goal that sets no `cap` of its own. `judge_role` is
+    the role of the model that judges, for a session that resolves roles; judging is a short question, asked often.
     """
 
     max_steering: int = 100
     max_goal_turns: int = 20
+    judge_role: str = "fast"

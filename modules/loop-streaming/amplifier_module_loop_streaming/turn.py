@@ -14,8 +14,10 @@ from typing import Any
 from amplifier_core.message_models import ChatRequest
 
 from .agent_loop.messages import text_of
+from .agent_loop.providers import of_role
 from .agent_loop.turn import Parts, Turn
 from .goal import PROGRESS, Goal, State, judgement, judging_messages
+from .settings import Settings
 from .steering import INJECTED, SteeringQueue
 from .streamed_reply import StreamedReply
 
@@ -23,10 +25,12 @@ from .streamed_reply import StreamedReply
 class StreamingTurn(Turn):
     """The loop for one prompt."""
 
-    def __init__(self, parts: Parts, steering: SteeringQueue, max_goal_turns: int) -> None:
+    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue, providers: Mapping[str, Any]) -> None:
         super().__init__(parts)
         self._steering = steering
-        self._max_goal_turns = max_goal_turns
+        self._max_goal_turns = settings.max_goal_turns
+        self._judge_role = settings.judge_role
+        self._providers = providers
         self._offered: Mapping[str, Any] = {}
         self._streamed: StreamedReply | None = None
 
@@ -110,7 +114,8 @@ class StreamingTurn(Turn):
     async def _judge(self, goal: Goal) -> tuple[bool, str] | None:
         """Return whether a model takes the goal for reached and why, or None if the person stopped it."""
         question = judging_messages(goal, await self.parts.context.get_messages())
-        response = await self.ask_aside(question, "goal", self.request_span)
+        judge = await of_role(self._judge_role, self._providers, self.parts.coordinator)
+        response = await self.ask_aside(question, "goal", self.request_span, judge)
         return None if response is None else judgement(text_of(response))
 
     async def _end_goal(self, goal: Goal, state: State, reason: str | None) -> None:

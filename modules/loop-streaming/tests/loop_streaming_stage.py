@@ -85,12 +85,12 @@ class Stage:
 
         self.coordinator.hooks.register(event, answer)
 
-    async def play(self, prompt: str = "go") -> str:
+    async def play(self, prompt: str = "go", **others: Any) -> str:
         with anyio.fail_after(60):
             return await self.orchestrator.execute(
                 prompt=prompt,
                 context=self.context,
-                providers={"test": self.provider},
+                providers={"test": self.provider, **others},
                 tools=self.tools,
                 hooks=self.coordinator.hooks,
                 coordinator=self.coordinator,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from amplifier_core.models import HookResult
 from amplifier_core.testing import MockTool
 from amplifier_module_loop_streaming import SteeringQueueFull
-from loop_streaming_stage import Stage, calls
+from loop_streaming_stage import Provider, Stage, calls
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,38 @@ async def test_the_judge_reads_the_conversation_and_gets_no_tools() -> None:
     assert "the tests pass" in request.messages[-1].content
     assert "user: start" in request.messages[-1].content
     assert len(request.messages[-1].content) < 3000
+
+
+@pytest.mark.parametrize(
+    ("resolved", "judge"),
+    [
+        ([SimpleNamespace(provider="absent", model="m"), SimpleNamespace(provider="other", model="small")], "other"),
+        ([SimpleNamespace(provider="provider-other", model="small")], "other"),
+        ([SimpleNamespace(provider="absent", model="m")], "test"),
+        ([], "test"),
+        (LookupError("no such role"), "test"),
+    ],
+)
+async def test_the_judge_is_the_model_that_is_resolved_for_its_role(resolved: Any, judge: str) -> None:
+    asked = []
+
+    class Resolver:
+        async def resolve(self, role: str) -> Any:
+            asked.append(role)
+            if isinstance(resolved, Exception):
+                raise resolved
+            return resolved
+
+    stage = Stage("done", judge_role="quick")
+    pursuing(stage)
+    stage.coordinator.register_capability("model_role_resolver", Resolver())
+    stage.provider.judgements, other = ["REACHED"], Provider()
+    other.judgements = ["REACHED"]
+    assert await stage.play(other=other) == "done"
+    assert asked == ["quick"]
+    assert [request.model for request in other.requests] == (["small"] if judge == "other" else [])
+    seen = stage.emitted("provider:request")[-1]
+    assert (seen["provider"], seen.get("model")) == (judge, "small" if judge == "other" else None)
 
 
 async def test_a_goal_ends_at_its_cap() -> None:

@@ -34,6 +34,8 @@ class LoopSettings:
                 raise ValueError(f"{loop}: there is no setting `{name}`; there are {', '.join(known)}")
             if isinstance(known[name], bool):
                 allowed, fits = "true or false", isinstance(value, bool)
+            elif isinstance(known[name], str):
+                allowed, fits = "a text", isinstance(value, str)
             else:
                 unlimited = name == "max_iterations"
                 allowed = "a whole number above 0" + (", or -1 for no limit" if unlimited else "")

@@ -21,7 +21,7 @@ from amplifier_core.message_models import ChatRequest, ToolCall
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
 from .messages import blocks_of, plain, request_for, text_of, tool_calls_of, usage_of
-from .providers import preferred
+from .providers import Choice, preferred
 from .settings import LoopSettings
 from .spans import Span, take_turn_id
 from .tool_batch import CANCELLED, ToolBatch
@@ -218,40 +218,47 @@ class Turn:
         while True:
             left -= 1
             try:
-                return await self._interruptible(request, self.reply)
+                return await self._interruptible(request, self.reply, self.parts.provider_name)
             except ProviderUnavailableError as error:
                 # A provider whose process died is there again: unlike after other failures, no waiting helps.
                 if not left or error.retry_after != 0 or self.cancellation.requested:
                     raise
             await self.start_again()
 
-    async def ask_aside(self, messages: Sequence[Any], purpose: str, parent: Span) -> Any | None:
-        """Ask the model what is no step of the conversation; return its reply, or None if a person stopped it.
+    async def ask_aside(
+        self, messages: Sequence[Any], purpose: str, parent: Span, choice: Choice | None = None
+    ) -> Any | None:
+        """Ask a model, the turn's own by default, what is no step of the conversation.
+
+        Return its reply, or None if a person stopped it.
 
         Raises:
             PermissionError: a hook refused the request.
             Exception: the provider's.
         """
+        asked = choice or Choice(self.parts.provider_name, self.parts.provider)
         span = self.request_span = parent.child()
-        about: dict[str, Any] = {"provider": self.parts.provider_name, "purpose": purpose}
+        about: dict[str, Any] = {"provider": asked.name, "purpose": purpose}
+        about |= {"model": asked.model} if asked.model is not None else {}
         verdict = await self.gate.ask(events.PROVIDER_REQUEST, span, about)
         if verdict.action == "deny":
             raise PermissionError(verdict.reason or "a hook refused the request to the model")
-        response = await self._interruptible(request_for(messages, (), {}, span), self.parts.provider.complete)
+        request = request_for(messages, (), {}, span).model_copy(update={"model": asked.model})
+        response = await self._interruptible(request, asked.provider.complete, asked.name)
         if response is not None:
             about |= {"usage": usage_of(response), "tool_calls": False}
             await self.gate.ask(events.PROVIDER_RESPONSE, span, about)
         return response
 
-    async def _interruptible(self, request: ChatRequest, reply: Reply) -> Any | None:
-        asked = self._announcing(request, reply)
-        task = asyncio.get_running_loop().create_task(asked, name=self.parts.provider_name)
+    async def _interruptible(self, request: ChatRequest, reply: Reply, provider: str) -> Any | None:
+        asked = self._announcing(request, reply, provider)
+        task = asyncio.get_running_loop().create_task(asked, name=provider)
         await wait_all([task], self.cancellation)
         if self.cancellation.immediate and (not task.done() or task.cancelled() or task.exception() is not None):
             return None
         return task.result()
 
-    async def _announcing(self, request: ChatRequest, reply: Reply) -> Any:
+    async def _announcing(self, request: ChatRequest, reply: Reply, provider: str) -> Any:
         try:
             return await reply(request)
         except Exception as error:
@@ -260,7 +267,7 @@ class Turn:
                 events.PROVIDER_ERROR,
                 self.request_span,
                 {
-                    "provider": self.parts.provider_name,
+                    "provider": provider,
                     "error": described(error),
                     "retryable": isinstance(error, LLMError) and error.retryable,
                     "status_code": getattr(error, "status_code", None),

@@ -1,11 +1,46 @@
-"""Choose the provider that a turn asks."""
+"""Choose the provider that a turn asks, or that a request beside the conversation is for."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+logger = logging.getLogger(__name__)
+
+_RESOLVER = "model_role_resolver"  # the capability of who knows which model is for what
+
 DEFAULT_PRIORITY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A mounted provider, and the model that it is asked for: None for its own."""
+
+    name: str
+    provider: Any
+    model: str | None = None
+
+
+async def of_role(role: str, providers: Mapping[str, Any], coordinator: Any | None) -> Choice | None:
+    """Return what the session has for a role of models; None where nothing resolves roles, or none of it is mounted."""
+    lookup = getattr(coordinator, "get_capability", None)
+    resolver = lookup(_RESOLVER) if lookup is not None else None
+    if resolver is None:
+        return None
+    try:
+        wanted = await resolver.resolve(role)
+    except Exception:  # the role is a wish; the turn's own provider does without it
+        logger.warning("the role `%s` cannot be resolved", role, exc_info=True)
+        return None
+    for wish in wanted or ():
+        named = getattr(wish, "provider", None)
+        for name, provider in providers.items():
+            if named in (name, f"provider-{name}"):
+                model = getattr(wish, "model", None)
+                return Choice(name, provider, model if isinstance(model, str) and model else None)
+    return None
 
 
 def preferred(loop: str, providers: Mapping[str, Any]) -> tuple[str, Any]:
