@@ -1,8 +1,8 @@
 """What a terminal shows of what was written to it: rows of cells, and no more of a terminal than Paddock's output uses.
 
 Knows the end of a line, the return to its start, wrapping at the right edge, scrolling, and of escape sequences
-colours, the erasing of a row and the way up to the one above; any other is an error, since Paddock writes none on
-purpose and passes none on.
+colours, the erasing of a row or of all below the cursor, and the ways of the cursor; any other is an error, since
+Paddock writes none on purpose and passes none on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Final
 
 _TOKEN: Final = re.compile(r"\x1b\[(?P<sequence>[0-9;?]*[A-Za-z])|(?P<char>[\s\S])")
 _BEGUN: Final = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")  # an escape sequence, the rest of which has yet to come
-_IGNORED: Final = re.compile(r"[0-9;]*m|\?25[lh]")  # colours, and whether the cursor is seen
+# Colours, whether the cursor is seen, blinks and wraps, and what keys and pastes send.
+_IGNORED: Final = re.compile(r"[0-9;]*m|\?(?:1|7|12|25|2004)[lh]")
+_WAY: Final = re.compile(r"([0-9]*)([ABCD])")
 _FILLER: Final = ""  # the second cell of a wide character
 
 
@@ -63,10 +65,24 @@ class TerminalScreen:
             del self._rows[self._row][self._column :]
         elif sequence == "2K":
             self._rows[self._row].clear()
-        elif sequence == "1A":
-            self._row = max(0, self._row - 1)
+        elif sequence in ("J", "0J"):
+            del self._rows[self._row][self._column :]
+            del self._rows[self._row + 1 :]
+        elif (way := _WAY.fullmatch(sequence)) is not None:
+            self._go(int(way[1] or "1"), way[2])
         else:
             assert _IGNORED.fullmatch(sequence), f"sent {sequence!r}"
+
+    def _go(self, count: int, way: str) -> None:
+        match way:
+            case "A":
+                self._row = max(0, self._row - count)
+            case "B":
+                self._row = min(len(self._rows) - 1, self._row + count)
+            case "C":
+                self._column = min(self._columns - 1, self._column + count)
+            case "D":
+                self._column = max(0, self._column - count)
 
     def _put(self, char: str) -> None:
         if unicodedata.combining(char) or char == "\ufe0f":

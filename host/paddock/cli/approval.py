@@ -27,10 +27,20 @@ _DENIED: Final = "deny"
 
 
 class TerminalApproval:
-    """An approval system that asks through `dialogue`; `clock` is a monotonic one."""
+    """An approval system that asks through `dialogue`; `clock` is a monotonic one.
 
-    def __init__(self, dialogue: Dialogue, *, clock: Callable[[], float] = time.monotonic) -> None:
+    `preview` is called with what is asked, right before a person sees it, to show what that is about.
+    """
+
+    def __init__(
+        self,
+        dialogue: Dialogue,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        preview: Callable[[str], None] = lambda prompt: None,
+    ) -> None:
         self._dialogue = dialogue
+        self._preview = preview
         self._screen = dialogue.screen
         self._clock = clock
         self._rows: dict[Asker | None, _Row] = {}
@@ -46,6 +56,11 @@ class TerminalApproval:
         """Answer the question that is being asked, and every later one, with deny: the person wants out."""
         self._is_withdrawn = True
         self._dialogue.end()
+
+    def resume(self) -> None:
+        """Ask again from now on, after `withdraw`."""
+        self._is_withdrawn = False
+        self._dialogue.resume()
 
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
@@ -78,7 +93,10 @@ class TerminalApproval:
         )
         try:
             answer = await self._dialogue.ask(
-                question, lambda line, shown: _chosen(line, offered[:shown]), seconds=seconds
+                question,
+                lambda line, shown: _chosen(line, offered[:shown]),
+                seconds=seconds,
+                preface=lambda: self._preview(prompt),
             )
         except NobodyAnsweredError:
             self._screen.note(f"no answer; the default is {default}")

@@ -29,6 +29,26 @@ _ISOLATING = ["ns", "bwrap", "landlock"]
 _LEVELS = click.Choice([*_ISOLATING, "none"])
 _JSON = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
 
+_RUN_ISOLATION = click.option(
+    "--isolation",
+    type=_LEVELS,
+    help="Run modules at this isolation level, unless their entry names one, and accept it however weak it is; by "
+    "default the strongest there is.",
+)
+_TRUST_PLAN = click.option(
+    "--trust-plan",
+    is_flag=True,
+    help="Accept all that the plan asks for, for this run; nothing is remembered.",
+)
+_GRANTS = click.option(
+    "--grant",
+    "grants",
+    metavar="MODULE=PRESET",
+    multiple=True,
+    help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several with "
+    "commas between them.",
+)
+
 _SOURCES = (
     click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or say what it lacks."),
     click.option("--locked", is_flag=True, help="Refuse to start if paddock.lock is not up to date."),
@@ -86,25 +106,9 @@ def paddock() -> None:
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
 @_WORKING_DIR
-@click.option(
-    "--isolation",
-    type=_LEVELS,
-    help="Run modules at this isolation level, unless their entry names one, and accept it however weak it is; by "
-    "default the strongest there is.",
-)
-@click.option(
-    "--trust-plan",
-    is_flag=True,
-    help="Accept all that the plan asks for, for this run; nothing is remembered.",
-)
-@click.option(
-    "--grant",
-    "grants",
-    metavar="MODULE=PRESET",
-    multiple=True,
-    help="Give a module that the plan grants nothing this preset, for this run; can be repeated, or take several with "
-    "commas between them.",
-)
+@_RUN_ISOLATION
+@_TRUST_PLAN
+@_GRANTS
 @_source_options
 @_JSON
 @click.option("-v", "--verbose", is_flag=True, help="List every module and its grants, and tell more of what happens.")
@@ -137,6 +141,32 @@ def run(
         as_json=as_json,
         verbose=verbose,
     )
+
+
+@paddock.command()
+@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@_WORKING_DIR
+@_RUN_ISOLATION
+@_TRUST_PLAN
+@_GRANTS
+@_source_options
+@click.option("-v", "--verbose", is_flag=True, help="Show what is for developers too, such as the model's thinking.")
+def chat(
+    plan: Path,
+    working_dir: Path | None,
+    isolation: IsolationLevel | None,
+    trust_plan: bool,
+    grants: tuple[str, ...],
+    verbose: bool,
+    **sources: bool,
+) -> int:
+    """Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.
+
+    On a terminal, /help tells what can be typed.
+    """
+    from .chat.chat_command import ChatOptions, run_chat
+
+    return run_chat(ChatOptions(plan, working_dir, isolation, trust_plan, grants, sources, verbose))
 
 
 @paddock.command()

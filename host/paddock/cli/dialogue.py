@@ -45,13 +45,22 @@ class Dialogue:
         """Take the question that stands, and every later one, back."""
         self._keyboard.close()
 
+    def resume(self) -> None:
+        """Ask again from now on, after `end`."""
+        self._keyboard.reopen()
+
     async def ask(
-        self, question: Question, understood: Callable[[str, int], _Answer | None], *, seconds: float | None = None
+        self,
+        question: Question,
+        understood: Callable[[str, int], _Answer | None],
+        *,
+        seconds: float | None = None,
+        preface: Callable[[], None] = lambda: None,
     ) -> _Answer | None:
         """Return what the answer was understood as, or None if the person has left or the dialogue was ended.
 
         `understood` is given a line and the number of options that were shown; None for what is no answer. The
-        `seconds` begin when an answer can be typed.
+        `seconds` begin when an answer can be typed. `preface` draws what goes before the question.
 
         Raises:
             NobodyAnsweredError: no answer came in time.
@@ -59,6 +68,7 @@ class Dialogue:
         async with self._turn:
             if self._keyboard.is_closed:
                 return None
+            preface()
             with self.screen.question() as drawing:
                 shown = drawing.draw(question)
                 await self._keyboard.forget()

@@ -34,6 +34,27 @@ if TYPE_CHECKING:  # most commands start no session, and need not load what one 
 
 _NEEDED = ("orchestrator", "context", "provider")  # kinds whose death a turn may fail of
 _DEFECT = 3
+_MAX_BRIEF = 600  # characters of what a module raised
+
+# What a person can do about an error of the contract that a provider raised, by the name of its class.
+_ADVICE: Mapping[str, str] = {
+    "AuthenticationError": "the key is missing or wrong: see `secrets` in the provider's entry of the plan, and the "
+    "variable that it names",
+    "AccessDeniedError": "this key may not do that: see what it is allowed at the provider's, or name another model",
+    "QuotaExceededError": "the account has nothing left to spend: see the provider's page about it",
+    "RateLimitError": "wait a moment, then ask again",
+    "ContextLengthError": "the conversation is longer than the model takes: ask for less, or begin anew (`/clear` in "
+    "a chat)",
+    "NotFoundError": "name a model that the server has, in `config` of the provider's entry",
+    "NetworkError": "see whether the server is there, and `paddock why PROVIDER net HOST:PORT` whether the module may "
+    "connect to it",
+    "ProviderUnavailableError": "the provider cannot be had now: ask again, or name another one in the plan",
+    "LLMTimeoutError": "the provider took too long: ask again",
+    "StreamError": "the answer broke off: ask again",
+    "ContentFilterError": "the provider refuses to answer this: ask in another way",
+    "InvalidToolCallError": "the model called a tool in a way that cannot be read: ask again",
+    "ConfigurationError": "see `config` in the provider's entry of the plan",
+}
 
 INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
 
@@ -56,7 +77,8 @@ def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]
     turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
     if isinstance(error, RefusedError):
         turn.exit_code = CallRefusedError.exit_code
-    return turn
+    advice = _ADVICE.get(str(kind).rpartition(".")[2])
+    return turn if advice is None else turn.with_hint(advice)
 
 
 def exit_code(error: BaseException) -> int:
@@ -89,6 +111,15 @@ def as_dict(error: BaseException) -> dict[str, object]:
 def text(error: BaseException) -> str:
     """Return what a person is told of `error`; of a defect, all that a report of it needs."""
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
+
+
+def brief(error: BaseException) -> str:
+    """Return what a person is told of `error` in a conversation: of what a module raised, not where in its code."""
+    if not isinstance(error, TurnError) or error.report is not None:
+        return text(error)
+    said = " ".join(error.message.split())[:_MAX_BRIEF]
+    kind = error.kind.rpartition(".")[2]
+    return "\n".join([f"error: {escape(f'{kind}: {said}')}", *(f"hint: {escape(hint)}" for hint in error.hints)])
 
 
 def defect_report(error: BaseException) -> str:

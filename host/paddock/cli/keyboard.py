@@ -49,6 +49,10 @@ class Keyboard:
         if self._coming is not None and not self._coming.done():
             self._coming.set_result(False)
 
+    def reopen(self) -> None:
+        """Read lines again, after `close`."""
+        self.is_closed = False
+
     async def forget(self) -> None:
         """Return once everything that was typed up to now, and half a second longer, can no longer be read."""
         until = self._clock() + _DEBOUNCE

@@ -23,6 +23,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from paddock.lookalikes import marked
 from paddock.text import escape
@@ -44,6 +45,10 @@ _ANSWER_CELLS: Final = 4  # of the spinner before a status, and the last column
 _DRAWINGS_PER_SECOND: Final = 12.5
 _MIN_LABEL: Final = 16  # cells that say what a bar is of, however narrow the terminal
 
+_THEME: Final = Theme({"markdown.code": "cyan", "markdown.item.bullet": "none", "markdown.item.number": "none"})
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
 _GOES_ON: Final = "  "  # before each further row of one line
 _MODULE_GOES_ON: Final = "  | "  # the same, of a line that is a module's
 
@@ -56,10 +61,11 @@ class Screen:
         self.is_terminal = stream.isatty()
         self._stream = stream
         self._console = _Console(
-            file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal
+            file=stream, highlight=False, markup=False, emoji=False, force_terminal=self.is_terminal, theme=_THEME
         )
         self._moving: tuple[Live, Spinner] | None = None
         self._bars: tuple[tuple[str, str], ...] = ()
+        self._open: list[str] = []  # rows that are to be replaced
         self._backlog: Backlog | None = None  # of what waits while a question stands
         self._lock = threading.RLock()  # what is logged in another thread is drawn there
 
@@ -174,12 +180,76 @@ class Screen:
         quoted = Question(title, "\n".join(lines), (), lambda count: ("",))
 
         def draw() -> None:
-            layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self._is_ascii)
+            layout = lay_out(quoted, self._width(), _MAX_QUOTE_CHARACTERS, safe=self._fit, in_ascii=self.is_ascii)
             left_out = len(text) - len("\n".join(lines))
             told = [f"  {left_out} characters are not shown"] if left_out > 0 else []
             self._print(Text("\n".join([layout.title, *layout.frame, *told])))
 
         self._draw(draw)
+
+    # -- a conversation --------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Columns that a row may take: all but the last, where terminals differ."""
+        return max(1, self._console.width - 1)
+
+    @property
+    def can_move(self) -> bool:
+        """Whether what was drawn can be drawn anew."""
+        return self.is_terminal and not self._console.is_dumb_terminal
+
+    def laid_out(self, shown: RenderableType, width: int) -> list[Text]:
+        """Return the rows of something for a width, escaped; a row that may be wider on some terminal is folded."""
+        options = self._console.options.update(width=max(1, width), height=None, highlight=False)
+        rows: list[Text] = []
+        for line in self._console.render_lines(shown, options, pad=False):
+            row = Text.assemble(*((escape(part.text), part.style or "") for part in line if not part.control))
+            row.rstrip()
+            rows += [row] if cells(row.plain) <= width else [Text(one) for one in fold(row.plain, width)]
+        return rows
+
+    def rows(self, rows: Sequence[Text], *, is_ours: bool = False) -> None:
+        """Write rows that are masked, escaped and folded already, in the place of those that were open."""
+        shown = Text("\n").join(rows)
+        with self._lock:
+            if self._backlog is None:
+                self._open = self._without_open()
+            self._draw(lambda: self._print(shown), len(shown), is_ours=is_ours)
+
+    def show_open(self, rows: Sequence[str], *, is_dim: bool = False) -> None:
+        """Show rows, masked, escaped and folded already, that are to be replaced; they stay below what is written.
+
+        Only what differs from the rows before is written, so that a text that grows does not flicker.
+        """
+        with self._lock:
+            if self.can_move and self._backlog is None and not self._bars:
+                if self._moving is not None:
+                    self._stand_still()
+                lead, tail = (_DIM, _PLAIN) if is_dim and rows else ("", "")
+                self._replace_open([f"{lead}{row}{tail}" for row in rows[-max(1, self._console.height - 2) :]], tail)
+
+    def _replace_open(self, rows: list[str], tail: str = "") -> None:
+        before, self._open = self._open, rows
+        same = next((at for at, (old, new) in enumerate(zip(before, rows, strict=False)) if old != new), None)
+        if same is None:
+            same = min(len(before), len(rows))
+        if before and same == len(before) - 1 < len(rows) and rows[same].startswith(before[same].removesuffix(tail)):
+            begun = len(before[same]) - len(tail)  # that row grew: what of it is there stays
+            written = (_DIM if tail else "") + "\n".join([rows[same][begun:], *rows[same + 1 :]])
+        elif before and same == len(before):
+            written = "".join(f"\n{row}" for row in rows[same:])
+        else:
+            same = min(same, max(0, len(rows) - 1))
+            written = _erasing(len(before) - same) + "\n".join(rows[same:])
+        self._stream_write(written)
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def _without_open(self) -> list[str]:
+        """Take the open rows away, and return none; who writes next also flushes."""
+        self._stream_write(_erasing(len(self._open)))
+        return []
 
     # -- what moves ------------------------------------------------------------------------
 
@@ -221,7 +291,7 @@ class Screen:
 
     def _move(self, rows: Sequence[str]) -> None:
         """Draw rows that are escaped already, and go on drawing them."""
-        if not self.is_terminal or self._backlog is not None:
+        if not self.is_terminal or self._backlog is not None or self._open:
             return
         width = max(1, self._width() - _ANSWER_CELLS)
         shown = Text("\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)]))
@@ -243,6 +313,7 @@ class Screen:
                 self._moving[1].update(text=shown)
 
     def _stand_still(self) -> None:
+        self._open = self._without_open()
         moving, self._moving = self._moving, None
         if moving is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -274,7 +345,7 @@ class Screen:
             text=self.mask(question.text),
             options=[Option(option.key, self.mask(option.text)) for option in question.options],
         )
-        return lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self._is_ascii)
+        return lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self.is_ascii)
 
     def _show_rows(self, rows: Sequence[str], style: str, end: str) -> None:
         with self._lock:
@@ -290,9 +361,12 @@ class Screen:
             if self._backlog is not None:
                 self._backlog.add(draw, size, is_ours=is_ours)
                 return
+            opened = self._open
             self._stand_still()
             with contextlib.suppress(OSError, ValueError):
                 draw()
+            if opened:
+                self._replace_open(opened)
             self._show_bars()
 
     def _print(self, shown: RenderableType, *, soft_wrap: bool = True, end: str = "\n") -> None:
@@ -324,7 +398,7 @@ class Screen:
         return escape(text).encode(encoding, "backslashreplace").decode(encoding)
 
     @property
-    def _is_ascii(self) -> bool:
+    def is_ascii(self) -> bool:
         try:
             "│║".encode(self._stream.encoding or "utf-8")
         except UnicodeEncodeError:
@@ -333,6 +407,11 @@ class Screen:
 
     def _width(self) -> int:
         return self._console.width
+
+
+def _erasing(count: int) -> str:
+    """Return what erases the row of the cursor and those above it, `count` in all, and leaves it at their start."""
+    return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (count - 1) if count > 0 else ""
 
 
 class Drawing:

@@ -1,18 +1,20 @@
 """Run one turn of a session from the command line.
 
 Whatever happens, every process of the session is gone when `run_turn` returns, stdout has the answer or, for scripts,
-exactly one object, and stderr tells what was started, contained and refused.
+exactly one object, and stderr tells what was started, contained and refused. At a terminal that is both, the answer is
+drawn as it comes, with what the tools did on the way to it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import click
@@ -34,10 +36,14 @@ from .fetch_progress import FetchProgress
 from .interruption import Interruption
 from .json_output import print_json
 from .log_lines import LogLines
+from .module_rows import row_of
 from .progress import Progress, activity_of
 from .render import Screen
 from .source_options import SourceFlags
 from .stdin_text import read_stdin
+
+if TYPE_CHECKING:
+    from .chat.conversation import Follower
 
 _NO_FLAGS: Final = SourceFlags()
 
@@ -66,7 +72,15 @@ def run_turn(
     if not prompt.strip():
         raise click.UsageError("the prompt is empty")
     fetching = FetchProgress(screen)
-    turn = _Turn(screen, isolation, presets, sources.read(fetching), trust_plan=trust_plan, verbose=verbose)
+    turn = _Turn(
+        screen,
+        isolation,
+        presets,
+        sources.read(fetching),
+        trust_plan=trust_plan,
+        verbose=verbose,
+        is_followed=not as_json and _is_one_terminal(),
+    )
     with LogLines(screen, verbose=verbose), fetching:
         try:
             asyncio.run(turn.run(plan, prompt, working_dir))
@@ -78,7 +92,7 @@ def run_turn(
             turn.fail(failure.as_exception(error))
     if as_json:
         print_json(turn.as_dict(), screen.mask)
-    elif turn.response is not None:
+    elif turn.response is not None and not turn.is_shown:
         print_answer(turn.response, screen.mask)
     return turn.exit_code
 
@@ -95,8 +109,10 @@ class _Turn:
         *,
         trust_plan: bool,
         verbose: bool,
+        is_followed: bool,
     ) -> None:
         self.response: str | None = None
+        self.is_shown = False  # whether a person has seen the response as it came
         self.is_interrupted = False
         self._screen = screen
         self._isolation = isolation
@@ -105,7 +121,9 @@ class _Turn:
         self._trust_plan = trust_plan
         self._verbose = verbose
         self._dialogue = Dialogue.at(screen, sys.stdin)
-        self._approval = TerminalApproval(self._dialogue)
+        self._approval = TerminalApproval(self._dialogue, preview=self._preview)
+        self._is_followed = is_followed
+        self._follower: Follower | None = None
         self._session_id: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None
@@ -157,6 +175,8 @@ class _Turn:
             return
         self._session_id = session_id
         self._screen.mask = session.mask
+        if self._is_followed:
+            self._follower = _follower(session, self._screen, working_dir, is_verbose=self._verbose)
         self._say_what_the_plan_says(session)
         failed: Exception | None = None
         with (
@@ -189,6 +209,9 @@ class _Turn:
                 self.response = await session.execute(prompt)
             finally:
                 self._is_running = False
+                if self._follower is not None:
+                    self._follower.end(self.response)
+                    self.is_shown = True
                 # Before the session ends: then each module gets a report on its ordinary end as well.
                 self._modules = session.modules
 
@@ -209,8 +232,13 @@ class _Turn:
     # -- what people are told --------------------------------------------------------------
 
     def _activity(self, session: Session) -> str:
-        is_over = bool(self._modules) and not self._is_running
-        return "stopping the modules" if is_over else activity_of(session)
+        if self._modules and not self._is_running:
+            return "stopping the modules"
+        return self._follower.activity() if self._is_running and self._follower is not None else activity_of(session)
+
+    def _preview(self, prompt: str) -> None:
+        if self._follower is not None:
+            self._follower.preview(prompt)
 
     def _say_what_the_plan_says(self, session: Session) -> None:
         for note in session.plan.notes:
@@ -239,7 +267,21 @@ class _Turn:
             self._list(self._modules)
 
     def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
-        self._screen.listing([_row(module) for module in modules])
+        self._screen.listing([row_of(module) for module in modules])
+
+
+def _is_one_terminal() -> bool:
+    """Whether the answer and what is told of it are read at the same terminal, so that they can be drawn as one."""
+    try:
+        return os.ttyname(sys.stdout.fileno()) == os.ttyname(sys.stderr.fileno())
+    except OSError:
+        return False
+
+
+def _follower(session: Session, screen: Screen, working_dir: Path | None, *, is_verbose: bool) -> Follower:
+    from .chat.conversation import Follower  # for a terminal alone: drawing markdown takes a while to load
+
+    return Follower(session, screen, (working_dir or Path.cwd()).resolve(), is_verbose=is_verbose)
 
 
 def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
@@ -248,14 +290,3 @@ def _with_last_denials(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleSta
         replace(one, denials=last.denials, denials_left_out=last.denials_left_out)
         for one, last in zip(modules, ended, strict=False)
     )
-
-
-def _row(module: ModuleStatus) -> tuple[str, str, str, str]:
-    isolation = f"isolation: {module.level}" if module.level else ""
-    if module.exit_reports:
-        state = "; ".join(report.describe() for report in module.exit_reports)
-    elif module.is_mounted:
-        state = "started" if module.live_from is None else f"started, live from {module.live_from}"
-    else:
-        state = "not started" if module.problem is None else module.problem.summary
-    return module.module, module.kind, isolation, state

@@ -185,8 +185,21 @@ class HostedSession(AmplifierSession):
         problem = self._problems.get(entry.path)
         code = self._cleared[entry.path].resolution
         live_from = code.root if code.is_live else None
+        granted = self._cleared[entry.path].entry.permissions
         if module is None:
-            return ModuleStatus(entry.module, entry.kind, "", False, 0, (), (), problem=problem, live_from=live_from)
+            return ModuleStatus(
+                entry.module,
+                entry.kind,
+                "",
+                False,
+                0,
+                (),
+                (),
+                problem=problem,
+                live_from=live_from,
+                place=entry.path,
+                granted=granted,
+            )
         return ModuleStatus(
             module.name,
             module.kind,
@@ -200,4 +213,6 @@ class HostedSession(AmplifierSession):
             problem,
             live_from,
             module.denials_left_out,
+            entry.path,
+            granted,
         )

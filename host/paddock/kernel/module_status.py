@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from paddock.errors import PaddockError
+from paddock.plan.permissions import Permissions
 from paddock.process.exit_report import ExitReport
 
 
@@ -14,7 +15,8 @@ from paddock.process.exit_report import ExitReport
 class ModuleStatus:
     """What one module of a session is and how it has fared; `live_from` is a folder that it runs from as it is.
 
-    `denials_left_out` counts what was refused, or perhaps was, beyond the `denials` that are kept.
+    `denials_left_out` counts what was refused, or perhaps was, beyond the `denials` that are kept. `place` is where the
+    entry stands in the plan, and `granted` what is in effect for it, as a plan would state it.
     """
 
     module: str
@@ -29,6 +31,8 @@ class ModuleStatus:
     problem: PaddockError | None = None
     live_from: Path | None = None
     denials_left_out: int = 0
+    place: str = ""
+    granted: Permissions = field(default_factory=Permissions)
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""

@@ -41,7 +41,7 @@ from paddock.plan.loading import load_plan
 from paddock.plan.models import MountPlan
 from paddock.policy import Policy
 from paddock.policy.pins import LockMovedError
-from paddock.policy.secret_values import NO_SECRETS, SecretValues
+from paddock.policy.secret_values import NO_SECRETS, SecretStream, SecretValues
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
@@ -146,6 +146,10 @@ class Session:
     def mask(self, text: str) -> str:
         """Return `text` with the values of the session's secrets hidden, for whatever people or files get to see."""
         return self._secrets.mask(text)
+
+    def masked_stream(self) -> SecretStream:
+        """Return what masks one text that comes in pieces, and shows no part of a secret before it is whole."""
+        return self._secrets.stream()
 
     @property
     def coordinator(self) -> ModuleCoordinator:

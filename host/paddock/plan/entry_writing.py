@@ -29,7 +29,7 @@ from .document import read_document
 from .loading import load_plan
 from .models import Kind, MountPlan
 from .permissions import Permissions
-from .yaml_items import flow_text, item_lines, with_item, without_item
+from .yaml_items import flow_text, item_lines, with_item, with_key, without_item
 
 SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -148,6 +148,29 @@ def without_entry(path: Path, place: str) -> PlanEdit:
     return _edited(path, remove, lambda text: _proposals(path, text, lambda way: way.remove(section, index)), lines)
 
 
+def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEdit:
+    """Return the plan at `path` with an entry at `place` granted exactly these, in place of what it states.
+
+    Raises:
+        PlanError: it is no plan.
+        PlanNotEditedError: the entry cannot be told for certain in its text.
+    """
+    written = permissions.as_written()
+    lines = [f"write at `{place}`:", grant_line(path, permissions)]
+    match = _ITEM.fullmatch(place)
+    if match is None:
+        raise PlanNotEditedError(path, f"`{place}` is no entry of a list", lines=lines)
+    section, index = match[1], int(match[2])
+
+    def change(content: dict[str, Any]) -> str:
+        content[section][index]["permissions"] = _unshared(written)
+        return place
+
+    return _edited(
+        path, change, lambda text: _proposals(path, text, lambda way: way.permit(section, index, written)), lines
+    )
+
+
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
     """Return the lines of an entry as the plan at `path` would have them."""
     match path.suffix.lower():
@@ -247,6 +270,9 @@ class _Yaml:
     def remove(self, section: str, index: int) -> Iterator[str]:
         return without_item(self._text, section, index)
 
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        return with_key(self._text, section, index, "permissions", written)
+
 
 class _Json:
     def __init__(self, text: str) -> None:
@@ -260,6 +286,11 @@ class _Json:
     def remove(self, section: str, index: int) -> Iterator[str]:
         content = json.loads(self._text)
         del content[section][index]
+        yield self._dumped(content)
+
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        content = json.loads(self._text)
+        content[section][index]["permissions"] = written
         yield self._dumped(content)
 
     def _dumped(self, content: object) -> str:
@@ -291,13 +322,19 @@ class _Toml:
             del self._document[section]
         yield tomlkit.dumps(self._document)
 
+    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+        there: Any = self._document[section]
+        value = _filled(tomlkit.inline_table(), written) if isinstance(written, Mapping) else written
+        there[index]["permissions"] = value
+        yield tomlkit.dumps(self._document)
+
 
 def _proposals(path: Path, text: str, act: Callable[[_Yaml | _Json | _Toml], Iterator[str]]) -> Iterator[str]:
     ways: dict[str, type[_Yaml | _Json | _Toml]] = {".toml": _Toml, ".json": _Json}
     yield from act(ways.get(path.suffix.lower(), _Yaml)(text))
 
 
-def _filled(table: Any, entry: Mapping[str, str]) -> Any:
+def _filled(table: Any, entry: Mapping[str, Any]) -> Any:
     table.update(entry)
     return table
 

@@ -49,6 +49,17 @@ def without_item(text: str, section: str, index: int) -> Iterator[str]:
         yield from edit.without_block_item(*found, index)
 
 
+def with_key(text: str, section: str, index: int, key: str, value: object) -> Iterator[str]:
+    """Propose texts in which an item of the list `section` at the top has this value under `key`."""
+    edit = _Edit.of(text)
+    found = edit.section(section) if edit is not None else None
+    if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+        return
+    item = found[1].value[index]
+    if isinstance(item, yaml.MappingNode) and item.value:
+        yield from edit.with_value(item, key, flow_text(value))
+
+
 def item_lines(item: Mapping[str, Any]) -> list[str]:
     """Return the lines of an item in a list, its dash first."""
     first, *rest = [f"{flow_text(key)}: {flow_text(value)}" for key, value in item.items()]
@@ -122,6 +133,28 @@ class _Edit:
 
     def _lines(self, lines: list[str], indent: str) -> str:
         return "".join(f"{indent}{line}".rstrip(" ") + self._newline for line in lines)
+
+    def with_value(self, item: yaml.MappingNode, key: str, value: str) -> Iterator[str]:
+        there = next((pair for pair in item.value if pair[0].value == key), None)
+        if there is None:
+            first, last = item.value[0][0], item.value[-1][1]
+            if item.flow_style:
+                yield self.spliced(last.end_mark.index, 0, f", {key}: {value}")
+                return
+            # Behind the last line of the item, which a comment may end; else right behind its first key.
+            line = f"{' ' * first.start_mark.column}{key}: {value}{self._newline}"
+            end = _line_start(item.end_mark) if item.end_mark.column else item.end_mark.index
+            yield self.spliced(self._before_comments(end, first.start_mark.column - 1), 0, line)
+            following = self._text.find("\n", item.value[0][1].end_mark.index) + 1
+            yield self.spliced(following, 0, line)
+            return
+        start, end = there[1].start_mark.index, there[1].end_mark.index
+        if isinstance(there[1], yaml.ScalarNode) or there[1].flow_style:
+            yield self.spliced(start, end - start, value)
+            return
+        end = self._before_comments(_line_start(there[1].end_mark), there[0].start_mark.column)
+        colon = self._text.find(":", there[0].end_mark.index)
+        yield self.spliced(colon + 1, end - colon - 1, f" {value}{self._newline}")
 
     # -- taking away -----------------------------------------------------------------------
 

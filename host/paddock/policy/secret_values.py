@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paddock.plan.permissions import Permissions
@@ -63,6 +63,10 @@ class SecretValues(Mapping[str, str]):
         """Return a text with `[secret NAME]` for each secret in it, also where it is spelled for a URL or in JSON."""
         return text if self._pattern is None else self._pattern.sub(self._masked, text)
 
+    def stream(self) -> SecretStream:
+        """Return what masks one text that comes in pieces."""
+        return SecretStream(self.mask, self._spellings, self._pattern)
+
     def mask_value(self, value: Any) -> Any:
         """Return a copy of a JSON value with the secrets in it masked: in texts, in keys, and written as numbers."""
         if isinstance(value, str):
@@ -102,3 +106,35 @@ def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
 
 NO_SECRETS: Final = SecretValues({})
 """The secrets of whoever has none."""
+
+
+class SecretStream:
+    """Masks a text that comes in pieces; what may be the beginning of a secret is kept back until it is none."""
+
+    def __init__(self, mask: Callable[[str], str], spellings: Iterable[str], pattern: re.Pattern[str] | None) -> None:
+        self._mask = mask
+        self._pattern = pattern
+        self._spellings = tuple(spellings)
+        self._first = frozenset(spelling[0] for spelling in self._spellings)
+        self._longest = max(map(len, self._spellings), default=1)
+        self._kept = ""
+
+    def feed(self, text: str) -> str:
+        """Return what can be shown of what was kept back and of this."""
+        whole = self._kept + text
+        begin = max(0, len(whole) - self._longest + 1)
+        cut = next((at for at in range(begin, len(whole)) if self._may_begin(whole, at)), len(whole))
+        if self._pattern is not None and cut < len(whole):
+            # Of a secret that is whole, no part is shown because another may begin within it.
+            over = (found.start() for found in self._pattern.finditer(whole) if found.start() < cut < found.end())
+            cut = next(over, cut)
+        self._kept = whole[cut:]
+        return self._mask(whole[:cut])
+
+    def end(self) -> str:
+        """Return what was kept back: nothing comes after it."""
+        rest, self._kept = self._kept, ""
+        return self._mask(rest)
+
+    def _may_begin(self, text: str, at: int) -> bool:
+        return text[at] in self._first and any(spelling.startswith(text[at:]) for spelling in self._spellings)

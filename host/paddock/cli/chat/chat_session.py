@@ -1,0 +1,208 @@
+"""The sessions behind a chat on a terminal: the first, and one more for each `/grant`, which takes over what was said.
+
+Imported in a thread while the person types already; that is why the line and this are two files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from paddock.cli import failure, plan_options
+from paddock.cli.approval import TerminalApproval
+from paddock.cli.confinement_notes import tell_confinements
+from paddock.cli.consent import TerminalConsent
+from paddock.cli.display import ScreenDisplay
+from paddock.cli.fetch_progress import FetchProgress
+from paddock.cli.log_lines import LogLines
+from paddock.cli.progress import Progress, activity_of
+from paddock.cli.question import Option, Question
+from paddock.cli.source_options import SourceFlags
+from paddock.errors import PaddockError, render
+from paddock.kernel.session import ModuleStatus, Session
+from paddock.plan.entry_writing import grant_line, with_permissions
+from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.text import escape
+
+from .chat_command import ChatOptions
+from .conversation import Conversation, Follower
+from .interrupts import on_interrupt
+from .prompt_input import PromptInput
+from .prompted_screen import PromptedDialogue, PromptedScreen
+from .slash_commands import Next, SlashCommands
+from .spending import Spending
+
+Line = asyncio.Task[str | None]
+Use = Callable[[SlashCommands, Callable[[str], str]], None]
+"""Takes the commands to complete, and what hides secrets."""
+
+
+class ChatSession:
+    """The sessions of one chat, beside the line of `prompt`."""
+
+    def __init__(self, options: ChatOptions, prompt: PromptInput, folder: Path) -> None:
+        self._options = options
+        self._prompt = prompt
+        self._folder = folder
+        self._presets = plan_options.read_presets(options.grants)
+        self._screen = PromptedScreen(sys.stdout, prompt, asyncio.get_running_loop())
+        self._dialogue = PromptedDialogue(self._screen, sys.stdin)
+        self._fetching = FetchProgress(self._screen)
+        self._sources = SourceFlags(**options.sources).read(self._fetching)
+        self._spending = Spending()
+        self._said: list[Any] = []  # in the session before
+        self._conversation: Conversation | None = None
+
+    async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
+        """Hold the conversation, and return the exit code; `first` is the first line, once it was typed."""
+        line: Line | None = first
+        with LogLines(self._screen, verbose=self._options.is_verbose), self._fetching:
+            while True:
+                try:
+                    following = await self._one_session(line, ready, use)
+                except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+                    self._prompt.leave()
+                    with suppress(asyncio.CancelledError):
+                        await first
+                    await self._screen.flushed()
+                    self._screen.text(failure.text(error))
+                    return failure.exit_code(error)
+                if following is Next.LEAVE:
+                    return 0
+                line = None
+
+    async def _one_session(self, line: Line | None, ready: asyncio.Event, use: Use) -> Next:
+        screen = self._screen
+        approval = TerminalApproval(self._dialogue, preview=self._preview)
+        session = self._session(approval)
+        screen.mask = session.mask
+        with anyio.CancelScope() as scope:
+            if line is not None:
+                line.add_done_callback(lambda done: _cancel_if_left(done, scope))
+            with Progress(screen, lambda: activity_of(session)):
+                await session.initialize()
+        if scope.cancel_called:
+            await session.cleanup()
+            return Next.LEAVE
+        try:
+            is_verbose = self._options.is_verbose
+            follower = Follower(session, screen, self._folder, is_verbose=is_verbose)
+            conversation = self._conversation = Conversation(
+                session, screen, approval, self._spending, follower, is_verbose=is_verbose
+            )
+            commands = SlashCommands(conversation, screen, self._options.working_dir, self._grant)
+            use(commands, session.mask)
+            self._say_what_started(session)
+            if self._said:
+                await conversation.go_on_from(self._said)
+            ready.set()
+            return await self._talk(conversation, commands, line)
+        finally:
+            self._conversation = None
+            with Progress(screen, lambda: "stopping the modules"):
+                await session.cleanup()
+            for change in session.changes:
+                screen.warning(change)
+
+    def _session(self, approval: TerminalApproval) -> Session:
+        options, screen = self._options, self._screen
+        session = Session(
+            options.plan,
+            working_dir=options.working_dir,
+            approval=approval,
+            display=ScreenDisplay(screen),
+            on_output=lambda name, line: screen.module_line(name, line.text),
+            isolation=options.isolation,
+            trust_plan=options.is_trusted,
+            grants=self._presets,
+            consent=TerminalConsent(self._dialogue),
+            on_confined=lambda confined: tell_confinements(screen, confined, verbose=options.is_verbose),
+            sources=self._sources,
+        )
+        for note in session.plan.notes:
+            screen.note(f"note: {note}")
+        return session
+
+    def _preview(self, prompt: str) -> None:
+        if self._conversation is not None:
+            self._conversation.preview(prompt)
+
+    async def _talk(self, conversation: Conversation, commands: SlashCommands, first: Line | None) -> Next:
+        """Take line after line until the person leaves, or the session is to begin anew."""
+        line = await first if first is not None else ""
+        while line is not None:
+            if line.strip():
+                following = await self._do(conversation, commands, line)
+                if following is not Next.GO_ON:
+                    return following
+            conversation.tell_news()
+            line = await self._prompt.line()
+        return Next.LEAVE
+
+    async def _do(self, conversation: Conversation, commands: SlashCommands, line: str) -> Next:
+        with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
+            following = await commands.run(line)
+            if following is not None:
+                return following
+        if scope.cancelled_caught:
+            return Next.GO_ON
+        await conversation.turn(line)
+        return Next.GO_ON
+
+    # -- /grant ----------------------------------------------------------------------------
+
+    async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
+        """Show what the entry would say, ask, and write it; return whether it was written."""
+        conversation = self._conversation
+        assert conversation is not None
+        path = self._options.plan
+        line = escape(grant_line(path, permissions))
+        edit = with_permissions(path, entry.path, permissions)
+        said = await self._dialogue.ask(
+            Question(
+                title="Paddock asks, not a module",
+                text=f"In {escape(str(path))}, the entry of {escape(entry.module)} ({entry.path}) would say\n{line}\n"
+                "Write it, and start the session anew with what was said so far?",
+                options=(Option("yes", "write it"), Option("no ", "leave the plan as it is")),
+                told=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
+                is_ours=True,
+            ),
+            lambda typed, _: {"yes": "yes", "no": "no"}.get(typed.casefold()),
+        )
+        if said != "yes":
+            self._screen.note("the plan stays as it is")
+            return False
+        said_so_far = await conversation.messages()
+        edit.write()
+        self._said = said_so_far
+        self._screen.note(f"written; {entry.module} is started anew with it")
+        return True
+
+    # -- what people are told --------------------------------------------------------------
+
+    def _say_what_started(self, session: Session) -> None:
+        modules = session.modules
+        started = [module for module in modules if module.is_mounted]
+        levels = ", ".join(sorted({module.level for module in started}))
+        count = "1 module" if len(started) == 1 else f"{len(started)} modules"
+        self._screen.note(f"{count} started, isolation: {levels}; /help tells what can be typed")
+        self._say_problems(modules)
+
+    def _say_problems(self, modules: tuple[ModuleStatus, ...]) -> None:
+        for module in modules:
+            if isinstance(module.problem, PaddockError):
+                self._screen.text(render(module.problem))
+            if module.live_from is not None:
+                self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
+
+
+def _cancel_if_left(line: Line, scope: anyio.CancelScope) -> None:
+    if not line.cancelled() and line.exception() is None and line.result() is None:
+        scope.cancel()

@@ -1,0 +1,250 @@
+"""A session that a person holds a conversation with: its turns, what is shown of them, and how they are interrupted.
+
+A turn that fails or is interrupted leaves the session able to take the next one. What was refused to modules, and which
+of them ended, is told after the turn in which it happened, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from paddock.cli import failure
+from paddock.cli.approval import TerminalApproval
+from paddock.cli.denial_notes import tell_denials
+from paddock.cli.progress import Progress
+from paddock.cli.render import Screen
+from paddock.errors import PaddockError
+from paddock.kernel.session import Session
+from paddock_sdk.kernel.emitter import event_emitter
+
+from .conversation_screen import ConversationScreen
+from .interrupts import on_interrupt
+from .spending import Spending
+from .turn_view import TurnView
+
+_NAME: Final = "paddock-chat"
+_LAST: Final = 1_000_000  # after every module's handlers: what a hook hides or changes is hidden and changed here too
+_FIRST: Final = -1_000_000  # before any hook decides on a call
+_SPENDING: Final = ("provider:response", "llm:response")
+_PATIENCE: Final = 2.0  # seconds that a turn has to end by itself once it was told to end at once
+_MAX_FILE: Final = 256 * 1024  # bytes of a file whose change is shown
+
+_STOPPING: Final = "stopping once what is running now is done; Ctrl-C again stops at once"
+_STOPPING_NOW: Final = "stopping at once"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """What came of a turn: an answer, or an error; `is_interrupted` by the person."""
+
+    answer: str | None = None
+    error: Exception | None = None
+    is_interrupted: bool = False
+
+
+class Follower:
+    """Shows the turns of `session` on `screen` as they go on, from what its modules tell the session of them.
+
+    It hears events after every module's handlers: what a hook hides or changes there is hidden and changed here too.
+    """
+
+    def __init__(self, session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> None:
+        self._shown = ConversationScreen(screen, session.masked_stream)
+        self._view = TurnView(
+            session.session_id, folder=str(folder), is_verbose=is_verbose, read=lambda path: read_text(folder, path)
+        )
+        hooks = session.coordinator.hooks
+        for event in self._view.events:
+            hooks.register(event, self._on_event, priority=_LAST, name=_NAME)
+        hooks.register("tool:pre", self._before_call, priority=_FIRST, name=_NAME)
+
+    def _on_event(self, event: str, data: Any) -> None:
+        self._shown.show(self._view.take(event, data, event_emitter()))
+
+    def _before_call(self, event: str, data: Any) -> None:
+        self._view.foresee(data)
+
+    def begin(self) -> None:
+        """Begin another turn."""
+        self._view.begin()
+
+    def end(self, answer: str | None) -> None:
+        """Show what is left of a turn that ended with an answer, or without one."""
+        self._shown.show(self._view.end(answer))
+        self._shown.end_text()
+
+    def activity(self) -> str:
+        """Return what is being waited for."""
+        return self._view.activity()
+
+    def preview(self, prompt: str) -> None:
+        """Show the change that a question is about, if it is known which one that is."""
+        change = self._view.preview(prompt)
+        if change is not None:
+            self._shown.show_change(change)
+
+
+class Conversation:
+    """The conversation of `session`, which has to be entered for a turn; without a `follower` no turn is shown."""
+
+    def __init__(
+        self,
+        session: Session,
+        screen: Screen,
+        approval: TerminalApproval,
+        spending: Spending,
+        follower: Follower | None,
+        *,
+        is_verbose: bool,
+    ) -> None:
+        self.session = session
+        self._screen = screen
+        self._approval = approval
+        self._spending = spending
+        self._follower = follower
+        self._is_verbose = is_verbose
+        self._told: dict[str, tuple[int, int]] = {}  # of each module, how many ends and denials a person knows of
+        for event in _SPENDING:
+            session.coordinator.hooks.register(event, self._on_spent, priority=_LAST, name=_NAME)
+
+    def _on_spent(self, event: str, data: Any) -> None:
+        if isinstance(data, dict):
+            self._spending.take(event, data)
+
+    def preview(self, prompt: str) -> None:
+        """Show the change that a question is about, if it is known which one that is."""
+        if self._follower is not None:
+            self._follower.preview(prompt)
+
+    def _activity(self) -> str:
+        return "waiting for the answer" if self._follower is None else self._follower.activity()
+
+    # -- turns -----------------------------------------------------------------------------
+
+    async def turn(self, prompt: str) -> TurnOutcome:
+        """Run one turn, show it, and return what came of it; the first Ctrl-C ends it well, the second at once."""
+        session = self.session
+        session.coordinator.cancellation.reset()
+        if self._follower is not None:
+            self._follower.begin()
+        answer: str | None = None
+        failed: Exception | None = None
+        with anyio.CancelScope() as scope:
+            interruption = _Interruption(self._stop_gently, self._stop_now, scope.cancel)
+            with on_interrupt(interruption.request), Progress(self._screen, self._activity):
+                try:
+                    answer = await session.execute(prompt)
+                except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
+                    failed = error
+                finally:
+                    interruption.end()
+        self._approval.resume()
+        if self._follower is not None:
+            self._follower.end(answer if failed is None else None)
+        self.tell_news()
+        if interruption.happened:
+            self._screen.note("interrupted; the conversation goes on")
+            return TurnOutcome(answer, is_interrupted=True)
+        if failed is None:
+            return TurnOutcome(answer)
+        cause = failure.of_turn(failed, session.plan.orchestrator.module, session.modules)
+        self._screen.text(failure.text(cause) if self._is_verbose else failure.brief(cause))
+        return TurnOutcome(error=cause)
+
+    def _stop_gently(self) -> None:
+        self._approval.withdraw()
+        self.session.cancel()
+        self._screen.note(_STOPPING)
+
+    def _stop_now(self) -> None:
+        self.session.cancel(immediate=True)
+        self._screen.note(_STOPPING_NOW)
+
+    # -- what happened ---------------------------------------------------------------------
+
+    def tell_news(self) -> None:
+        """Tell which modules ended, and what was refused to them, since this was told last."""
+        for module in self.session.modules:
+            ends, denials = self._told.get(module.module, (0, 0))
+            for report in module.exit_reports[ends:]:
+                self._screen.warning(f"module {report.describe()}")
+            tell_denials(self._screen, module.denials[denials:])
+            self._told[module.module] = (len(module.exit_reports), len(module.denials))
+
+    async def forget(self) -> None:
+        """Have the context forget what was said.
+
+        Raises:
+            PaddockError: it did not.
+        """
+        await self.session.coordinator.get("context").clear()
+
+    async def messages(self) -> list[Any]:
+        """Return what was said, as the context has it."""
+        return list(await self.session.coordinator.get("context").get_messages())
+
+    async def go_on_from(self, messages: list[Any]) -> None:
+        """Have the context go on from what was said in another session."""
+        await self.session.coordinator.get("context").set_messages(messages)
+
+    async def spent(self) -> list[str]:
+        """Return what the chat took, in lines."""
+        try:
+            contributed = await self.session.coordinator.collect_contributions("session.cost")
+        except PaddockError:  # who is to tell is gone
+            contributed = []
+        return list(self._spending.lines(contributed))
+
+
+class _Interruption:
+    """What each Ctrl-C asks of a turn: the first that it ends well, the second that it ends at once."""
+
+    def __init__(self, gently: Callable[[], None], at_once: Callable[[], None], abandon: Callable[[], None]) -> None:
+        self._requests = 0
+        self._gently = gently
+        self._at_once = at_once
+        self._abandon = abandon
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def happened(self) -> bool:
+        return self._requests > 0
+
+    def request(self) -> None:
+        self._requests += 1
+        if self._requests == 1:
+            self._gently()
+        elif self._requests == 2:
+            self._at_once()
+            # A loop that does not look at the session's token is not waited for.
+            self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._abandon)
+        else:
+            self._abandon()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def read_text(folder: Path, path: str) -> str | None:
+    """Return the text of a file in `folder`, None if it is elsewhere, no plain file, too large, or no text."""
+    try:
+        file = (folder / path).resolve()
+        if not file.is_relative_to(folder.resolve()):
+            return None
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as opened:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_FILE:
+                return None
+            return opened.read(_MAX_FILE + 1).decode("utf-8")
+    except (OSError, ValueError):
+        return None

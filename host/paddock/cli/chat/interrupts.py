@@ -1,0 +1,21 @@
+"""Have Ctrl-C call a function instead of ending the command, for as long as something runs that can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
+    """Call `act` on the running loop for each SIGINT; what was done about it before is done again afterwards."""
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, act)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,179 @@
+"""A chat without a terminal: each line of stdin is a prompt or a command, each answer goes to stdout.
+
+An answer is written as it is, with a line end. Everything else goes to stderr; nobody is asked. The end of the input
+ends the chat, and so does Ctrl-C: the turn that runs is stopped first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from typing import Final
+
+import anyio.to_thread
+import click
+
+from paddock.cli import INTERRUPTED, failure, plan_options
+from paddock.cli.answer import print_answer
+from paddock.cli.approval import TerminalApproval
+from paddock.cli.confinement_notes import tell_confinements
+from paddock.cli.consent import TerminalConsent
+from paddock.cli.dialogue import Dialogue
+from paddock.cli.display import ScreenDisplay
+from paddock.cli.fetch_progress import FetchProgress
+from paddock.cli.log_lines import LogLines
+from paddock.cli.render import Screen
+from paddock.cli.source_options import SourceFlags
+from paddock.errors import render
+from paddock.kernel.session import Session
+from paddock.plan.entry_writing import grant_line
+from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Permissions
+
+from .chat_command import ChatOptions
+from .conversation import Conversation
+from .slash_commands import Next, SlashCommands
+from .spending import Spending
+
+_CHUNK: Final = 65536
+
+
+class LineChat:
+    """One chat."""
+
+    def __init__(self, options: ChatOptions) -> None:
+        self._options = options
+        self._screen = Screen(sys.stderr)
+        self._presets = plan_options.read_presets(options.grants)
+        self._fetching = FetchProgress(self._screen)
+        self._sources = SourceFlags(**options.sources).read(self._fetching)
+        self._lines = _Lines(sys.stdin.fileno())
+        self._code = 0
+        self._is_terminated = False
+
+    def run(self) -> int:
+        """Hold the conversation, and return the exit code.
+
+        Raises:
+            click.UsageError: the input is not UTF-8.
+        """
+        with LogLines(self._screen, verbose=self._options.is_verbose), self._fetching:
+            try:
+                asyncio.run(self._run())
+            except KeyboardInterrupt:
+                return INTERRUPTED
+            except (SystemExit, click.UsageError):
+                raise
+            except asyncio.CancelledError:
+                if not self._is_terminated:
+                    raise
+                return INTERRUPTED
+            except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+                self._screen.text(failure.text(error))
+                return failure.exit_code(error)
+        return self._code
+
+    async def _run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._terminate, task)
+        dialogue = Dialogue.at(self._screen, sys.stdin)
+        approval = TerminalApproval(dialogue)
+        session = self._session(approval, dialogue)
+        self._screen.mask = session.mask
+        async with session:
+            for module in session.modules:
+                if module.problem is not None:
+                    self._screen.text(render(module.problem))
+            conversation = Conversation(
+                session, self._screen, approval, Spending(), None, is_verbose=self._options.is_verbose
+            )
+            commands = SlashCommands(conversation, self._screen, self._options.working_dir, self._grant)
+            await self._talk(conversation, commands)
+        for change in session.changes:
+            self._screen.warning(change)
+
+    async def _talk(self, conversation: Conversation, commands: SlashCommands) -> None:
+        while (line := await self._lines.next()) is not None:
+            if not line.strip():
+                continue
+            following = await commands.run(line)
+            if following is Next.LEAVE:
+                return
+            if following is not None:
+                continue
+            outcome = await conversation.turn(line)
+            if outcome.answer is not None:
+                print_answer(outcome.answer, conversation.session.mask)
+            if outcome.is_interrupted:
+                self._code = INTERRUPTED
+                return
+            if outcome.error is not None:
+                self._code = failure.exit_code(outcome.error)
+
+    def _session(self, approval: TerminalApproval, dialogue: Dialogue) -> Session:
+        options, screen = self._options, self._screen
+        session = Session(
+            options.plan,
+            working_dir=options.working_dir,
+            approval=approval,
+            display=ScreenDisplay(screen),
+            on_output=lambda name, line: screen.module_line(name, line.text),
+            isolation=options.isolation,
+            trust_plan=options.is_trusted,
+            grants=self._presets,
+            consent=TerminalConsent(dialogue),
+            on_confined=lambda confined: tell_confinements(screen, confined, verbose=options.is_verbose),
+            sources=self._sources,
+        )
+        for note in session.plan.notes:
+            screen.note(f"note: {note}")
+        return session
+
+    async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
+        line = grant_line(self._options.plan, permissions)
+        self._screen.note(
+            f"nobody is at a terminal to say yes, so the plan stays as it is; at {entry.path}, write: {line}"
+        )
+        return False
+
+    def _terminate(self, task: asyncio.Task[None]) -> None:
+        self._is_terminated = True
+        task.cancel()
+
+
+class _Lines:
+    """The lines of a descriptor, each once it has come; reading can be given up at any moment."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._begun: list[bytes] = []
+        self._ready: deque[bytes] = deque()
+        self._is_over = False
+
+    async def next(self) -> str | None:
+        """Return the next line without its end, None at the end of the input.
+
+        Raises:
+            click.UsageError: it is not UTF-8.
+        """
+        while not self._ready and not self._is_over:
+            # Not through `sys.stdin`, whose lock a thread that reads would hold when the command ends.
+            data = await anyio.to_thread.run_sync(os.read, self._descriptor, _CHUNK, abandon_on_cancel=True)
+            *ended, rest = data.split(b"\n")
+            for line in ended:
+                self._ready.append(b"".join([*self._begun, line]))
+                self._begun.clear()
+            self._begun.append(rest)
+            if not data:
+                self._is_over = True
+                self._ready.append(b"".join(self._begun))
+        if not self._ready:
+            return None
+        try:
+            return self._ready.popleft().decode("utf-8").removeprefix("\ufeff").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"a line on stdin is not UTF-8 text, at byte {error.start}") from error

@@ -1,0 +1,217 @@
+"""The line in which a person types: history, completion, several lines, and pastes made harmless.
+
+Enter sends, Alt-Enter and Ctrl-J begin another line. Ctrl-C empties the line; in an empty one, twice in a row, it
+leaves, as Ctrl-D does. What is pasted holds no character that does anything or hides. The history is a file that only
+its owner reads; where it cannot be kept, the line works without it. Nothing is drawn over the line: see `set_aside`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application.run_in_terminal import in_terminal
+from prompt_toolkit.completion import Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.output import ColorDepth, Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from paddock.text import escape
+
+PROMPT: Final = "> "
+_AGAIN: Final = "Ctrl-C again leaves"
+_MAX_HISTORY: Final = 1 << 20  # bytes; the newer half is kept of a file that is larger
+_JOINERS: Final = re.compile("([\u200c\u200d]+)")  # which words and emoji of some languages are written with
+
+Words = Callable[[str], Iterable[str]]
+"""Returns what may come next after what was typed, which ends in the beginning of a word."""
+
+
+class PromptInput:
+    """The prompt; `words` completes commands, and `folder` is where paths after an `@` start."""
+
+    def __init__(
+        self,
+        words: Words,
+        folder: Path,
+        history: History,
+        *,
+        terminal: Input | None = None,
+        output: Output | None = None,
+        has_colour: bool = True,
+    ) -> None:
+        self._is_leaving = False
+        self._session: PromptSession[str] = PromptSession(
+            PROMPT,
+            multiline=True,
+            prompt_continuation=lambda width, number, wraps: "." * min(width, 1) + " " * max(0, width - 1),
+            history=history,
+            completer=_Completer(words, folder),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            key_bindings=self._bindings(),
+            bottom_toolbar=None,
+            rprompt=lambda: _AGAIN if self._is_leaving else "",
+            color_depth=None if has_colour else ColorDepth.DEPTH_1_BIT,
+            enable_open_in_editor=False,
+            reserve_space_for_menu=0,
+            erase_when_done=False,
+            input=terminal,
+            output=_without_questions(output if output is not None else create_output()),
+        )
+        self._session.default_buffer.on_text_changed += self._stay
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody is typing in it now."""
+        return bool(self._session.app.is_running)
+
+    async def line(self, begun: str = "") -> str | None:
+        """Return what was typed, `begun` at first, or None if the person leaves."""
+        self._is_leaving = False
+        try:
+            typed: str = await self._session.prompt_async(default=begun, handle_sigint=False)
+        except (EOFError, KeyboardInterrupt):
+            return None
+        return typed
+
+    @asynccontextmanager
+    async def set_aside(self) -> AsyncIterator[None]:
+        """Give the terminal to something else, and then come back with what was typed up to now."""
+        if self.is_open:
+            async with in_terminal():
+                yield
+        else:
+            yield
+
+    def leave(self) -> None:
+        """Have `line` return that the person leaves."""
+        if self.is_open:
+            with suppress(Exception):  # it has just returned
+                self._session.app.exit(exception=EOFError)
+
+    def _stay(self, _: object) -> None:
+        self._is_leaving = False
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_empty = Condition(lambda: not self._session.default_buffer.text)
+
+        def send(event: Any) -> None:
+            event.current_buffer.validate_and_handle()
+
+        def begin_line(event: Any) -> None:
+            event.current_buffer.insert_text("\n")
+
+        def interrupt(event: Any) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.reset()
+            elif self._is_leaving:
+                event.app.exit(exception=EOFError)
+            else:
+                self._is_leaving = True
+                event.app.invalidate()
+
+        def leave(event: Any) -> None:
+            event.app.exit(exception=EOFError)
+
+        def paste(event: Any) -> None:
+            event.current_buffer.insert_text(harmless(event.data))
+
+        keys.add("enter")(send)
+        keys.add("escape", "enter")(begin_line)
+        keys.add("c-j")(begin_line)
+        keys.add("c-c")(interrupt)
+        keys.add("<sigint>")(interrupt)
+        keys.add("c-d", filter=is_empty)(leave)
+        keys.add("<bracketed-paste>")(paste)
+        return keys
+
+
+def _without_questions(output: Output) -> Output:
+    """Have a terminal not asked where its cursor is: not every one answers, and the answer comes in as keys do."""
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
+
+
+def harmless(text: str) -> str:
+    """Return pasted text in which every control and invisible character is written out; lines and tabs stay."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    parts = _JOINERS.split(lines)
+    return "".join(part if _JOINERS.fullmatch(part) else escape(part, multiline=True) for part in parts)
+
+
+def open_history(folder: Callable[[], Path], mask: Callable[[str], str]) -> History:
+    """Return the history of this user's chats, kept in `folder()`; one of this chat alone where it cannot be kept."""
+    try:
+        path = folder() / "chat_history"
+        _prepare(path)
+    except OSError:
+        return InMemoryHistory()
+    return _History(str(path), mask)
+
+
+def _prepare(path: Path) -> None:
+    """Make the file, for this user alone, or cut it to its newer half.
+
+    Raises:
+        OSError: it cannot be made, or it is no file of ours.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    with open(descriptor, "r+b") as file:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
+            raise PermissionError(f"{path} is no file of ours")
+        os.fchmod(descriptor, 0o600)
+        if info.st_size > _MAX_HISTORY:
+            file.seek(info.st_size - _MAX_HISTORY // 2)
+            newer = file.read()
+            file.seek(0)
+            file.write(newer[newer.find(b"\n# ") + 1 :])
+            file.truncate()
+
+
+class _History(FileHistory):
+    def __init__(self, path: str, mask: Callable[[str], str]) -> None:
+        self._mask = mask
+        super().__init__(path)
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):  # a full disk takes no history, and nothing else depends on it
+            super().store_string(self._mask(string))
+
+
+class _Completer(Completer):
+    """Completes the last word: paths after an `@`, and what `words` knows of commands."""
+
+    def __init__(self, words: Words, folder: Path) -> None:
+        self._words = words
+        self._paths = PathCompleter(get_paths=lambda: [str(folder)], expanduser=False)
+
+    def get_completions(self, document: Document, complete_event: Any) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        word = before.rsplit(None, 1)[-1] if before and not before[-1].isspace() else ""
+        if word.startswith("@"):
+            path = Document(word[1:], len(word) - 1)
+            for found in self._paths.get_completions(path, complete_event):
+                yield Completion(escape(found.text), found.start_position, display=escape(found.display_text))
+        elif before.startswith("/"):
+            for one in matching(self._words(before), word):
+                yield Completion(one, -len(word))
+
+
+def matching(words: Iterable[str], begun: str) -> Sequence[str]:
+    """Return the words that go on from what was typed."""
+    return [word for word in words if word.startswith(begun) and word.isprintable()]

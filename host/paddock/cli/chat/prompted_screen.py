@@ -1,0 +1,109 @@
+"""A screen beside a line that a person is typing: what is drawn meanwhile goes above that line.
+
+While somebody types, drawings wait for the moment it takes to set the line aside, up to a limit; they are drawn in
+their order. A question sets the line aside itself. Off a terminal, and while nobody types, this is a plain screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TextIO, TypeVar
+
+from paddock.cli.backlog import Backlog
+from paddock.cli.dialogue import Dialogue
+from paddock.cli.keyboard import Keyboard
+from paddock.cli.question import Question
+from paddock.cli.render import Screen
+
+from .echo import echo
+from .prompt_input import PromptInput
+
+_Answer = TypeVar("_Answer")
+
+
+class PromptedScreen(Screen):
+    """Draws on `stream`, above the line of `prompt` while that is open."""
+
+    def __init__(self, stream: TextIO, prompt: PromptInput, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(stream)
+        self._prompt = prompt
+        self._loop = loop
+        self._waiting: Backlog | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._is_aside = False
+
+    async def flushed(self) -> None:
+        """Return once everything is drawn that waited for the line."""
+        while self._flushing is not None:
+            await self._flushing
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Set the line aside, if it is open; what is drawn within is drawn at once."""
+        await self.flushed()
+        async with self._prompt.set_aside():
+            self._is_aside = True
+            try:
+                yield
+            finally:
+                self._is_aside = False
+
+    def _draw(self, draw: Callable[[], None], size: int = 0, *, is_ours: bool = True) -> None:
+        with self._lock:
+            if self._is_aside or self._backlog is not None or not self._prompt.is_open:
+                self._release()  # what came before is drawn before
+                super()._draw(draw, size, is_ours=is_ours)
+                return
+            if self._waiting is None:
+                self._waiting = Backlog()
+                self._loop.call_soon_threadsafe(self._begin_flush)
+            self._waiting.add(draw, size, is_ours=is_ours)
+
+    def _move(self, rows: Any) -> None:
+        if self._is_aside or not self._prompt.is_open:
+            super()._move(rows)
+
+    def _begin_flush(self) -> None:
+        if self._flushing is None:
+            self._flushing = self._loop.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        try:
+            async with self._prompt.set_aside():
+                with self._lock:
+                    self._release()
+        finally:
+            self._flushing = None
+            if self._waiting is not None:
+                self._begin_flush()
+
+    def _release(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            draw = super()._draw
+            waiting.release(draw, lambda text: draw(partial(self._stream_write, f"{text}\n")))
+
+
+class PromptedDialogue(Dialogue):
+    """A dialogue that sets the line aside for each question, and lets the terminal echo what answers it."""
+
+    def __init__(self, screen: PromptedScreen, terminal: TextIO) -> None:
+        super().__init__(screen, Keyboard(terminal))
+        self._prompted = screen
+        self._terminal = terminal
+
+    async def ask(
+        self,
+        question: Question,
+        understood: Callable[[str, int], _Answer | None],
+        *,
+        seconds: float | None = None,
+        preface: Callable[[], None] = lambda: None,
+    ) -> _Answer | None:
+        """Return what the answer was understood as, as `Dialogue.ask` does."""
+        async with self._prompted.aside():
+            with echo(self._terminal, wanted=True):
+                return await super().ask(question, understood, seconds=seconds, preface=preface)

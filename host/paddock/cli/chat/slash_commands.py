@@ -1,0 +1,236 @@
+"""What a person can type in a chat besides prompts: commands that begin with a slash.
+
+Each is one entry of a table: its name, what it takes, what it does. A line is a command if its first word is a slash
+and letters; a path such as `/etc/hosts` is none. What a command shows may come from modules: it goes through the
+screen.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import anyio.to_thread
+import click
+
+from paddock.cli.denial_notes import tell_denials
+from paddock.cli.module_rows import row_of
+from paddock.cli.plan_options import FAMILIES, PRESETS, read_grants
+from paddock.cli.render import Screen
+from paddock.cli.why_command import run_why
+from paddock.errors import PaddockError, render
+from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.policy import grants_of
+from paddock.policy.explanation import Family, with_grant
+
+from .conversation import Conversation
+
+_COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
+_FAMILY_NAMES: Final = get_args(Family)
+
+
+class Next(Enum):
+    """What a chat does after a command."""
+
+    GO_ON = auto()
+    LEAVE = auto()
+    RESTART = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    takes: str
+    does: str
+    run: Callable[[Sequence[str]], Awaitable[Next | None]]
+
+
+class SlashCommands:
+    """The commands of one chat; `grant` gives a module more, and returns whether the session is to begin anew."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        screen: Screen,
+        working_dir: Path | None,
+        grant: Callable[[ModuleEntry, Permissions], Awaitable[bool]],
+    ) -> None:
+        self._conversation = conversation
+        self._session = conversation.session
+        self._screen = screen
+        self._working_dir = working_dir
+        self._grant_more = grant
+        self._commands: Mapping[str, _Command] = {
+            "tools": _Command("", "the tools that the model can call", self._tools),
+            "modules": _Command("", "the modules, and how they fare", self._modules),
+            "why": _Command(
+                "[MODULE KIND TARGET]", "whether a module may do a thing; without more, what was refused", self._why
+            ),
+            "grant": _Command(
+                "MODULE PRESET|FAMILY=VALUE", "give a module more: write it to the plan, and go on", self._grant
+            ),
+            "cost": _Command("", "the tokens and the money that this chat took", self._cost),
+            "clear": _Command("", "forget the conversation", self._clear),
+            "help": _Command("", "these commands, and the keys", self._help),
+            "exit": _Command("", "leave, as Ctrl-D does", self._exit),
+        }
+
+    async def run(self, line: str) -> Next | None:
+        """Run a line that is a command; None for one that is none."""
+        match = _COMMAND.fullmatch(line.strip())
+        if match is None:
+            return None
+        name, rest = match[1].lower(), match[2] or ""
+        command = self._commands.get(name)
+        if command is None:
+            close = get_close_matches(name, self._commands, n=1, cutoff=0.5)
+            others = f"did you mean /{close[0]}?" if close else "/help lists them"
+            self._screen.warning(f"there is no command /{name}; {others}")
+            return Next.GO_ON
+        try:
+            words = shlex.split(rest)
+        except ValueError:
+            words = rest.split()
+        try:
+            return await command.run(words) or Next.GO_ON
+        except click.UsageError as error:
+            self._screen.warning(f"/{name} takes {command.takes or 'nothing more'}: {error.format_message()}")
+        except PaddockError as error:
+            self._screen.text(render(error))
+        return Next.GO_ON
+
+    def words(self, before: str) -> Iterable[str]:
+        """Return what may come next in a line that was typed up to here."""
+        words = before.split(" ")
+        if len(words) == 1:
+            return [f"/{name}" for name in self._commands]
+        modules = [module.module for module in self._session.modules]
+        match words[0], len(words):
+            case (("/why" | "/grant"), 2):
+                return modules
+            case "/why", 3:
+                return _FAMILY_NAMES
+            case "/why", 4:
+                return [f"tools:{name}" for name in self._tool_names()] if words[2] == "call" else []
+            case "/grant", 3:
+                return [*PRESETS, *(f"{family}=" for family in FAMILIES)]
+        return []
+
+    def _tool_names(self) -> list[str]:
+        tools = self._session.coordinator.get("tools") or {}
+        return [str(name) for name in tools]
+
+    async def _tools(self, words: Sequence[str]) -> None:
+        tools: Mapping[str, Any] = self._session.coordinator.get("tools") or {}
+        if not tools:
+            self._screen.note("no tool is mounted")
+        self._screen.labelled(
+            [(f"  {name}  ", _first_line(getattr(tool, "description", ""))) for name, tool in sorted(tools.items())]
+        )
+
+    async def _modules(self, words: Sequence[str]) -> None:
+        self._screen.listing([row_of(module) for module in self._session.modules])
+
+    async def _why(self, words: Sequence[str]) -> None:
+        if not words:
+            denials = [denial for module in self._session.modules for denial in module.denials]
+            if not denials:
+                self._screen.note("nothing was refused in this session")
+            tell_denials(self._screen, denials, sum(module.denials_left_out for module in self._session.modules))
+            return
+        if len(words) != 3 or words[1] not in _FAMILY_NAMES:
+            raise click.UsageError(f"KIND is one of {', '.join(_FAMILY_NAMES)}")
+        module, family, target = words
+        session = self._session.session_id
+        await anyio.to_thread.run_sync(
+            lambda: run_why(
+                module,
+                family,  # type: ignore[arg-type]
+                target,
+                session=session,
+                plan=None,
+                working_dir=self._working_dir,
+                as_json=False,
+            )
+        )
+
+    async def _grant(self, words: Sequence[str]) -> Next | None:
+        if len(words) < 2:
+            raise click.UsageError("name a module, and what it is to be given")
+        entry = self._entry(words[0])
+        status = next(one for one in self._session.modules if one.place == entry.path)
+        permissions = more_permissions(status.granted, words[1:])
+        return Next.RESTART if await self._grant_more(entry, permissions) else None
+
+    def _entry(self, name: str) -> ModuleEntry:
+        entries = {entry.module: entry for entry in self._session.plan.entries()}
+        if name not in entries:
+            close = get_close_matches(name, entries, n=1)
+            raise click.UsageError(
+                f"there is no module `{name}` in the plan; "
+                + (f"did you mean `{close[0]}`?" if close else f"it has {', '.join(entries)}")
+            )
+        return entries[name]
+
+    async def _cost(self, words: Sequence[str]) -> None:
+        for line in await self._conversation.spent():
+            self._screen.note(line)
+
+    async def _clear(self, words: Sequence[str]) -> None:
+        await self._conversation.forget()
+        self._screen.note("the conversation is forgotten")
+
+    async def _help(self, words: Sequence[str]) -> None:
+        self._screen.labelled(
+            [(f"  /{name} {one.takes}".rstrip() + "  ", one.does) for name, one in self._commands.items()]
+        )
+        self._screen.note(
+            "Enter sends; Alt-Enter or Ctrl-J begins another line; Tab completes commands, and paths after @. "
+            "Ctrl-C stops a turn, a second one at once; in an empty line, two of them leave, as Ctrl-D does."
+        )
+
+    async def _exit(self, words: Sequence[str]) -> Next:
+        return Next.LEAVE
+
+
+def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
+    """Return what is granted with more, as `/grant` is told it: a preset's name, or families and their values.
+
+    Raises:
+        click.UsageError: it is neither.
+    """
+    if len(words) == 1 and words[0] in PRESETS:
+        preset = Permissions.model_validate(Permissions.written(words[0]))
+        if granted == Permissions():
+            return preset
+        return _merged(granted, grants_of(preset).model_dump(exclude_defaults=True, mode="json"))
+    families: dict[str, list[str]] = {}
+    for word in words:
+        family, equals, value = word.partition("=")
+        if not (equals and value) or family not in FAMILIES:
+            close = get_close_matches(word, [*PRESETS, *FAMILIES], n=1)
+            raise click.UsageError(
+                f"`{word}` is neither a preset ({', '.join(PRESETS)}) nor FAMILY=VALUE"
+                + (f"; did you mean `{close[0]}`?" if close else "")
+            )
+        families.setdefault(family, []).append(value)
+    return _merged(granted, read_grants(families))
+
+
+def _merged(granted: Permissions, more: Mapping[str, Any]) -> Permissions:
+    for family, grants in more.items():
+        for grant in grants:
+            if grant not in getattr(grants_of(granted), family):
+                granted = with_grant(granted, family, grant)  # type: ignore[arg-type]
+    return granted
+
+
+def _first_line(text: object) -> str:
+    lines = str(text).strip().splitlines()
+    return lines[0] if lines else ""

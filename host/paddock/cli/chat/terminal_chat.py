@@ -1,0 +1,105 @@
+"""A chat on a terminal: the line to type in is there first, the session behind it is started meanwhile.
+
+What is typed before the session is ready waits for it, and can be taken back with Ctrl-C. Questions that come up while
+it starts are asked above the line. A turn that fails is told of, and the next line is asked for. Leaving ends the
+session and all of its processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.audit import state_folder
+
+from .echo import echo
+from .interrupts import on_interrupt
+from .prompt_input import PromptInput, open_history
+
+if TYPE_CHECKING:
+    from .chat_command import ChatOptions
+    from .slash_commands import SlashCommands
+
+_INTERRUPTED = 130
+
+
+class TerminalChat:
+    """One chat."""
+
+    def __init__(self, options: ChatOptions) -> None:
+        self._options = options
+        self._folder = (options.working_dir or Path.cwd()).resolve()
+        self._commands: SlashCommands | None = None
+        self._mask = str
+        self._is_ready = asyncio.Event()
+        has_colour = not os.environ.get("NO_COLOR")
+        history = open_history(state_folder, lambda text: self._mask(text))
+        self._prompt = PromptInput(self._words, self._folder, history, has_colour=has_colour)
+        self._is_terminated = False
+
+    async def run(self) -> int:
+        """Hold the conversation, and return the exit code."""
+        with echo(sys.stdin, wanted=False):
+            return await self._run()
+
+    async def _run(self) -> int:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        loop.add_signal_handler(signal.SIGTERM, self._terminate, task)
+        first = loop.create_task(self._first_line())
+        try:
+            # In a thread: the line takes keys meanwhile.
+            started = await loop.run_in_executor(None, import_module, "paddock.cli.chat.chat_session")
+            chat = started.ChatSession(self._options, self._prompt, self._folder)
+            return int(await chat.converse(first, self._is_ready, self.use))
+        except asyncio.CancelledError:
+            if not self._is_terminated:
+                raise
+            return _INTERRUPTED
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+            self._prompt.leave()
+            first.cancel()
+            with suppress(asyncio.CancelledError):
+                await first
+
+    def use(self, commands: SlashCommands, mask: Any) -> None:
+        """Complete these commands from now on, and keep what `mask` hides out of the history."""
+        self._commands = commands
+        self._mask = mask
+
+    def _words(self, before: str) -> list[str]:
+        return [*self._commands.words(before)] if self._commands is not None else ["/exit", "/help"]
+
+    def _terminate(self, task: asyncio.Task[Any]) -> None:
+        self._is_terminated = True
+        task.cancel()
+
+    async def _first_line(self) -> str | None:
+        """Return the first line once the session is ready for it, None if the person leaves before."""
+        begun = ""
+        while (line := await self._prompt.line(begun)) is not None:
+            begun = ""
+            if line.strip() == "/exit":
+                return None
+            if not line.strip():
+                continue
+            taken_back = asyncio.Event()
+            with on_interrupt(taken_back.set):
+                waits = [asyncio.ensure_future(one.wait()) for one in (self._is_ready, taken_back)]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for one in waits:
+                        one.cancel()
+            if not taken_back.is_set():
+                return line
+            begun = line
+        return None

@@ -1,0 +1,120 @@
+"""What a tool call is about, for a person: one short argument, and the change of a file that it asks for.
+
+All of it was chosen by a model or a module. Nothing here reads a file or writes to a terminal; what is returned is not
+escaped. Work is bounded: a change that is too large to compare is described by its size.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+ReadText = Callable[[str], str | None]
+"""Returns the text of a file that a tool names, or None if it is none that may be shown."""
+
+_TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
+_PATHS: Final = ("file_path", "path")
+_PATCHES: Final = ("patch", "diff")
+_MAX_ARGUMENT: Final = 200  # characters of the short argument
+_MAX_COMPARED_LINES: Final = 1000  # of either text, where they differ
+_MAX_COMPARED: Final = 256 * 1024  # characters of either text
+_MAX_SHOWN: Final = 30  # lines of a change
+_CONTEXT: Final = 2  # unchanged lines around a change
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts those beyond them."""
+
+    path: str
+    lines: tuple[str, ...]
+    left_out: int = 0
+    summary: str = ""
+
+
+def short_argument(arguments: Mapping[str, Any], folder: str = "") -> str:
+    """Return the argument that tells most, on one line; paths in `folder` are relative to it."""
+    if not arguments:
+        return ""
+    key = next((key for key in _TELLING if isinstance(arguments.get(key), str) and arguments[key].strip()), None)
+    if key is None:
+        text = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+    else:
+        text = arguments[key][: 4 * _MAX_ARGUMENT]
+        if key in _PATHS:
+            text = relative(text, folder)
+    text = " ".join(text[: 4 * _MAX_ARGUMENT].split())
+    return text if len(text) <= _MAX_ARGUMENT else f"{text[:_MAX_ARGUMENT]}…"
+
+
+def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "") -> Change | None:
+    """Return what a call would change in a file, None if it is no call that edits or writes one.
+
+    The arguments tell: a path, and what to replace by what, or the whole content, or a patch.
+    """
+    path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
+    patch = next((arguments[key] for key in _PATCHES if isinstance(arguments.get(key), str)), None)
+    if patch is not None and "\n" in patch:
+        return _cut(relative(path or "", folder), patch[:_MAX_COMPARED].splitlines())
+    if path is None:
+        return None
+    shown = relative(path, folder)
+    old, new, content = (arguments.get(key) for key in ("old_string", "new_string", "content"))
+    if isinstance(old, str) and isinstance(new, str):
+        before = read(path)
+        if before is None or old not in before:
+            return _compared(shown, old, new, with_places=False)
+        count = -1 if arguments.get("replace_all") is True else 1
+        return _compared(shown, before, before.replace(old, new, count), with_places=True)
+    if isinstance(content, str):
+        before = read(path)
+        return _compared(shown, before or "", content, with_places=bool(before))
+    return None
+
+
+def relative(path: str, folder: str) -> str:
+    """Return a path as it is written from within `folder`."""
+    return path.removeprefix(f"{folder}/") if folder else path
+
+
+def _compared(path: str, before: str, after: str, *, with_places: bool) -> Change:
+    if len(before) > _MAX_COMPARED or len(after) > _MAX_COMPARED:
+        return Change(path, (), summary=f"{len(before)} characters become {len(after)}")
+    old, new = before.splitlines(), after.splitlines()
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    if max(len(old), len(new)) - start - end > _MAX_COMPARED_LINES:
+        return Change(path, (), summary=f"{len(old) - start - end} lines become {len(new) - start - end}")
+    # Only where they differ: what the lines around it are costs nothing, however long the file is.
+    first = max(0, start - _CONTEXT)
+    last = max(0, end - _CONTEXT)
+    found = list(
+        difflib.unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
+    )[2:]
+    if not with_places:
+        found = [line for line in found if not line.startswith("@@")]
+    elif found:
+        found = [_moved(line, first) if line.startswith("@@") else line for line in found]
+    return _cut(path, found)
+
+
+def _cut(path: str, lines: list[str]) -> Change:
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    return Change(path, tuple(lines[:_MAX_SHOWN]), max(0, len(lines) - _MAX_SHOWN), f"+{added} -{removed}")
+
+
+def _moved(line: str, by: int) -> str:
+    """Return the first line number of a hunk, in the file instead of the part of it that was compared."""
+    start = line.split("+", 1)[1].split(" ")[0].split(",")[0]
+    return f"@ line {max(1, int(start) + by)}"
+
+
+def _common(first: list[str], second: list[str]) -> int:
+    return next(
+        (at for at, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]),
+        min(len(first), len(second)),
+    )

@@ -1,0 +1,62 @@
+"""Blocks of a text that comes in pieces: the same ones, however it is cut, each of them final and bounded."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.cli.chat.markdown_stream import Block, MarkdownStream
+
+_TEXT = "Look:\nat it\n\n# Title\n- one\n\n- two\n\nafter\n```python\ndef f():\n\n    return 1\n```\n\nend"
+
+
+def _blocks(*pieces: str) -> list[Block]:
+    stream = MarkdownStream()
+    return [block for piece in pieces for block in stream.feed(piece)] + stream.end()
+
+
+def test_paragraphs_headings_lists_and_code_are_blocks() -> None:
+    assert _blocks(_TEXT) == [
+        Block("markdown", "Look:\nat it"),
+        Block("markdown", "# Title"),
+        Block("markdown", "- one\n\n- two"),
+        Block("markdown", "after"),
+        Block("code", "def f():"),
+        Block("code", "", begins=False),
+        Block("code", "    return 1", begins=False),
+        Block("markdown", "end"),
+    ]
+
+
+@given(st.lists(st.integers(0, len(_TEXT)), max_size=20))
+def test_how_a_text_is_cut_changes_nothing(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(_TEXT)]
+    pieces = [_TEXT[start:end] for start, end in pairwise(places)]
+    assert _blocks(*pieces) == _blocks(_TEXT)
+
+
+@given(st.text(alphabet="ab -*#`~\n\r1.|>", max_size=200))
+def test_no_word_of_a_text_is_lost(text: str) -> None:
+    words = [char for char in text if char in "ab"]
+    kept = [char for block in _blocks(*text) for char in block.text if char in "ab"]
+    assert len(kept) <= len(words)
+    if "`" not in text and "~" not in text:  # what begins code names its language
+        assert kept == words
+
+
+@pytest.mark.parametrize("unit", ["word ", "x", "line\n", "- item\n", "```\ncode\n", "> "])
+def test_blocks_have_a_largest_size(unit: str) -> None:
+    blocks = _blocks(*[unit] * 20_000)
+    assert blocks and max(len(block.text) for block in blocks) <= 4100
+
+
+def test_what_is_open_has_a_largest_size() -> None:
+    stream = MarkdownStream()
+    longest = 0
+    for _ in range(20_000):
+        stream.feed("word ")
+        longest = max(longest, len(stream.open))
+    assert longest <= 4100

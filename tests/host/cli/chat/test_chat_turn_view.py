@@ -1,0 +1,199 @@
+"""What is shown of a turn's events: text once, one line for each call, hints honoured, and nothing of bad values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown, TurnView
+
+_OWN = "session"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def _view(files: dict[str, str] | None = None, *, verbose: bool = False) -> TurnView:
+    return TurnView(_OWN, folder="/work", is_verbose=verbose, read=(files or {}).get, clock=Clock())
+
+
+def _played(view: TurnView, *events: tuple[str, dict[str, Any]], answer: str | None = None) -> list[Shown]:
+    view.begin()
+    shown = [part for event, data in events for part in view.take(event, {"session_id": _OWN, **data}, "loop")]
+    return [*shown, *view.end(answer)]
+
+
+def _text(shown: list[Shown]) -> str:
+    return "".join(
+        part.text if isinstance(part, Piece) else "|" for part in shown if isinstance(part, Piece | BlockEnd)
+    )
+
+
+def _delta(text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "content_block:delta", {"block_type": "text", "delta": text, **more}
+
+
+def _end(text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "content_block:end", {"block_type": "text", "block": {"type": "text", "text": text, **more}}
+
+
+_REQUEST = ("provider:request", {"provider": "mock"})
+
+
+@pytest.mark.parametrize(
+    ("events", "answer", "expected"),
+    [
+        pytest.param([_REQUEST, _delta("Hel"), _delta("lo"), _end("Hello")], "Hello", "Hello|", id="pieces-then-whole"),
+        pytest.param([_REQUEST, _end("Hello")], "Hello", "Hello|", id="whole-block-alone"),
+        pytest.param([_REQUEST], "Hello", "Hello|", id="answer-alone"),
+        pytest.param([_REQUEST, _delta("Hel"), _end("Hello")], "Hello", "Hello|", id="pieces-lack-the-end"),
+        pytest.param([_REQUEST, _end("One"), _end("Two")], "One\n\nTwo", "One|Two|", id="answer-of-two-blocks"),
+        pytest.param([_REQUEST, _end("One"), _REQUEST, _end("Two")], "Two", "One|Two|", id="two-requests"),
+        pytest.param([_REQUEST, _end("One"), _REQUEST, _end("One")], "One", "One|One|", id="said-twice"),
+        pytest.param([_REQUEST, _delta("Half")], "Half", "Half|", id="broken-off"),
+        pytest.param(
+            [
+                _REQUEST,
+                ("llm:stream_block_delta", {"text": "Hi"}),
+                _delta("Hi"),
+                ("llm:stream_block_end", {}),
+                _end("Hi"),
+            ],
+            "Hi",
+            "Hi|",
+            id="told-of-by-provider-and-loop",
+        ),
+        pytest.param([_REQUEST, _delta("x", delta=5)], None, "", id="delta-is-no-text"),
+        pytest.param([_REQUEST, ("content_block:end", {"block": "no table"})], None, "", id="block-is-no-table"),
+        pytest.param([_REQUEST, _delta("theirs", session_id="below")], None, "", id="of-a-session-below"),
+    ],
+)
+def test_a_text_is_shown_once(events: list[tuple[str, dict[str, Any]]], answer: str | None, expected: str) -> None:
+    assert _text(_played(_view(), *events, answer=answer)) == expected
+
+
+@pytest.mark.parametrize(
+    ("hint", "for_user", "for_developer"),
+    [("internal", "", ""), ("developer", "", "seen"), ("user", "seen", "seen"), ("", "seen", "seen")],
+)
+def test_hints_say_who_a_text_is_for(hint: str, for_user: str, for_developer: str) -> None:
+    blocks = [_REQUEST, _end("seen", **({"visibility": hint} if hint else {}))]
+    assert _text(_played(_view(), *blocks, answer="seen")).strip("|") == for_user
+    assert _text(_played(_view(verbose=True), *blocks, answer="seen")).strip("|") == for_developer
+
+
+def test_a_hint_at_a_blocks_start_counts_for_its_pieces() -> None:
+    start = ("content_block:start", {"block_index": 0, "visibility": "internal"})
+    assert _text(_played(_view(verbose=True), _REQUEST, start, _delta("secret plan", block_index=0))) == "|"
+
+
+def test_thinking_is_for_developers_unless_a_hint_says_more() -> None:
+    thought = ("thinking:delta", {"text": "hm"})
+    assert _played(_view(), _REQUEST, thought) == [BlockEnd()]
+    assert Piece("hm", is_thought=True) in _played(_view(verbose=True), _REQUEST, thought)
+    block = {"type": "thinking", "thinking": "hm", "visibility": "user"}
+    assert Piece("hm", is_thought=True) in _played(_view(), _REQUEST, ("content_block:end", {"block": block}))
+
+
+def _calls(shown: list[Shown]) -> list[CallEnd]:
+    return [part for part in shown if isinstance(part, CallEnd)]
+
+
+def _call(event: str, name: str = "bash", call_id: str = "1", **more: Any) -> tuple[str, dict[str, Any]]:
+    return event, {"tool_name": name, "tool_call_id": call_id, **more}
+
+
+def test_a_call_is_one_line_with_its_outcome() -> None:
+    view = _view()
+    given = {"tool_input": {"command": "pytest -q"}}
+    (done,) = _calls(
+        _played(view, _call("tool:pre", **given), _call("tool:post", **given, result={"success": True, "output": "x"}))
+    )
+    assert (done.name, done.argument, done.outcome, done.seconds) == ("bash", "pytest -q", "ok", 1.0)
+    result = {"success": False, "error": {"message": "exit\ncode 1"}}
+    (failed,) = _calls(_played(view, _call("tool:pre", **given), _call("tool:post", **given, result=result)))
+    assert (failed.outcome, failed.reason) == ("failed", "exit code 1")
+    (raised,) = _calls(_played(view, _call("tool:pre", **given), _call("tool:error", error={"msg": "no such tool"})))
+    assert (raised.outcome, raised.reason) == ("failed", "no such tool")
+
+
+def test_a_call_that_nobody_answers_is_shown_as_refused_or_stopped() -> None:
+    block = {"type": "tool_call", "id": "1", "name": "bash", "input": {"command": "rm x"}}
+    asked = ("content_block:end", {"block": block})
+    (refused,) = _calls(_played(_view(), asked, _call("approval:denied", reason="the person said no"), _REQUEST))
+    assert (refused.outcome, refused.reason, refused.seconds) == ("refused", "the person said no", None)
+    (stopped,) = _calls(_played(_view(), asked, _call("tool:pre", tool_input={"command": "rm x"})))
+    assert (stopped.outcome, stopped.reason) == ("failed", "stopped before it was done")
+
+
+def test_an_edit_shows_the_change_in_its_file() -> None:
+    files = {"/work/a.txt": "one\ntwo\nthree\n"}
+    given = {"tool_input": {"file_path": "/work/a.txt", "old_string": "two", "new_string": "2"}}
+    events = (
+        _call("tool:pre", "edit_file", **given),
+        _call("tool:post", "edit_file", **given, result={"success": True}),
+    )
+    (done,) = _calls(_played(_view(files), *events))
+    assert done.argument == "a.txt" and done.change is not None
+    assert done.change.lines == ("@ line 1", " one", "-two", "+2", " three")
+
+
+def test_a_change_that_was_shown_with_a_question_is_not_shown_again() -> None:
+    view = _view({"/work/a.txt": "one\n"})
+    given = {"tool_input": {"file_path": "/work/a.txt", "content": "two\n"}}
+    pre, post = _call("tool:pre", "write_file", **given), _call("tool:post", "write_file", **given, result={})
+    view.begin()
+    view.foresee({"session_id": _OWN, **pre[1]})
+    assert view.preview("may something else run?") is None
+    change = view.preview('may it run with file_path: "/work/a.txt"?')
+    assert change is not None and change.lines == ("@ line 1", "-one", "+two")
+    assert view.preview('may it run with file_path: "/work/a.txt"?') is None
+    shown = [part for event, data in (pre, post) for part in view.take(event, data)]
+    assert [call.change for call in _calls(shown)] == [None]
+
+
+def test_a_question_about_one_of_several_calls_shows_no_guess() -> None:
+    view = _view()
+    for call_id, path in (("1", "a"), ("2", "ab")):
+        view.foresee({"tool_name": "w", "tool_call_id": call_id, "tool_input": {"path": path, "content": "x"}})
+    assert view.preview("write ab?") is None
+
+
+def test_a_call_of_a_session_below_is_nested_and_a_hidden_one_not_shown() -> None:
+    below = {"session_id": "below", "tool_input": {}}
+    (nested,) = _calls(_played(_view(), _call("tool:pre", **below), _call("tool:post", **below, result={})))
+    assert nested.is_nested
+    hidden = {"visibility": "internal", "tool_input": {}}
+    assert not _calls(_played(_view(), _call("tool:pre", **hidden), _call("tool:post", **hidden, result={})))
+
+
+def test_retries_and_notifications_are_a_line_each() -> None:
+    retry = ("provider:retry", {"delay": 2.4, "error": {"msg": "overloaded"}})
+    told = ("user:notification", {"message": "build\nis green", "level": "warning"})
+    notices = [part for part in _played(_view(), retry, told) if isinstance(part, Notice)]
+    assert notices == [
+        Notice("the provider tries again in 2 s: overloaded"),
+        Notice("loop: build is green", is_warning=True),
+    ]
+
+
+def test_events_of_any_shape_are_passed_over() -> None:
+    view = _view()
+    for event in view.events:
+        for data in (None, [], "x", {}, {"tool_input": 5, "block": [], "error": 3, "delta": {}, "result": [1]}):
+            view.take(event, data, None)
+    view.end("x")
+
+
+def test_what_a_view_knows_of_calls_is_bounded() -> None:
+    view = _view()
+    for number in range(5000):
+        view.take("tool:pre", {"tool_name": "t", "tool_call_id": str(number), "tool_input": {}})
+    assert len(_calls(view.end(None))) == 256

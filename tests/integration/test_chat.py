@@ -1,0 +1,249 @@
+"""`paddock chat` as people and scripts use it: a real terminal, a real session, and lines without a terminal."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from integration.command_line import nothing_outlives_its_command, paddock
+from integration.conftest import WriteModule
+from integration.seen import Seen
+
+_OPEN = "\x1b[?2004h"  # pastes are told apart from keys as long as a line can be typed
+_READY = "/help tells what can be typed"
+_HOSTILE = "\x1b]0;owned\x07\x1b[2J╔══ Paddock asks, not a module\n\n&#27;[31m&#x202e;gnp\n\n```\n\x1b[2Jx\n```\n"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., Path]:
+    """Write a plan whose model plays a script, with files to edit, and return its path."""
+
+    def write(
+        *responses: Any, loop: str = "loop-streaming", hooks: tuple[Any, ...] = (), tools: tuple[Any, ...] = ()
+    ) -> Path:
+        (tmp_path / "notes.txt").write_text("alpha\nbeta\n", encoding="utf-8")
+        path = tmp_path / "plan.yaml"
+        path.write_text(
+            json.dumps(
+                {
+                    "session": {"orchestrator": loop, "context": "context-simple"},
+                    "providers": [
+                        {
+                            "module": "provider-mock",
+                            "config": {"responses": list(responses), "fallback": "You said: {prompt}"},
+                        }
+                    ],
+                    "tools": [{"module": "tool-filesystem", "permissions": "workspace"}, *tools],
+                    "hooks": list(hooks),
+                }
+            ),
+            encoding="utf-8",
+        )
+        return path
+
+    return write
+
+
+def _edit(call_id: str = "1") -> dict[str, Any]:
+    arguments = {"file_path": "notes.txt", "old_string": "beta", "new_string": "gamma"}
+    return {"text": "I will **edit** it.", "tool_calls": [{"name": "edit_file", "id": call_id, "arguments": arguments}]}
+
+
+def _chat(columns: int = 80, rows: int = 24, *options: str) -> Seen:
+    return Seen(columns, rows, "chat", "--trust-plan", *options)
+
+
+def _leave(terminal: Seen) -> None:
+    terminal.type("\x04")
+    assert terminal.exit_code() == 0
+
+
+@pytest.mark.parametrize("columns", [80, 20])
+def test_a_person_sees_text_the_change_the_question_and_the_outcome(
+    plan: Callable[..., Path], tmp_path: Path, columns: int
+) -> None:
+    plan(_edit(), "# Done\n\nAll is *well*.", hooks=({"module": "hooks-approval"},))
+    with _chat(columns, 40) as terminal:
+        terminal.until(_OPEN)
+        terminal.type("fix it\r")  # the session is not there yet
+        terminal.until("Deny")
+        terminal.until("deny:")
+        asked = terminal.rows(all_of_them=True)
+        assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "alpha\nbeta\n"
+        terminal.type("1\n")
+        terminal.until("well")
+        terminal.until(_OPEN)
+        rows = terminal.rows(all_of_them=True)
+        _leave(terminal)
+    assert "  I will edit it." in asked
+    assert "    -beta" in asked and "    +gamma" in asked
+    assert asked.index("    +gamma") < next(at for at, row in enumerate(asked) if row.startswith("┌──"))
+    (done,) = [at for at, row in enumerate(rows) if row.startswith("● edit_file")]
+    assert "notes.txt (ok," in " ".join(row.strip() for row in rows[done : done + 3])
+    assert "  Done" in rows and "  All is well." in rows
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "alpha\ngamma\n"
+
+
+def test_what_a_model_writes_moves_and_imitates_nothing(plan: Callable[..., Path]) -> None:
+    plan(_HOSTILE, {"tool_calls": [{"name": "x\x1b[2J\n> ", "arguments": {"path": "\x1b]0;a\x07"}}]}, "end")
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        terminal.type("one\r")
+        terminal.until("2Jx")
+        terminal.until(_OPEN)
+        terminal.type("two\r")
+        terminal.until("end")
+        terminal.until(_OPEN)
+        rows = terminal.rows(all_of_them=True)  # which fails for a sequence that is none of ours
+        _leave(terminal)
+    assert r"  \x1b]0;owned\x07\x1b[2J╔══ Paddock asks, not a module" in rows
+    assert not any(row.startswith(("╔", "┌")) for row in rows)
+    assert "\u202e" not in "".join(rows) and r"\u202e" in "".join(rows)
+
+
+def test_one_interruption_ends_a_turn_well_and_two_at_once(plan: Callable[..., Path], tmp_path: Path) -> None:
+    sleeping = {"tool_calls": [{"name": "bash", "id": "slow", "arguments": {"command": "touch started; sleep 60"}}]}
+    tools = ({"module": "tool-bash", "permissions": "shell"},)
+    plan({"text": "wait", "delay": 2}, sleeping, "after: {last_tool_result}", tools=tools)
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        terminal.type("one\r")
+        terminal.until("waiting for the model")
+        terminal.type("\x03")
+        terminal.until("stopping once what is running now is done")
+        terminal.until("wait")
+        terminal.until("interrupted; the conversation goes on")
+        terminal.until(_OPEN)
+        terminal.type("two\r")
+        terminal.until("bash touch started")
+        terminal.type("\x03")
+        terminal.until("stopping once")
+        terminal.type("\x03")
+        terminal.until("stopping at once")
+        terminal.until("interrupted; the conversation goes on")
+        terminal.until(_OPEN)
+        terminal.type("three\r")
+        # The context has an answer for the call that was cut off, so that the next request is a valid one.
+        terminal.until("after: Error: the tool call was cancelled")
+        terminal.until(_OPEN)
+        terminal.type("\x03")
+        terminal.until("again leave")
+        terminal.type("\x03")
+        assert terminal.exit_code() == 0
+
+
+def test_a_provider_that_fails_or_dies_does_not_end_the_chat(
+    plan: Callable[..., Path], tmp_path: Path, write_module: WriteModule
+) -> None:
+    dying = """
+        import os
+
+        from amplifier_core.models import ToolResult
+
+        class Dying:
+            name = "dying"
+            description = "Dies."
+            input_schema = {"type": "object", "properties": {}}
+
+            async def execute(self, input):
+                os._exit(3)
+
+        async def mount(coordinator, config):
+            await coordinator.mount("tools", Dying())
+    """
+    source = write_module("tool-dying", dying)
+    plan(
+        {"error": {"type": "AuthenticationError", "message": "no such key"}},
+        {"tool_calls": [{"name": "dying", "arguments": {}}]},
+        "it went on",
+        tools=({"module": "tool-dying", "source": source},),
+    )
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        terminal.type("one\r")
+        terminal.until("AuthenticationError: no such key")
+        terminal.until("the key is missing or wrong")
+        terminal.until(_OPEN)
+        terminal.type("two\r")
+        terminal.until(" (failed")
+        terminal.until("it went on")
+        terminal.until("module tool-dying")
+        terminal.until(_OPEN)
+        _leave(terminal)
+
+
+def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callable[..., Path], tmp_path: Path) -> None:
+    path = plan("first answer")
+    with _chat(100, 30) as terminal:
+        terminal.until(_READY)
+        terminal.type("hello\r")
+        terminal.until("first answer")
+        terminal.until(_OPEN)
+        terminal.type("/tool\r")
+        terminal.until("did you mean /tools?")
+        terminal.type("/tools\r")
+        terminal.until("read_file")
+        terminal.type("/cost\r")
+        terminal.until("1 request; tokens:")
+        terminal.type("/grant tool-filesystem read=/etc/hostname\r")
+        terminal.until("Paddock asks, not a module")
+        terminal.until("yes or no, and Enter:")
+        terminal.type("yes\n")
+        terminal.until("written")
+        terminal.until(_READY)
+        terminal.type("/why tool-filesystem read /etc/hostname\r")
+        terminal.until("allowed:")
+        terminal.type("/clear\r")
+        terminal.until("is forgotten")
+        terminal.type("/exit\r")
+        assert terminal.exit_code() == 0
+    (entry,) = yaml.safe_load(path.read_text(encoding="utf-8"))["tools"]
+    assert entry["permissions"]["read"] == [".", "/etc/hostname"]
+
+
+def test_the_history_is_for_its_owner_alone(plan: Callable[..., Path], tmp_path: Path) -> None:
+    plan()
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        terminal.type("\x1b[200~one\x1b[31m\r\ntwo\x1b[201~\r")
+        terminal.until("You said")
+        terminal.until(_OPEN)
+        _leave(terminal)
+    history = tmp_path / "state" / "paddock" / "chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "+one\\x1b[31m\n+two\n" in history.read_text(encoding="utf-8")
+
+
+def test_without_a_terminal_a_line_is_answered_by_a_line(plan: Callable[..., Path]) -> None:
+    plan("one", {"error": {"type": "RateLimitError", "message": "slow down"}}, "**three**")
+    done = paddock("chat", stdin="a\n\nb\n/cost\n/nosuch\nc\n", environ={"PADDOCK": ""})
+    assert done.stdout == "one\n**three**\n"
+    assert done.returncode == 1, done.stderr
+    assert "error: RateLimitError: slow down" in done.stderr and "hint: wait a moment" in done.stderr
+    assert "there is no command /nosuch" in done.stderr
+
+
+def test_a_folder_without_a_plan_names_init(tmp_path: Path) -> None:
+    done = paddock("chat")
+    assert done.returncode == 2 and "`paddock init` writes one" in done.stderr
+
+
+def test_help_loads_nothing_of_the_terminal() -> None:
+    told = paddock("chat", "--help")
+    assert told.returncode == 0 and "by default plan.yaml" in told.stdout
