@@ -21,7 +21,7 @@ from paddock_sandbox.profile import IsolationLevel
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
 
-_SECONDS = 60  # for one whole session in a test; hit only by a hang
+_SECONDS = 110  # for one whole session in a test, beside whatever else runs; hit only by a hang
 _DIRECT = """
     import json
 

@@ -13,7 +13,7 @@ from host.authoring.conftest import Trials
 from integration.command_line import reachable_level
 
 _ROOT = Path(__file__).resolve().parents[3]
-_SECONDS = 60
+_SECONDS = 110  # hit only by a hang, however busy the machine is
 _KINDS = ("Tool", "Hook", "Provider", "Orchestrator", "Context")
 _SUITE = """
 from paddock_sdk.validation.behavioral import *
