@@ -93,7 +93,7 @@ class Delivery:
             said = asked.said
             if type(said) is not Encoded or len(said.body) > _LONGEST_PASS or bytes(said.body) not in _PASSES:
                 first, *rest = self._registrations[self._asked :]
-                self._hand_over((replace(first, handler=_Asked(first.handler, asked)), *rest))
+                self._hand_over((replace(first, handler=_Asked(first.handler, asked.awaited())), *rest))
                 return
             self._asked += 1
             if self._asked < len(self._registrations):

@@ -6,6 +6,7 @@ gives. What is larger, or might be over a cap with what goes around it, is encod
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgpack
@@ -14,8 +15,9 @@ from paddock.rpc.handle import Encoded
 from paddock.rpc.values import Values
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol.body import Ext, is_shallow
+from paddock_sdk.protocol.body import Ext
 
+_EVENTS: Final = 256  # names that are kept packed; modules may make up more
 _LEVELS: Final = 3  # that data is inside of, in the answer; one less in the message
 _MESSAGE: Final = b"\x92\x92"  # [[event, data], {}]: an array of two, the first of which is one of two
 _NO_KEYWORDS: Final = b"\x80"
@@ -28,10 +30,10 @@ def event_message(values: Values, event: str, payload: Payload) -> Encoded:
     message = payload.cache.get("message")
     if isinstance(message, Encoded):
         return message
-    data = values.encode(payload.shared).body
-    if isinstance(data, bytes) and is_shallow(data, _LEVELS) and event.isascii():
+    data = values.codec.encode_shallow(payload.shared, _LEVELS)
+    if data is not None and event.isascii():
         payload.cache["data"] = data
-        message = Encoded(b"".join((_MESSAGE, msgpack.packb(event), data, _NO_KEYWORDS)))
+        message = Encoded(b"".join((_MESSAGE, _packed(event), data, _NO_KEYWORDS)))
     else:
         message = values.encode([[event, payload.shared], {}])
     payload.cache["message"] = message
@@ -46,3 +48,9 @@ def unchanged(values: Values, payload: Payload) -> Encoded:
     size = len(_UNCHANGED) + len(data)
     head = bytes((0xC7, size)) if size <= 0xFF else b"\xc8" + size.to_bytes(2, "big")  # of an extension
     return Encoded(b"".join((head, _MODEL, _UNCHANGED, data)))
+
+
+@lru_cache(maxsize=_EVENTS)
+def _packed(event: str) -> bytes:
+    packed: bytes = msgpack.packb(event)
+    return packed

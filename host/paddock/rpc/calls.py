@@ -170,13 +170,13 @@ class RoutedCall(OpenCall):
             return self.owner.may_call_mounted(handle) or self.origin.rights[handle]
         return self.owner.may_reach(handle)
 
-    def let_time_run(self, now: float) -> None:
+    def let_time_run(self) -> None:
         """A worker that waits for itself does not wait for the host: the time of its own call runs on."""
         call = self.origin
         while call is not None and call.cause is not None:
             if call.cause.owner is self.owner:
                 self.runs_on = call.cause
-                call.cause.nested_ends(now)
+                call.cause.nested_ends(asyncio.get_running_loop().time())
                 return
             call = call.cause.origin
 
@@ -340,11 +340,11 @@ class HostCall(RoutedCall):
 class DirectCall(HostCall):
     """A call whose answer the host acts on while it reads it, with no task that waits for it.
 
-    `on_ended` is called once with the call itself, unless it was given up. It must not raise. By then `future` has the
-    answer, for a task that goes on from there.
+    `on_ended` is called once with the call itself, unless it was given up. It must not raise. A task that goes on from
+    there is given the call as `awaited`.
     """
 
-    __slots__ = ("_on_ended", "said")
+    __slots__ = ("_on_ended", "error", "said")
 
     def __init__(
         self,
@@ -355,18 +355,28 @@ class DirectCall(HostCall):
         message: Encoded,
         on_ended: Callable[[DirectCall], None],
     ) -> None:
-        super().__init__(switch, origin, handle, method, message)
+        RoutedCall.__init__(self, origin, handle, method, message)  # without a future, which few of them need
+        self.switch = switch
         self._on_ended = on_ended
         self.said: Encoded | Frame | None = None
+        self.error: Exception | None = None
 
     def conclude(self, said: Encoded | Frame | None) -> None:
         self.said = said
-        super().conclude(said)
         self._on_ended(self)
 
     def on_unmade(self, error: Exception) -> None:
-        super().on_unmade(error)
+        self.error = error
         self._on_ended(self)
+
+    def awaited(self) -> HostCall:
+        """Return the call, which has ended, as one that a task may wait for."""
+        self.future = self.switch.loop.create_future()
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.said)
+        return self
 
 
 class HostStream(HostCall):

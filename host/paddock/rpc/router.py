@@ -252,7 +252,7 @@ class Router:
         if call.peer.incoming.pop(call.id, None) is None:
             return False
         call.peer.open_bytes -= call.size
-        if call.cause is not None:
+        if call.cause is not None and not call.is_idle:
             call.ends(self._loop.time())
         if call.blocks:
             call.peer.blocked.remove(call)
@@ -362,7 +362,7 @@ class Router:
         try:
             owner.channel.request(routed, handle.object_id, routed.method, message.body, entries, flags, parent)
             if routed.origin is not None:
-                routed.let_time_run(self._loop.time())
+                routed.let_time_run()
             if flags == _STREAM:
                 routed.is_stream = True
                 routed.wants_no_item(self._loop.time())  # until somebody does

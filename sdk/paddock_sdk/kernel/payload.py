@@ -107,7 +107,8 @@ def _dumped(model: Any) -> Any:
 
 
 def _by_key(mapping: dict[str, Any]) -> dict[str, Any]:
-    return {key: mapping[key] for key in sorted(mapping)}
+    keys = sorted(mapping)
+    return mapping if keys == list(mapping) else {key: mapping[key] for key in keys}
 
 
 def _copied(value: Any) -> Any:
@@ -147,7 +148,9 @@ def _converted_container(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return _by_key(
             {
-                key if type(key) is str else _key(key): item if type(item) in _AS_THEY_ARE else _converted(item, depth)
+                key if type(key) is str else _key(key): item
+                if (kind := type(item)) in _AS_THEY_ARE or (kind is int and _INT_MIN <= item <= _INT_MAX)
+                else _converted(item, depth)
                 for key, item in value.items()
             }
         )

@@ -151,6 +151,20 @@ class Codec:
             self._exported, self._may_go_live = before
         return body, exported
 
+    def encode_shallow(self, value: object, levels: int) -> bytes | None:
+        """Return the body of plain data that is surely under the caps inside of so many containers, None for any other.
+
+        For what is to become a part of other bodies.
+        """
+        try:
+            body = self._pack(value)
+        except Exception:  # `encode` says why
+            return None
+        is_small = len(body) < _TRANSLATE_BELOW_BYTES
+        if is_small and len(body.translate(None, _NOT_OPENERS)) + levels <= MAX_DEPTH and _TIMESTAMP not in body:
+            return body
+        return None
+
     def decode(self, body: Buffer, objects: Sequence[object] = ()) -> Any:
         """Return the value of `body`, with `objects` in the places of its handles.
 
@@ -294,15 +308,6 @@ def check_caps(body: Buffer, large_mappings: list[int] | None = None) -> None:
             if large_mappings is None or len(data) <= 2 * _MAX_LOOSE_KEYS or not (_MAP_16 in data or _MAP_32 in data):
                 return
     _scan(body, large_mappings)
-
-
-def is_shallow(body: bytes, levels: int) -> bool:
-    """Whether a small body is surely under the caps also inside of so many more containers and a few more values."""
-    return (
-        len(body) < _TRANSLATE_BELOW_BYTES
-        and len(body.translate(None, _NOT_OPENERS)) + levels <= MAX_DEPTH
-        and _TIMESTAMP not in body
-    )
 
 
 def weight_of(body: Buffer, max_values: int = MAX_ELEMENTS) -> int:

@@ -147,7 +147,11 @@ class Connection:
         if self._phase is _CLOSED:
             raise RemoteProtocolError(_AFTER_THE_END)
         try:
-            return self._accept_all(self._decoder.buffer_updated(count))
+            frames = self._decoder.buffer_updated(count)
+            if self._phase is not _OPEN:
+                return self._accept_all(frames)
+            accept = self._accept  # the phase only changes here while greetings come in
+            return [event for frame in frames if (event := accept(frame)) is not None]
         except RemoteProtocolError:
             self._break_off()
             raise
@@ -214,7 +218,8 @@ class Connection:
         if kind == _REQUEST:
             if not frame.id or frame.id in self._incoming:
                 raise RemoteProtocolError(f"a request under id {frame.id}, which is not free")
-            self._require_not_leaving("request")
+            if self.peer_said_goodbye:
+                raise RemoteProtocolError("a request after a goodbye")
             self._incoming[frame.id] = _Call(is_stream=True) if frame.flags & _STREAM else _PLAIN
             return frame
         if kind == _RESPONSE or kind == _FAILURE:
@@ -227,7 +232,8 @@ class Connection:
                 raise RemoteProtocolError("a worker sent a mirror change; only the host may")
             return frame
         if kind == _NOTIFY:
-            self._require_not_leaving("notification")
+            if self.peer_said_goodbye:
+                raise RemoteProtocolError("a notification after a goodbye")
             return frame
         if kind == _RELEASE:
             return frame
@@ -264,10 +270,6 @@ class Connection:
         else:
             self._incoming[frame.id] = _PLAIN_CANCELLED
         return frame
-
-    def _require_not_leaving(self, what: str) -> None:
-        if self.peer_said_goodbye:
-            raise RemoteProtocolError(f"a {what} after a goodbye")
 
     # -- sending ---------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.mirror import Mirror
 from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
 from paddock_sdk.worker.objects import ObjectTable
+from paddock_sdk.worker.polling import new_event_loop
 from paddock_sdk.worker.reporter import Reporter
 
 
@@ -34,7 +35,8 @@ def serve(rpc: socket.socket, name: str) -> None:
     """Run the worker of module `name` until its host lets go of it."""
     rpc.setblocking(False)
     set_up_logging()
-    asyncio.run(Worker(rpc, name).run())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(Worker(rpc, name).run())
 
 
 def set_up_logging() -> None:
