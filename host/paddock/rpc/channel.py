@@ -6,7 +6,8 @@ ended exactly once, with the worker's answer or with None when the connection is
 a worker that breaks the protocol is reported once and then heard no more. Whatever a worker says at
 once, the host hears it for a moment at a time, in order, and meanwhile reads no more of it: everything
 else gets its turn. What a worker need only know before it is told anything else goes along with the
-next frame, or alone a tick later: waking it costs more than what it is told. It knows nothing of
+next frame, or alone a tick later: waking it costs more than what it is told. What a handful of a worker's
+frames lead to leaves together, so that other workers are woken up once for it. It knows nothing of
 processes, modules or handles' meaning.
 """
 
@@ -27,6 +28,8 @@ _STRETCH: Final = 0.005  # seconds for which one worker is heard until everythin
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; what comes then waits where it can be replaced
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
+_JOINED_BYTES: Final = 4096  # of a frame that leaves together with others; a larger one costs more to copy
+_JOINED_AFTER: Final = 8  # frames that were acted on; what those lead to leaves then, for who may run beside the host
 FOREVER: Final = float("inf")
 
 _HELLO, _REQUEST, _ITEM = int(Kind.HELLO), int(Kind.REQUEST), int(Kind.ITEM)
@@ -85,6 +88,26 @@ class OpenCall:
         """The call has taken longer than it may; called at every tick until it ends."""
 
 
+class WriteBatch:
+    """The channels of a session to which small frames are written together while many frames of a worker are read."""
+
+    __slots__ = ("_waiting", "is_on")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._waiting: list[Channel] = []
+
+    def add(self, channel: Channel) -> None:
+        """Note a channel with frames that wait."""
+        self._waiting.append(channel)
+
+    def send(self) -> None:
+        """Let every frame leave that waits."""
+        waiting, self._waiting = self._waiting, []
+        for channel in waiting:
+            channel.send_joined()
+
+
 class Receiver(Protocol):
     """What a channel hands its events to."""
 
@@ -104,8 +127,16 @@ class Receiver(Protocol):
 class Channel(asyncio.BufferedProtocol):
     """The host's end of one worker's socket."""
 
-    def __init__(self, connection: Connection, receiver: Receiver, unread_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        receiver: Receiver,
+        unread_seconds: float = 60.0,
+        batch: WriteBatch | None = None,
+    ) -> None:
         self.connection = connection
+        self._batch = batch or WriteBatch()
+        self._joined: list[Buffer] = []  # small frames that leave together, with the batch
         self.is_open = False  # whether what is said here can still reach the worker
         self.is_held = False  # whether what the worker says waits, for having been too much
         self.calls: dict[int, OpenCall] = {}
@@ -150,7 +181,7 @@ class Channel(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         """How much the worker has yet to read, but for what only the last value counts of."""
         buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return buffered + self._backlog.frame_bytes
+        return buffered + self._backlog.frame_bytes + sum(map(len, self._joined))
 
     @property
     def is_behind(self) -> bool:
@@ -250,6 +281,13 @@ class Channel(asyncio.BufferedProtocol):
         pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._due:
             pieces = (b"".join((*self._take_due(), pieces[0])), *pieces[1:])
+        if self._batch.is_on and len(pieces) == 1 and len(pieces[0]) <= _JOINED_BYTES and not self._is_full:
+            if not self._joined:
+                self._batch.add(self)
+            self._joined.append(pieces[0])
+            return
+        if self._joined:
+            self.send_joined()
         if self._is_full:
             self._backlog.add(pieces)
             if self._backlog.frame_bytes > _MAX_UNSENT:
@@ -258,6 +296,14 @@ class Channel(asyncio.BufferedProtocol):
         for piece in pieces:
             self._reading.note(len(piece))  # type: ignore[union-attr]
             transport.write(piece)
+
+    def send_joined(self) -> None:
+        """Let the small frames leave that wait for others."""
+        joined, self._joined = self._joined, []
+        if joined and self._transport is not None:
+            together = b"".join(joined)
+            self._reading.note(len(together))  # type: ignore[union-attr]
+            self._transport.write(together)
 
     def _on_unread(self) -> None:
         self._receiver.on_violation(RemoteProtocolError("it does not read what it is sent"))
@@ -283,6 +329,7 @@ class Channel(asyncio.BufferedProtocol):
         """Close the socket, and hear no more of what came; calls still open end with None."""
         self.is_open = False
         if self._transport is not None:
+            self.send_joined()
             self._transport.abort()
 
     # -- hearing ---------------------------------------------------------------------------
@@ -335,7 +382,17 @@ class Channel(asyncio.BufferedProtocol):
 
     def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
         """Hear what came, for one stretch at most; return whether nothing of it is left to hear."""
-        until = self._loop.time() + _STRETCH if are_many else FOREVER
+        if are_many:
+            self._batch.is_on = True
+            try:
+                return self._act_on(events, self._loop.time() + _STRETCH)
+            finally:
+                self._batch.is_on = False
+                self._batch.send()
+        return self._act_on(events, FOREVER)
+
+    def _act_on(self, events: Iterator[Frame], until: float) -> bool:
+        are_many, acted_on = until != FOREVER, 0
         try:
             for event in events:
                 kind = event.kind
@@ -359,8 +416,12 @@ class Channel(asyncio.BufferedProtocol):
                     self._receiver.on_event(event)
                     if self.is_held:
                         return False
-                if are_many and (not self.is_open or self._loop.time() >= until):
-                    return not self.is_open  # of whoever is given up nothing more is heard
+                if are_many:
+                    if not self.is_open or self._loop.time() >= until:
+                        return not self.is_open  # of whoever is given up nothing more is heard
+                    acted_on += 1
+                    if acted_on % _JOINED_AFTER == 0:
+                        self._batch.send()
         except Exception as exc:
             self.give_up(exc)
         return True

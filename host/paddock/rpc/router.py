@@ -19,7 +19,7 @@ from typing import Any, Final
 from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, has_room, has_to_wait
 from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current
-from paddock.rpc.channel import FOREVER
+from paddock.rpc.channel import FOREVER, WriteBatch
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
@@ -60,6 +60,7 @@ class Router:
         self.host_calls = HostCalls(self, values)
         self.service: Service
         self.afterlife: Afterlife
+        self.batch = WriteBatch()
         self._tasks = tasks
         self._running: set[asyncio.Task[None]] = set()
         self.loop = self._loop = asyncio.get_running_loop()

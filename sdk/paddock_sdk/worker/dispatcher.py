@@ -15,6 +15,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from types import CoroutineType
 from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
@@ -121,7 +122,8 @@ class Dispatcher:
         serving.set(id)
         try:
             result = function(*args, **kwargs)
-            if inspect.isawaitable(result):  # behind a decorator a coroutine function may be a plain one
+            # Behind a decorator a coroutine function may be a plain one.
+            if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
             self._say_changes(exported)
             self._driver.reply(id, result)

@@ -47,6 +47,7 @@ _LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is s
 # Plain numbers: Python works on members of an enum in Python.
 _REQUEST, _RESPONSE, _FAILURE = int(Kind.REQUEST), int(Kind.RESPONSE), int(Kind.FAILURE)
 _MIRROR, _ITEM = int(Kind.MIRROR), int(Kind.ITEM)
+_NONE: Final = b"\xc0"  # the body of None, which is what most handlers answer
 _IN_PLACE, _BLOCKED, _STREAM = int(Flag.IN_PLACE), int(Flag.BLOCKED), int(Flag.STREAM)
 
 serving: contextvars.ContextVar[int] = contextvars.ContextVar("paddock_serving", default=0)
@@ -368,7 +369,11 @@ class Driver:
     def reply(self, id: int, value: object, *, live_objects: bool = True) -> None:
         """End the host's request `id` with a value; nothing happens if it has ended."""
         if self.connection.is_serving(id):
-            body, handles = self.encode(value, live_objects=live_objects, what="return value")
+            handles: Sequence[HandleEntry] = ()
+            if value is None:
+                body = _NONE
+            else:
+                body, handles = self.encode(value, live_objects=live_objects, what="return value")
             self.before_send()
             try:
                 frame = self.connection.send_response(id, body, handles)

@@ -138,7 +138,9 @@ class Mirror:
         self._is_telling = True
         try:
             self._state.live = self._coordinator.session_state
-            self._tell_state(self._state.changes())
+            changes = self._state.changes()
+            if changes:
+                self._tell_state(changes)
             if self._reporter.shared:
                 self._tell_attributes()
         except Exception:  # the frame that is about to leave may be an answer, which somebody waits for

@@ -1,8 +1,8 @@
 """A worker's loop, which asks the kernel what came in less often than asyncio does by itself.
 
-A frame that came in starts a task or wakes one up, which runs in the loop's next turn. Before that turn asyncio asks the
-kernel once more whether anything has come in, which costs about as much as the step of a short handler. Here the first
-such question after a real one is left out, so that everything else is looked at every second turn at the latest.
+A frame that came in starts a task or wakes one up, which runs in the loop's next turn. Before that turn asyncio asks
+the kernel once more whether anything has come in, which costs about as much as the step of a short handler. Here the
+first such question after a real one is left out, so that everything else is looked at in every second turn.
 """
 
 from __future__ import annotations

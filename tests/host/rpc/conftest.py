@@ -133,7 +133,7 @@ class Network:
         answers = Budget(per_second=1 << 18, at_once=1 << 21)
         rights = authority or Allowed()
         peer = Peer(name, kind, self.router, rights, runtime_max, calls_max=2048, work=work, answers=answers)
-        peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer)
+        peer.channel = Channel(Connection(Role.HOST, send_limit=send_limit), peer, batch=self.router.batch)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)
         self.workers[peer] = worker

@@ -197,3 +197,46 @@ async def test_a_goodbye_is_said_once(network: Network) -> None:
 
 def _joined(frame: bytes | Parts) -> bytes:
     return frame if isinstance(frame, bytes) else b"".join(frame)
+
+
+async def test_what_a_burst_of_frames_leads_to_leaves_together(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking, asker = await network.connect("asker")
+    peer, worker = await network.connect("worker")
+    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
+    written: list[bytes] = []
+    transport = peer.channel._transport
+    assert transport is not None
+    write = transport.write
+    monkeypatch.setattr(transport, "write", lambda data: (written.append(bytes(data)), write(data))[1])
+    frames = [asker.request_frame(target, 0, [[number], {}])[1] for number in range(20)]
+    asker.write(*frames)
+    for number in range(20):
+        request = await worker.request_from_host()
+        assert worker.value(request) == [[number], {}]
+    assert 1 < len(written) < 20, "several at a time, and none waits for all of them"
+    assert peer.channel.unsent_bytes == 0
+
+
+async def test_a_large_frame_in_a_burst_comes_after_the_small_ones_before_it(network: Network) -> None:
+    asking, asker = await network.connect("asker")
+    _, worker = await network.connect("worker")
+    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
+    sizes = [1, 2, 5000, 3, 100_000, 4]
+    asker.write(*(asker.request_frame(target, 0, [["x" * size], {}])[1] for size in sizes))
+    arrived = [len(worker.value(await worker.request_from_host())[0][0]) for _ in sizes]
+    assert arrived == sizes
+
+
+async def test_what_was_written_before_a_channel_is_closed_in_a_burst_arrives(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    batch = network.router.batch
+    batch.is_on = True
+    peer.channel.goodbye()
+    assert not worker.heard(Kind.GOODBYE)
+    peer.channel.close()
+    batch.is_on = False
+    batch.send()
+    assert (await worker.take(Kind.GOODBYE)).kind == Kind.GOODBYE
+    await worker.cut_off()
