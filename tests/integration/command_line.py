@@ -122,10 +122,10 @@ def paddock(
 class Terminal:
     """A command on a terminal of its own; stdout and stderr are both the terminal."""
 
-    def __init__(self, *args: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *args: str, environ: Mapping[str, str] | None = None, seconds: float = _SECONDS) -> None:
         self.shown = ""
         self._master, slave = pty.openpty()
-        self._deadline = time.monotonic() + _SECONDS
+        self._deadline = time.monotonic() + seconds
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *_accepting(args)],
             stdin=slave,

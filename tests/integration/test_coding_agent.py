@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import coding_agent.__main__ as shown
-from coding_agent.demonstration import CodingAgent, Outcome, Verdict
+from coding_agent.demonstration import (
+    KEY,
+    PROGRAM,
+    PROMPT,
+    CodingAgent,
+    Outcome,
+    Verdict,
+    find_python,
+    make_repository,
+    model_server,
+    write_plan,
+)
 from coding_agent.mending_model import MendingModel
 from host.authoring.installed_wheels import offer
-from integration.command_line import nothing_outlives_its_command
+from integration.command_line import Terminal, nothing_outlives_its_command, require_level
 from modules import shipped
 from sources.index_server import IndexServer
+from vendors.script import Fault
+from vendors.server import VendorServer
 
 _TESTS = "python3 -m unittest -q"
 
@@ -48,6 +63,49 @@ def test_the_test_is_mended_and_the_stranger_contained(
     table = " ".join(out.partition(stranger)[2].split())
     assert "refused: write to" in stranger + table and "killed by SIGSEGV" in stranger + table
     assert (tmp_path / "kept" / "paddock.lock").exists()
+
+
+@pytest.mark.usefixtures("packages")
+def test_a_task_outlives_a_cut_network_and_a_killed_provider(tmp_path: Path) -> None:
+    level, python = require_level("ns"), find_python()
+    # The third request is cut in the middle of its answer; while the sixth is answered, its provider is killed.
+    faults = {2: Fault("cut", after=3), 5: Fault("stall", after=3)}
+    with model_server(f"{python} -m unittest -q", "sk-long-enough", faults) as server:
+        repository = make_repository(tmp_path)
+        plan = write_plan(tmp_path / "plan", server, python, {"key": "/nowhere", "port": 9, "host": os.getpid()})
+        options = ("-C", str(repository), "--isolation", level, "--trust-plan")
+        before = set(psutil.Process().children(recursive=True))
+        with Terminal("run", str(plan), PROMPT, *options, environ={KEY: "sk-long-enough"}, seconds=110) as terminal:
+            terminal.until("7 modules started, isolation: ns")
+            _allow(terminal, 3)
+            server.wait_until(lambda: len(server.answers) == 6)
+            started = set(psutil.Process().children(recursive=True)) - before
+            workers = [one for one in started if one.ppid() not in (os.getpid(), *(root.pid for root in before))]
+            max(workers, key=lambda one: one.memory_info().rss).kill()  # a vendor's SDK takes most of all
+            server.wait_until(lambda: server.answers[5].is_abandoned)
+            _allow(terminal, 2)
+            assert terminal.exit_code() == 0, terminal.shown
+    assert "module provider-openai was killed by SIGKILL" in terminal.shown
+    assert "module tool-line-count was killed by SIGSEGV" in terminal.shown
+    assert "The tests pass." in terminal.shown and "+    if quantity >= 10:" in terminal.shown
+    assert "if quantity >= 10:" in (repository / PROGRAM).read_text()
+    # The server refuses a conversation with a tool call that has no answer, as the vendor does.
+    assert server.refusals == []
+    assert [asked.fault for asked in server.answers] == ["", "", "cut", "", "", "stall", "", "", "", ""]
+    calls = [call["id"] for message in _last(server) for call in message.get("tool_calls") or ()]
+    assert calls == [message["tool_call_id"] for message in _last(server) if message["role"] == "tool"]
+    assert len(set(calls)) == len(calls) == 9
+
+
+def _allow(terminal: Terminal, times: int) -> None:
+    for _ in range(times):
+        terminal.until("it is deny: ")
+        terminal.type("1\n")
+
+
+def _last(server: VendorServer) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = server.answers[-1].body["messages"]
+    return messages
 
 
 def outcome(**changes: Any) -> Outcome:

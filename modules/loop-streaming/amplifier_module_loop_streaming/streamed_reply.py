@@ -32,6 +32,11 @@ class StreamedReply:
         self.is_whole = False  # whether the stream has come to its end
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything was announced."""
+        return bool(self._blocks)
+
+    @property
     def text(self) -> str:
         """What the model said so far, without its thinking."""
         return "\n\n".join("".join(pieces) for kind, pieces in self._blocks if kind == _TEXT)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
+from amplifier_core.llm_errors import LLMError, StreamError
 from amplifier_core.message_models import ChatRequest
 
 from .agent_loop.messages import text_of
@@ -64,6 +65,11 @@ class StreamingTurn(Turn):
             async for piece in pieces:
                 await reply.take(piece)
         return reply.finish()
+
+    def is_lost(self, error: LLMError) -> bool:
+        # A provider cannot take back what it has streamed, so it leaves it to the loop to ask again.
+        has_begun = self._streamed is not None and self._streamed.has_begun
+        return super().is_lost(error) or (has_begun and isinstance(error, StreamError) and error.retryable)
 
     async def start_again(self) -> None:
         streamed, self._streamed = self._streamed, None

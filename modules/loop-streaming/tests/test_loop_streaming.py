@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from amplifier_core.llm_errors import ProviderUnavailableError
+from amplifier_core.llm_errors import ProviderUnavailableError, StreamError
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, Usage
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
@@ -156,14 +156,23 @@ async def test_a_stream_that_fails_is_announced_raised_and_what_was_shown_stays(
     assert await stage.play("again") == "recovered"
 
 
-async def test_an_answer_whose_provider_died_is_asked_for_again() -> None:
-    died = ProviderUnavailableError("it died", retryable=True, retry_after=0.0)
-    stage = Stage([{"content": "half"}, died], [{"content": "whole"}])
+_LOST = [ProviderUnavailableError("it died", retryable=True, retry_after=0.0), StreamError("cut")]
+
+
+@pytest.mark.parametrize("error", _LOST, ids=["died", "cut"])
+async def test_an_answer_that_is_lost_in_the_middle_is_asked_for_again(error: Exception) -> None:
+    stage = Stage([{"content": "half"}, error], [{"content": "whole"}])
     stage.record("content_block:end")
     assert await stage.play() == "whole"
     first, second = stage.emitted("content_block:end")
     assert (first["aborted"], first["block"]["text"], second["block"]["text"]) == (True, "half", "whole")
     assert stage.said == [("user", "go"), ("assistant", "whole")]
+
+
+async def test_a_stream_that_never_began_is_not_asked_for_again() -> None:
+    stage = Stage([StreamError("cut")], [{"content": "whole"}])
+    with pytest.raises(StreamError):
+        await stage.play()
 
 
 async def test_a_graceful_cancel_takes_the_answer_to_its_end() -> None:

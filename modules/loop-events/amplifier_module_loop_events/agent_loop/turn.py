@@ -3,7 +3,7 @@
 A turn ends in exactly one way (see `Ending`), announces it in `execution:end`, `prompt:complete`,
 `orchestrator:complete` and last in `message.end` or `error`, and leaves a conversation the next turn can go on from,
 whether it answered, was refused, was cancelled or failed. Loops that do more than this one override its open steps:
-`open`, `prepare`, `offer`, `reply`, `start_again`, `show`, `batch`, `follow_up` and `break_off`.
+`open`, `prepare`, `offer`, `reply`, `is_lost`, `start_again`, `show`, `batch`, `follow_up` and `break_off`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MESSAGE_END = "message.end"  # the last event of a turn that ended of its own ac
 ERROR = "error"  # the last event of a turn that failed
 ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that log all that is announced
 
-_TRIES = 3  # of one request; a provider that dies of it three times would die of it again
+_TRIES = 3  # of one request; what is lost three times would be lost again
 _REASON = 500  # characters of an error that answer a call which it left open
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
 
@@ -118,6 +118,11 @@ class Turn:
     async def reply(self, request: ChatRequest) -> Any:
         """Return the model's reply to a request."""
         return await self.parts.provider.complete(request)
+
+    def is_lost(self, error: LLMError) -> bool:
+        """Return whether a reply failed in a way that only a new request makes good, at once."""
+        # A provider whose process died is there again; what providers can try again, they have.
+        return isinstance(error, ProviderUnavailableError) and error.retry_after == 0
 
     async def start_again(self) -> None:
         """Put in order what a reply left half done whose request is made again."""
@@ -219,9 +224,8 @@ class Turn:
             left -= 1
             try:
                 return await self._interruptible(request, self.reply, self.parts.provider_name)
-            except ProviderUnavailableError as error:
-                # A provider whose process died is there again: unlike after other failures, no waiting helps.
-                if not left or error.retry_after != 0 or self.cancellation.requested:
+            except LLMError as error:
+                if not left or self.cancellation.requested or not self.is_lost(error):
                     raise
             await self.start_again()
 
