@@ -417,7 +417,11 @@ class HostService:
                         reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
                         module.deny(Denial("describe", "objects", module.name, reason=reason))
                     return
-                module.peer.weigh(object_id, weight)
+                try:
+                    module.peer.weigh(object_id, weight)
+                except OverLimitError as exc:
+                    module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
+                    return
                 self._mirrors.redescribed(handle, self._values.redescribe(handle, description))
                 return
         raise _malformed("an object's description")

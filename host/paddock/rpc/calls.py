@@ -16,6 +16,7 @@ from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
 from paddock.rpc.peer import Peer, values_in
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind
 from paddock_sdk.protocol.frames import Buffer
 
@@ -35,6 +36,8 @@ class Switch(Protocol):
     def on_forward_item(self, forward: Forward, frame: Frame) -> None: ...
 
     def on_success(self, call: RoutedCall) -> None: ...
+
+    def failure_instead(self, answer: Frame, error: Exception) -> Frame: ...
 
     def fail(self, call: IncomingCall, error: BaseException) -> None: ...
 
@@ -331,7 +334,13 @@ class HostCall(RoutedCall):
         """
         if frame is None or frame.kind != Kind.RESPONSE:
             return frame
-        return Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ())
+        try:
+            return Encoded(frame.body, self._received(frame))
+        except OverLimitError as exc:
+            return self.switch.failure_instead(frame, exc)
+
+    def _received(self, frame: Frame) -> tuple[AnyHandle, ...]:
+        return self.owner.receive(frame.handles, self.caller_peer) if frame.handles else ()
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)
@@ -402,7 +411,10 @@ class HostStream(HostCall):
 
     def on_item(self, frame: Frame) -> None:
         self.item_came()
-        self.said.put_nowait(Encoded(frame.body, self.owner.receive(frame.handles) if frame.handles else ()))
+        try:
+            self.said.put_nowait(Encoded(frame.body, self._received(frame)))
+        except OverLimitError as exc:
+            self.said.put_nowait(exc)
         self.count(frame.body)
 
     def on_end(self, frame: Frame | None) -> None:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from paddock.rpc.admission import Admission
 from paddock.rpc.budget import Budget
 from paddock.rpc.call_queue import CallQueue
+from paddock.rpc.handed_out import HandedOut
 from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
     Frame,
     HandleEntry,
@@ -38,14 +40,14 @@ if TYPE_CHECKING:
 _NO_CHANGES: Final = b"\x90"
 _ID_BITS: Final = 0xFFFFFFFF  # of a number in a frame's header
 _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer, unless whoever made the peer knows
-_MAX_OBJECTS: Final = 10_000  # objects one worker may have handed out and not let go
+_MAX_UNCONFIRMED: Final = 100_000  # objects that the host let go of, which their owner says nothing to
+_KEPT_BYTES: Final = 256  # of the description of an object that was not taken, in case it comes again without one
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
 _SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
 _GUESSED_BYTES: Final = 4  # of such a body for each of its values
 _VALUES_EACH: Final = 16  # that a message counts for besides those in it
 _TEXT_BYTES: Final = 1024  # that take as long as a value
 _VALUE_BYTES: Final = 64  # of memory that count for a value
-_MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory that all they say of themselves takes, wherever it is read
 
 RightTo = Callable[[AnyHandle], Right]
 
@@ -170,8 +172,7 @@ class Peer:
         self.waiting = CallQueue()  # for it to have fewer calls to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
-        self._weights: dict[int, int] = {}  # of what was handed out, and of what was released until that is confirmed
-        self._described = 0
+        self._handed_out = HandedOut()  # and not let go of, or that is not confirmed
         self._grants: dict[int, Grant] = {}
         self._grant_ids: dict[AnyHandle, int] = {}
         self._next_grant = 1
@@ -240,47 +241,72 @@ class Peer:
         """Return the number under which this worker knows `handle`, if it does."""
         return self._grant_ids.get(handle)
 
-    def receive(self, entries: Sequence[HandleEntry]) -> tuple[AnyHandle, ...]:
-        """Return the handles that a frame from this worker refers to.
+    def receive(self, entries: Sequence[HandleEntry], asker: Peer | None = None) -> tuple[AnyHandle, ...]:
+        """Return the handles that a frame from this worker refers to, which answers `asker` if that is another worker.
 
         Raises:
-            RemoteProtocolError: one of them was never handed out.
+            RemoteProtocolError: one of them was never handed out, or the worker has handed out too many by itself.
+            OverLimitError: `asker` keeps too many, or one was not taken before for that; those here are let go of.
         """
-        return tuple(self._receive_one(entry) for entry in entries)
+        other = asker if asker is not self else None
+        over: OverLimitError | None = None
+        received: list[AnyHandle] = []
+        for entry in entries:
+            try:
+                received.append(self._receive_one(entry, other))
+            except OverLimitError as exc:
+                over = exc
+                self._refuse(entry)
+        if over is not None:
+            raise over
+        return tuple(received)
 
-    def _receive_one(self, entry: HandleEntry) -> AnyHandle:
+    def _receive_one(self, entry: HandleEntry, asker: Peer | None) -> AnyHandle:
         if entry.side == HandleSide.RECEIVER:
             return self.grant(entry.id).handle
         handle = self._exports.get(entry.id)
         if handle is None:
             description = entry.description or self._let_go_of.get(entry.id)
-            if not description:
+            if description is None:
                 raise RemoteProtocolError(f"object {entry.id} came without a description")
-            if len(self._exports) + len(self._let_go_of) >= _MAX_OBJECTS:
-                raise RemoteProtocolError(f"more than {_MAX_OBJECTS} objects handed out")
+            if not description:
+                raise OverLimitError(f"an object of `{self.name}` was not taken before, as there was no room for it")
             weight = check_description(description)
-            self.charge_weight(weight)
-            self.weigh(entry.id, weight)
+            (asker or self).charge_weight(weight)  # what is answered costs who asked
+            try:
+                self._handed_out.add(entry.id, weight, asker)
+            except OverLimitError as exc:
+                if asker is None:
+                    raise RemoteProtocolError(str(exc)) from None
+                raise OverLimitError(f"`{asker.name}` keeps too much of `{self.name}`: {exc}; let go of some") from None
             handle = Handle(self, entry.id, description)
             self.adopt(handle)
         handle.received.times += 1
         return handle
 
+    def _refuse(self, entry: HandleEntry) -> None:
+        """Let go at once of an object that there is no room for.
+
+        Raises:
+            RemoteProtocolError: its owner has not confirmed that of far too many others.
+        """
+        if len(self._let_go_of) >= _MAX_UNCONFIRMED:
+            raise RemoteProtocolError(f"more than {_MAX_UNCONFIRMED} objects let go of, which it does not confirm")
+        known = self._let_go_of.get(entry.id) or entry.description
+        self._let_go_of[entry.id] = known if len(known) <= _KEPT_BYTES else b""
+        self.channel.release(entry.id, 1)
+
     def weigh(self, object_id: int, weight: int) -> None:
         """Count the weight of an object's description, in place of the one it had before.
 
         Raises:
-            RemoteProtocolError: it is too much together with those of the other objects.
+            OverLimitError: it is too much together with those of the other objects.
         """
-        total = self._described + weight - self._weights.get(object_id, 0)
-        if total > _MAX_DESCRIBED:
-            raise RemoteProtocolError(f"objects handed out whose descriptions take more than {_MAX_DESCRIBED} bytes")
-        self._weights[object_id] = weight
-        self._described = total
+        self._handed_out.weigh(object_id, weight)
 
     def weight(self, object_id: int) -> int:
         """Return what memory the description of one of this worker's objects takes, 0 if there is none."""
-        return self._weights.get(object_id, 0)
+        return self._handed_out.weight(object_id)
 
     def may_call_mounted(self, handle: AnyHandle) -> bool:
         """Whether `handle` is mounted, and this worker may call it there without being handed it."""
@@ -372,7 +398,7 @@ class Peer:
         if event.target == 0:
             self._let_go_of.pop(event.id, None)
             if event.id not in self._exports:
-                self._described -= self._weights.pop(event.id, 0)
+                self._handed_out.forget(event.id)
         elif self._let_go(event.id, event.target):
             self.channel.release(event.id, 0)
 

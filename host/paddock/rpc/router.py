@@ -84,7 +84,11 @@ class Router:
         peer.open_bytes += size
         if blocks:
             peer.blocked.append(call)
-        handles = peer.receive(request.handles) if request.handles else ()
+        try:
+            handles = peer.receive(request.handles) if request.handles else ()
+        except OverLimitError as exc:
+            self.fail(call, exc)
+            return
         if handles:
             call.rights = peer.rights_to_pass(handles, call)
         message = Encoded(request.body, handles)
@@ -147,6 +151,12 @@ class Router:
 
     def on_event(self, peer: Peer, event: Frame) -> None:
         """Take anything else a worker says."""
+        try:
+            self._on_event(peer, event)
+        except OverLimitError as exc:  # it names what was not taken of its answers, and comes to nothing
+            _log.warning("what module `%s` says is passed over: %s", peer.name, exc)
+
+    def _on_event(self, peer: Peer, event: Frame) -> None:
         if event.kind == Kind.NOTIFY:
             peer.charge(event.body)
             self.service.notice(peer, event.method, Encoded(event.body, peer.receive(event.handles)))
@@ -381,7 +391,10 @@ class Router:
             self._begin_after_loss(call, forward)
             return
         try:
-            handles = forward.owner.receive(frame.handles) if frame.handles else ()
+            handles = forward.owner.receive(frame.handles, call.peer) if frame.handles else ()
+        except OverLimitError as exc:
+            self.fail(call, exc)
+            return
         except RemoteProtocolError:
             self._begin_after_loss(call, forward)
             raise
@@ -412,7 +425,12 @@ class Router:
         """Carry one item of a stream back to where the request came from."""
         call, owner = forward.caller, forward.owner
         peer = call.peer
-        handles = owner.receive(frame.handles)
+        try:
+            handles = owner.receive(frame.handles, peer)
+        except OverLimitError as exc:
+            owner.channel.cancel(forward)
+            self.fail(call, exc)
+            return
         if not (peer.is_open and peer.channel.connection.credit(call.id)):
             return
         entries = _given(handles, owner, peer)
@@ -467,6 +485,10 @@ class Router:
         self._send(again)
 
     # -- small decisions -------------------------------------------------------------------
+
+    def failure_instead(self, answer: Frame, error: Exception) -> Frame:
+        """Return the frame of a failure, for an answer that is not taken."""
+        return answer._replace(kind=int(Kind.FAILURE), body=self.values.encode_error(error), handles=())
 
     def end_for(self, peer: Peer, error: RemoteProtocolError) -> None:
         """End a worker for what it said, or has had done, when its frame is not being heard any more."""

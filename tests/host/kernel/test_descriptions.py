@@ -10,6 +10,7 @@ import pytest
 from paddock.kernel import descriptions
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.module import HostedModule
+from paddock.rpc import handed_out
 from paddock_sdk.protocol import Flag, Frame, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.description import Description, Member, encode_description
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
@@ -110,3 +111,17 @@ async def test_who_does_not_answer_or_cannot_holds_nobody_up(hosted: Hosted, mon
 
 def _end(module: HostedModule) -> None:
     module.supervisor.die()  # type: ignore[attr-defined]
+
+
+async def test_objects_that_grow_too_large_are_not_described_anew_and_end_nobody(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others write into a module's objects may be what makes them large."""
+    monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 10_000)
+    module, worker = await hosted.start("tool", "tool-growing", _computing())
+    worker.notify(HostMethod.DESCRIBE, [5, _described(worker, "x" * 20_000)])
+    worker.notify(HostMethod.DESCRIBE, [5, _described(worker, "small")])
+    await worker.round_trip()
+    assert hosted.coordinator.get("tools", "agents").description == "small"
+    assert [(denial.operation, denial.target) for denial in module.denials] == [("describe", "objects")]
+    assert not module.reports

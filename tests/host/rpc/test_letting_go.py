@@ -6,12 +6,13 @@ import gc
 
 import pytest
 
-from paddock.rpc import peer
+from paddock.rpc import handed_out
 from paddock.rpc.handle import Encoded
-from paddock_sdk.protocol import HandleEntry, HandleSide, Kind
+from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 
 from .conftest import Network
-from .scripted_worker import ASYNC
+from .scripted_worker import ASYNC, STREAM, Lent, ScriptedWorker
 
 
 async def test_the_owner_is_told_once_nobody_holds_its_object_and_how_often_it_was_handed_out(network: Network) -> None:
@@ -161,7 +162,7 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
 async def test_what_all_objects_say_of_themselves_is_bounded_as_long_as_it_is_kept(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer, "_MAX_DESCRIBED", 3000)
+    monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 3000)
     _, owner = await network.connect("owner")
     for number in range(10):  # one after the other, each let go of and that confirmed
         held = await network.handle_of(owner, owner.own(number, text="x" * 1000))
@@ -174,3 +175,67 @@ async def test_what_all_objects_say_of_themselves_is_bounded_as_long_as_it_is_ke
     await owner.cut_off()
     assert "descriptions take more than 3000 bytes" in network.afterlife.violations[0][1]
     del kept
+
+
+@pytest.mark.parametrize("asks_the_host", [False, True])
+async def test_who_keeps_too_much_of_anothers_is_refused_more(
+    asks_the_host: bool, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The maker gives what it is asked for: it is neither ended, nor kept from others, for what one of them keeps."""
+    monkeypatch.setattr(handed_out, "_MAX_ASKED_OBJECTS", 3)
+    _, maker = await network.connect("maker")
+    source = await network.handle_of(maker, maker.own(1, {"make": ASYNC}))
+
+    async def make() -> Encoded:
+        return await network.router.host_calls.call(source, 0, network.values.encode([[], {}]))
+
+    network.service.methods[7] = lambda call, message: network.router.serve(call, make())
+
+    async def connect(name: str) -> tuple[ScriptedWorker, int]:
+        peer, worker = await network.connect(name)
+        return worker, await network.lend(maker, maker.again(1), peer)
+
+    async def ask(asking: ScriptedWorker, number: int, answer: Lent) -> HandleEntry:
+        asked = asking.request(0, 7, None) if asks_the_host else asking.call_object(number)
+        maker.respond((await maker.request_from_host()).id, answer)
+        entry = await asking.answer(asked)
+        assert isinstance(entry, HandleEntry)
+        return entry
+
+    keeper, other = await connect("keeper"), await connect("other")
+    kept = [await ask(*keeper, maker.own(number)) for number in (10, 11, 12)]
+    with pytest.raises(OverLimitError, match="`keeper` keeps too much of `maker`: more than 3 objects"):
+        await ask(*keeper, maker.own(13))
+    with pytest.raises(OverLimitError):
+        await ask(*keeper, maker.again(13))  # as its owner has not heard yet that it was not taken
+    for _ in range(2):
+        release = await maker.take(Kind.RELEASE)
+        assert (release.id, release.target) == (13, 1)
+        maker.write(maker.connection.send_release(13, 0))
+    await ask(*other, maker.own(14))
+    keeper[0].write(keeper[0].connection.send_release(kept[0].id, 1))
+    while (release := await maker.take(Kind.RELEASE)).id != 10:
+        pass
+    maker.write(maker.connection.send_release(10, 0))
+    await ask(*keeper, maker.own(15))
+    assert network.afterlife.violations == []
+
+
+async def test_a_stream_of_objects_that_are_kept_ends_for_its_reader(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handed_out, "_MAX_ASKED_DESCRIBED", 3000)
+    _, source = await network.connect("source")
+    reader, reading = await network.connect("reader")
+    number = await network.lend(source, source.own(5, {"items": STREAM}), reader)
+    asked = reading.call_object(number, flags=Flag.STREAM)
+    request = await source.request_from_host()
+    reading.write(reading.connection.send_credit(asked, 10))
+    await source.take(Kind.CREDIT)
+    for id in range(10, 13):
+        source.write(source.connection.send_item(request.id, *source.body(source.own(id, text="x" * 1000))))
+    assert (await reading.take(Kind.ITEM)).handles
+    with pytest.raises(OverLimitError, match="more than 3000 bytes"):
+        await reading.answer(asked)
+    assert (await source.take(Kind.CANCEL)).id == request.id
+    assert network.afterlife.violations == []
