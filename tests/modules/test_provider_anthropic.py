@@ -241,7 +241,7 @@ async def test_bad_input_gets_the_contracts_error_and_the_session_goes_on(
 
 
 async def test_a_server_that_is_not_there_is_named() -> None:
-    with socket.socket() as unused:  # bound and never listening: nobody else gets the port
+    with socket.socket() as unused:  # bound and never listening: no other process gets the port
         unused.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{unused.getsockname()[1]}"
         provider = AnthropicProvider(Settings.of({"base_url": f"http://{host}", "api_key": "k", "max_retries": 0}, {}))

@@ -71,7 +71,7 @@ def no_key(asked: Asked) -> errors.LLMError:
 
 
 def nothing_said(asked: Asked) -> errors.LLMError:
-    """Return the failure of a request in which nobody says anything."""
+    """Return the failure of a request without a message."""
     return _made(errors.InvalidRequestError, "The request has no message with any text; send one.", asked)
 
 

@@ -251,7 +251,7 @@ class AnthropicProvider:
                 attempt += 1
                 delay = self._backoff.delay(attempt, failure, self._chance())
                 if delay is None or (was_shown and not may_repeat):
-                    # What the SDK went through says nothing more, except of what nobody expected.
+                    # What the SDK went through adds nothing to a failure that has a class of its own.
                     raise failures.given_up(failure, attempt) from (error if type(failure) is LLMError else None)
             await observers.retried(failure, attempt, self._settings.max_retries, delay)
             await self._sleep(delay)
@@ -271,7 +271,7 @@ class AnthropicProvider:
                     yield piece
         if not reply.is_whole:
             raise failures.ended_early(asked)
-        reply.content()  # raises for a call that nobody could carry out, so that the answer is asked for again
+        reply.content()  # raises for a call that cannot be carried out, so that the answer is asked for again
 
     def _without_thinking(self, sent: Parameters) -> Parameters | None:
         """Return a request without the thinking that the vendor refused; None where nothing can be left out.
