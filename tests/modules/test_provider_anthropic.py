@@ -207,7 +207,7 @@ _BAD_CALL = {"tool_calls": [{"name": "look", "arguments": '{"at": '}], "finish":
         ([{"kind": "garble"}], {}, {}, llm_errors.ProviderUnavailableError, "instead of events"),
         ([{"kind": "cut", "after": 4}], {}, {}, llm_errors.StreamError, "broke off"),
         ([{"kind": "garble", "after": 4}], {}, {}, llm_errors.StreamError, "Ask again"),
-        ([{"kind": "error_event", "after": 4}], {}, {}, llm_errors.ProviderUnavailableError, "Ask again later"),
+        ([{"kind": "error_event", "after": 4}], {}, {}, llm_errors.StreamError, "Ask again later"),
         (
             [{"kind": "stall", "after": 4}],
             {"timeout_seconds": 0.2},

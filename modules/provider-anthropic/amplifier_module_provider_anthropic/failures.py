@@ -157,8 +157,9 @@ def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], fl
             told = f"{host} gave up on the request: {said}. Ask again, or for less at once."
             return _made(errors.LLMTimeoutError, told, asked, **about)
         case ("overloaded_error" | "api_error", _):
-            told = f"{host} cannot answer now: {said}. Ask again later."
-            return _made(errors.ProviderUnavailableError, told, asked, **about)
+            # An answer had begun, which loops ask for again where the provider cannot.
+            told = f"{host} broke the answer off: {said}. Ask again later."
+            return _made(errors.StreamError, told, asked, **about)
         case (_, int()) if status >= 500:
             about["retry_after"] = _retry_after(error, now)
             told = f"{host} cannot answer now ({status}): {said}. Ask again later."

@@ -326,7 +326,7 @@ async def test_thinking_that_is_taken_no_more_is_left_out_then_and_later() -> No
         (answer(text("a"))[:3], llm_errors.StreamError, "in the middle"),
         (answer(text("a"))[3:], llm_errors.StreamError, "makes no sense"),
         ([{"type": "message_start"}], llm_errors.StreamError, "makes no sense"),
-        ([{"type": "error", "error": {"type": "overloaded_error"}}], llm_errors.ProviderUnavailableError, "later"),
+        ([{"type": "error", "error": {"type": "overloaded_error"}}], llm_errors.StreamError, "later"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
