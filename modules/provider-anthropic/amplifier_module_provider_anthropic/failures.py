@@ -229,7 +229,8 @@ def _retry_after(error: anthropic.APIStatusError, now: Callable[[], float]) -> f
             seconds = parsedate_to_datetime(given).timestamp() - now()
         except (TypeError, ValueError):
             return None
-    return max(0.0, seconds) if seconds < float("inf") else None
+    # None for 0 as well: a failure that may be repeated at once is one of the host, whose provider died.
+    return seconds if 0 < seconds < float("inf") else None
 
 
 def _placed(failure: errors.LLMError, asked: Asked) -> errors.LLMError:

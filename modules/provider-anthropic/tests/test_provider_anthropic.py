@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2
 import pytest
 from amplifier_core import llm_errors
@@ -21,6 +22,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_provider_anthropic import AnthropicProvider, Settings, mount
+from amplifier_module_provider_anthropic.failures import Asked, failure_of
 from provider_anthropic_stage import LOOK, Stage, answer, call, redacted, refused, text, thinking
 
 pytestmark = pytest.mark.anyio
@@ -254,6 +256,25 @@ async def test_a_wait_beyond_the_longest_is_not_waited_for() -> None:
     with pytest.raises(llm_errors.RateLimitError, match="in 61 seconds") as raised:
         await stage.complete()
     assert (raised.value.retry_after, stage.waits) == (61.0, [])
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("1.5", 1.5), ("0", None), ("-1", None), ("soon", None), ("inf", None), ("nan", None), ("", None)],
+)
+async def test_a_wait_is_read_as_the_server_writes_it(header: str, seconds: float | None) -> None:
+    stage = Stage(refused(503, "api_error", "busy", retry_after=header), max_retries=0)
+    with pytest.raises(llm_errors.ProviderUnavailableError) as raised:
+        await stage.complete()
+    assert raised.value.retry_after == seconds
+
+
+def test_a_wait_may_be_a_date() -> None:
+    response = refused(429, "rate_limit_error", "slow", retry_after="Thu, 01 Jan 1970 00:01:40 GMT")
+    response.request = httpx2.Request("POST", "https://api.anthropic.com/v1/messages")
+    error = anthropic.RateLimitError("slow", response=response, body=None)
+    failure = failure_of(error, Asked("anthropic", "m", "api.anthropic.com"), now=lambda: 90.0)
+    assert failure.retry_after == 10.0
 
 
 async def test_what_was_shown_to_a_person_is_not_asked_for_again() -> None:
