@@ -6,7 +6,9 @@ have been put there by anyone. A file that is neither has no company.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,10 +53,24 @@ class SharedLibraries:
                 yield Path(os.path.normpath(text))
 
 
+def open_plain_file(path: Path) -> BinaryIO:
+    """Open a regular file to read; what has become a pipe since it was looked at holds nobody up.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = open(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no ordinary file", os.fspath(path))
+    return file
+
+
 def is_binary(path: Path) -> bool:
     """Return whether a file begins as an ELF binary does."""
     try:
-        with path.open("rb") as file:
+        with open_plain_file(path) as file:
             return file.read(len(_ELF)) == _ELF
     except OSError:
         return False
@@ -62,7 +78,7 @@ def is_binary(path: Path) -> bool:
 
 def loader_of(path: Path) -> str | None:
     """Return the loader that an ELF binary asks for; None for one that stands alone, and for any other file."""
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         for segment in _segments(file):
             if segment.kind == _PT_INTERP:
                 name = _read_at(file.fileno(), min(segment.size, _MAX_LOADER_BYTES), segment.offset)
@@ -72,7 +88,7 @@ def loader_of(path: Path) -> str | None:
 
 def libraries_of(path: Path) -> SharedLibraries:
     """Return what an ELF binary says of its shared libraries; nothing for any other file."""
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         segments = tuple(_segments(file))
         dynamic = next((segment for segment in segments if segment.kind == _PT_DYNAMIC), None)
         if dynamic is None:
@@ -95,7 +111,7 @@ def libraries_of(path: Path) -> SharedLibraries:
 
 def script_line_of(path: Path) -> tuple[str, ...]:
     """Return the words after `#!` in the first line of a script; none for any other file."""
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         line = file.read(_SCRIPT_LINE_BYTES)
     if not line.startswith(b"#!"):
         return ()

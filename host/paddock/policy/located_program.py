@@ -21,7 +21,7 @@ from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
 
-from .executable import SharedLibraries, is_binary, libraries_of, loader_of
+from .executable import SharedLibraries, is_binary, libraries_of, loader_of, open_plain_file
 from .granted_path import GrantedPath
 from .owner import Owner
 from .programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
@@ -193,7 +193,7 @@ class _Search:
         configuration = prefix / _ENVIRONMENT_FILE
         if configuration.is_file():
             self._add_parts(prefix, _OF_ENVIRONMENT)
-            base = _base_of(configuration)
+            base = self._base_of(configuration)
             if base is not None and base.name in PROGRAM_FOLDERS and _is_python(base.parent):
                 self._add_prefix(base.parent)
         else:
@@ -262,10 +262,17 @@ class _Search:
             reason = (error.strerror or str(error)).lower()
             raise NotAcceptedError(f"program `{self._written}`: `{binary}` cannot be read: {reason}") from error
 
+    def _base_of(self, configuration: Path) -> Path | None:
+        try:
+            return _base_of(configuration)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise NotAcceptedError(f"program `{self._written}`: `{configuration}` cannot be read: {reason}") from error
+
 
 def _base_of(configuration: Path) -> Path | None:
     """Return the folder of the Python that a virtual environment was made from."""
-    with configuration.open("rb") as file:
+    with open_plain_file(configuration) as file:
         text = os.fsdecode(file.read(_MAX_CONFIG_BYTES))
     for line in text.splitlines():
         key, _, value = line.partition("=")

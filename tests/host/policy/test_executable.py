@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.policy.executable import loader_of, script_line_of
+from paddock.policy.executable import is_binary, libraries_of, loader_of, open_plain_file, script_line_of
 
 
 def elf(
@@ -111,3 +113,13 @@ def test_no_bytes_do_more_than_yield_a_name_or_none(noise: bytes, place: int) ->
         found = loader_of(path)
         assert found is None or 0 < len(found) <= 4096
         assert all(isinstance(word, str) for word in script_line_of(path))
+
+
+@pytest.mark.parametrize("read", [loader_of, libraries_of, script_line_of, open_plain_file])
+def test_a_pipe_in_the_place_of_a_program_holds_up_nobody(read: Callable[[Path], object], tmp_path: Path) -> None:
+    """A module that may write there can put one in between a look at the file and its opening."""
+    pipe = tmp_path / "program"
+    os.mkfifo(pipe)
+    assert not is_binary(pipe)
+    with pytest.raises(OSError, match="no ordinary file"):
+        read(pipe)
