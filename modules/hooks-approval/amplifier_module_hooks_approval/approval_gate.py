@@ -92,6 +92,12 @@ class ApprovalGate:
         if shape in self._always:
             self._record(call, "allowed", "remembered")
             return HookResult(action="continue")
+        if not call.is_showable:
+            self._record(call, "denied", "unshown")
+            await self._emit(events.APPROVAL_DENIED, call, reason="it has too many arguments to be shown")
+            return _denied(
+                f"`{call.tool}` has more arguments than a person can be shown, so it did not run. {_INSTEAD}"
+            )
         await self._emit(events.APPROVAL_REQUIRED, call)
         if self._provider is None:
             if getattr(self._coordinator, "approval_system", self) is None:

@@ -13,8 +13,13 @@ from hashlib import sha256
 from typing import Any
 
 _MAX_NAME = 100  # characters of the name of an argument
-_MAX_VALUE = 1_500  # characters of an argument: a person does not read a longer command to its end
+_MAX_VALUES = (1_500, 500, 150, 50)  # characters of an argument, tried in turn: nobody reads a long one to its end
 _MAX_CALL = 3_000  # of all of them; terminals show about as much
+
+# What counts as printable, and leaves no mark: fillers, blanks, joiners, and what chooses among forms of a character.
+_UNSEEN = frozenset(
+    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +50,29 @@ class ToolCall:
         kept = {name: value for name, value in self.arguments.items() if name not in without}
         return sha256(_json([self.tool, kept]).encode("utf-8", "backslashreplace")).hexdigest()
 
+    @property
+    def is_showable(self) -> bool:
+        """Whether a person can be shown something of each argument: among many, one could hide that matters."""
+        return self._lines() is not None
+
     def shown(self) -> str:
         """Return the arguments as a person reads them, a line for each; what is left out is counted.
 
         The shortest come first: a long text cannot move the name of a file, or a flag, out of view.
         """
-        lines = sorted((_line(name, value) for name, value in self.arguments.items()), key=len)
-        shown: list[str] = []
-        room = _MAX_CALL
-        for line in lines:
-            room -= len(line)
-            if room < 0:
-                break
-            shown.append(line)
-        if left_out := len(lines) - len(shown):
-            shown.append(f"({left_out} more arguments are not shown)")
-        return "\n".join(f"  {line}" for line in shown) or "  no arguments"
+        lines = self._lines()
+        if lines is None:
+            return f"  {len(self.arguments)} arguments, too many to be shown"
+        return "\n".join(f"  {line}" for line in lines) or "  no arguments"
 
-
-def _line(name: object, value: object) -> str:
-    return f"{_printable(_cut(str(name), _MAX_NAME))}: {_printable(_cut(_json(value), _MAX_VALUE))}"
+    def _lines(self) -> list[str] | None:
+        """Return a line for each argument, as much of it as there is room for; None where there is not enough."""
+        texts = [(_printable(_cut(str(name), _MAX_NAME)), _json(value)) for name, value in self.arguments.items()]
+        for most in _MAX_VALUES:
+            lines = sorted((f"{name}: {_printable(_cut(text, most))}" for name, text in texts), key=len)
+            if sum(map(len, lines)) <= _MAX_CALL:
+                return lines
+        return None
 
 
 def _json(value: Any) -> str:
@@ -76,4 +84,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        one if one.isprintable() and one not in _UNSEEN else one.encode("unicode_escape").decode() for one in text
+    )
