@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from paddock_sources.cache.removal import remove
+
 from .canaries import Canaries
 from .commons import Commons
 from .doors import Doors
@@ -61,7 +63,7 @@ class Stage:
         folder = tempfile.gettempdir()
         short = folder if len(folder) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made by mkdtemp
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
-        stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        stack.callback(remove, self.folder)  # with what a session keeps there, which is read-only
         self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
         # What is kept of a session, which nobody wants to find where that of real ones is.
         self.kept_here = {

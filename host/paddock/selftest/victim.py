@@ -104,7 +104,9 @@ class Victim:
             stdin.flush()
         except BrokenPipeError:
             return None
-        if not select.select([stdout], [], [], _ANSWER_SECONDS)[0]:
+        answers = select.poll()  # which takes any number that a descriptor may have
+        answers.register(stdout, select.POLLIN)
+        if not answers.poll(_ANSWER_SECONDS * 1000):
             return None
         line = stdout.readline()
         told: Mapping[str, Any] | None = json.loads(line) if line else None

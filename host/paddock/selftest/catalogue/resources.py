@@ -114,7 +114,7 @@ RESOURCES: Final = (
         "resources",
         "takes all of a processor, in several processes",
         arguments=lambda stage: {"seconds": 1.5, "share": 0.25, "processes": 4},
-        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4},
+        outside_arguments=lambda stage: {"seconds": 0.5, "share": 0.25, "processes": 4, "tries": 20},
         limits={"cpu_quota": "10%"},
         refusals=frozenset(("EAGAIN",)),
         ends=frozenset((ExitReason.CPU,)),

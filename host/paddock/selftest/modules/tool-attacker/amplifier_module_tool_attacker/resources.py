@@ -81,12 +81,12 @@ def never_answer() -> Iterator[Way]:
     yield "sleep", lambda: time.sleep(3600)
 
 
-def burn_processor_time(seconds: float, share: float, processes: int) -> Iterator[Way]:
+def burn_processor_time(seconds: float, share: float, processes: int, tries: int = 1) -> Iterator[Way]:
     """Succeed if more than `share` of a processor is to be had, over some time and by all processes together.
 
-    Several of them have that much also of a machine that is busy.
+    Several of them have that much also of a machine that is busy, if not each time.
     """
-    yield "burn", lambda: _burnt(seconds, share, processes)
+    yield "burn", lambda: _burnt(seconds, share, processes, tries)
 
 
 def flood_the_output(mebibytes: int) -> Iterator[Way]:
@@ -189,17 +189,19 @@ def _spun() -> None:
         pass
 
 
-def _burnt(seconds: float, share: float, processes: int) -> str:
-    began, used = time.monotonic(), _processor_time()
-    children = [_fork(_spun) for _ in range(processes)]
-    try:
-        time.sleep(seconds)
-    finally:
-        _end(children)
-    had = (_processor_time() - used) / (time.monotonic() - began)
-    if had <= share:
-        raise RefusedError("EAGAIN", f"{had:.0%} of a processor")
-    return f"{had:.0%} of a processor"
+def _burnt(seconds: float, share: float, processes: int, tries: int) -> str:
+    had = 0.0
+    for _ in range(tries):
+        began, used = time.monotonic(), _processor_time()
+        children = [_fork(_spun) for _ in range(processes)]
+        try:
+            time.sleep(seconds)
+        finally:
+            _end(children)
+        had = max(had, (_processor_time() - used) / (time.monotonic() - began))
+        if had > share:
+            return f"{had:.0%} of a processor"
+    raise RefusedError("EAGAIN", f"{had:.0%} of a processor")
 
 
 def _processor_time() -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import functools
 import mmap
 import os
 import platform
@@ -355,9 +356,14 @@ def _rules(wanted: int) -> Generator[int]:
     while True:
         attributes = ctypes.create_string_buffer(struct.pack("=QQQ", 0, 3, 0))
         ruleset = call(_RULESET, attributes, 16, 0)
-        for port in range(65536):
-            call(_ADD_RULE, ruleset, 2, ctypes.create_string_buffer(struct.pack("=QQ", 1, port)), 0)
-            if port % 1024 == 0:
+        # Millions of them: each argument is made once, and only the port changes.
+        rule = ctypes.create_string_buffer(struct.pack("=QQ", 1, 0))
+        port = ctypes.c_uint64.from_buffer(rule, 8)
+        add = functools.partial(_libc.syscall, *map(ctypes.c_long, (_ADD_RULE, ruleset, 2, ctypes.addressof(rule), 0)))
+        for number in range(65536):
+            port.value = number
+            _checked(add())
+            if number % 1024 == 0:
                 yield 1024 * 64
 
 
