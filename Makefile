@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# One more than there are processors, at most four: tests wait for other processes almost half of their time.
-TEST_PROCESSES := $(shell n=$$(nproc 2>/dev/null || echo 1); if [ "$$n" -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
+# Two more than there are processors, at most four: tests wait for other processes almost half of their time.
+TEST_PROCESSES := $(shell n=$$(nproc 2>/dev/null || echo 1); if [ "$$n" -lt 2 ]; then echo 3; else echo 4; fi)
 
 # The first interpreter on the path that is new enough and can make an environment; asked for only when one is made.
 NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,9 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says how busy the machine is.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+_LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
+_numbers = itertools.count()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As of a job that a script started in the background; every program under test would be deaf to Ctrl-C as well.
@@ -30,14 +35,44 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have every process begin with its share of the slow tests: the others could only wait for one that came last."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = iter([item for item in items if not item.get_closest_marker("slow")])
+    processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    count, items[:] = len(items), []
+    for number in range(processes):
+        share = slow[number::processes]
+        # As `--dist=worksteal` deals them out at first: to each as many as to the next.
+        room = (count - len(items)) // (processes - number) - len(share)
+        items += [*share, *itertools.islice(others, max(room, 0))]
+    items += others
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def _home_is_out_of_reach(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    home: Path = tmp_path_factory.mktemp("home")
+def _home_is_out_of_reach(_homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = _homes / f"{next(_numbers)}"
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of the test's own, numbered here: pytest looks through all that there are for the next number."""
+    name = re.sub(r"\W", "_", request.node.name)[:_LONGEST_NAME]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
+    folder.mkdir(mode=0o700)
+    return folder

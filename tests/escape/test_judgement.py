@@ -116,6 +116,7 @@ def test_an_attack_that_should_have_no_end_and_has_one_shows_nothing(monkeypatch
         assert "ended by itself" in perform_outside(dataclasses.replace(attack, outside=Outside.RUNS_ON), stage).problem
 
 
+@pytest.mark.slow
 def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
     with Stage() as stage:
         for attack in CATALOGUE:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
 
@@ -139,6 +141,7 @@ async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(
         assert _ended(session) == {}
 
 
+@pytest.mark.slow
 async def test_many_calls_in_a_row_of_one_tool_end_nobody(open_session: OpenSession, write_module: WriteModule) -> None:
     tools = [{"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)}]
     async with open_session(tools=tools) as session:

@@ -225,6 +225,7 @@ def _behind(session: Session) -> set[str]:
     return {module.name for module in session._hosting.modules.all if module.peer.admission.is_behind}
 
 
+@pytest.mark.slow
 async def test_a_module_does_not_pay_for_what_another_left_under_a_key_that_both_change(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

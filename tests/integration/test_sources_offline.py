@@ -127,6 +127,7 @@ def _publish(git: GitServer, index: IndexServer) -> None:
     index.add_wheel("amplifier-module-tool-packed", "1.0", {package: packed[package]}, entry_points=points)
 
 
+@pytest.mark.slow
 def test_a_plan_with_modules_from_everywhere_runs_the_same_when_everywhere_is_gone(
     world: World, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -83,6 +82,7 @@ def test_it_is_laid_out_as_modules_are_and_named_in_the_readme(module_id: str) -
     assert f"| [{module_id}](modules/{module_id}) |" in section.partition("\n## ")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 def test_all_of_them_are_what_hosts_expect_of_their_kind(kernel: Python, tmp_path: Path) -> None:
     shipped.copy_as_repositories(tmp_path)
@@ -93,6 +93,7 @@ def test_all_of_them_are_what_hosts_expect_of_their_kind(kernel: Python, tmp_pat
     assert checks.keys() == places.keys() and not any(wrong.values()), wrong
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Python, tmp_path: Path) -> None:
     shipped.copy_as_repositories(tmp_path)
@@ -106,18 +107,11 @@ def test_all_of_them_pass_their_tests_under_both_contract_packages(kernel: Pytho
         name = f"test_contract_of_{module_id.replace('-', '_')}.py"
         (tests / name).write_text(text.format(base=shipped.kind(module_id).capitalize()))
     report = tmp_path / "report.xml"
-    done = subprocess.run(
-        [
-            *(kernel.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tmp_path}"),
-            *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short"),
-            *(f"--junitxml={report}", str(tmp_path)),
-        ],
+    done = kernel.run(
+        *("-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={tmp_path}"),
+        *("-p", "no:cacheprovider", "-p", "no:warnings", "--import-mode=importlib", "--tb=short"),
+        *(f"--junitxml={report}", str(tmp_path)),
         cwd=tmp_path,
-        env=kernel.environment(),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_SECONDS,
-        check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))
@@ -140,6 +134,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
         yield index
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 @pytest.mark.parametrize("module_id", shipped.sandboxed())
 @pytest.mark.usefixtures("index")

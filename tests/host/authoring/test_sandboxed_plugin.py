@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
 from integration.command_line import reachable_level
 
 _ROOT = Path(__file__).resolve().parents[3]
-_SECONDS = 110  # hit only by a hang, however busy the machine is
+_SECONDS = 200  # for a run of pytest; hit only by a hang
 _KINDS = ("Tool", "Hook", "Provider", "Orchestrator", "Context")
 _SUITE = """
 from paddock_sdk.validation.behavioral import *
@@ -57,6 +59,7 @@ def _run(folder: Path, *args: str, **suites: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(tmp_path: Path) -> None:
     passed = {"tool-filesystem": 11, "provider-mock": 9, "hooks-logging": 13, "loop-basic": 10, "context-simple": 15}
     for name in passed.keys() - {"hooks-logging"}:

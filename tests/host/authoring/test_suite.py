@@ -25,6 +25,7 @@ def _tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 async def test_new_projects_pass_their_own_tests_at_once(trials: Trials, tmp_path: Path) -> None:
     for kind in KINDS:
         outcome = await trials.test(write_project(ModuleName.of(kind, "word-count"), tmp_path).folder)

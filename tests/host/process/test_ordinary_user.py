@@ -11,7 +11,7 @@ from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 
 _HERE = Path(__file__).parent
 _REPOSITORY = _HERE.parents[2]
-_SECONDS = 400
+_SECONDS = 900
 
 _RUN = """
 import os, sys
@@ -22,6 +22,7 @@ sys.exit(pytest.main([*options, *sys.argv[2:]]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(_SECONDS + 20)
 @pytest.mark.parametrize(
     ("file", "which"),

@@ -119,6 +119,7 @@ def test_hosts_that_resolve_the_same_at_once_get_the_same_and_fetch_it_once(
     check(tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_at_any_stage_leaves_nothing_in_the_way(
     tmp_path: Path, hosts: Hosts, addresses: Sequence[str]
 ) -> None:
