@@ -27,7 +27,7 @@ import pytest
 
 from paddock_sandbox.profile import IsolationLevel
 
-_SECONDS = 60  # for one command; hit only by a hang
+_SECONDS = 200  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it
 _PR_SET_CHILD_SUBREAPER = 36
 _PADDOCK = [sys.executable, "-c", "from paddock.cli import main; main()"]

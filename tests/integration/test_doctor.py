@@ -23,7 +23,7 @@ from paddock.plan import Limits
 from paddock.policy.remedies import CALLS_FOR_NAMESPACES
 from paddock_sandbox.profile import ISOLATION_LEVELS
 
-_SECONDS = 60  # for one examination or one call; hit only by a hang
+_SECONDS = 200  # for one examination or one call; hit only by a hang
 _CANNOT = 77  # what the stand-in for a container ends with where it cannot be set up
 _ROOT = Path(__file__).resolve().parents[2]
 _CONTAINER = _ROOT / "tests" / "container.py"

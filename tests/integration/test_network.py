@@ -21,7 +21,7 @@ from paddock_sandbox.profile import IsolationLevel
 from vendor.openai_server import OpenAIServer
 from vendored import lay_beside
 
-_SECONDS = 60  # for one call; hit only by a hang
+_SECONDS = 200  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
 _NO_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason=f"there is no curl in {os.get_exec_path()}")
 _CURL = pytest.param("curl", marks=_NO_CURL)

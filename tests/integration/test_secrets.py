@@ -28,7 +28,7 @@ from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
 from vendor.openai_server import OpenAIServer
 
 _COMMAND = (sys.executable, "-c", "from paddock.cli import main; main()")
-_SECONDS = 60  # for one command; hit only by a hang
+_SECONDS = 200  # for one command; hit only by a hang
 
 
 class Operator:

@@ -36,18 +36,19 @@ class Python:
 
     executable: str
     path: str = ""
-    #: How often a file of acts is run at most, if SIGSEGV ends it. The published package's compiled part crashes in
+    #: How often it is run at most, if SIGSEGV ends it. The published package's compiled part crashes in
     #: about one of forty runs on Python 3.13.
     tries: int = 1
 
     def environment(self) -> dict[str, str]:
         return {"PYTHONPATH": self.path, "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def outcomes(self, act: str, *arguments: str) -> Any:
-        """Run a file of acts, and return the JSON that it prints last."""
+    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the interpreter to its end, and again where it crashed."""
         for _ in range(self.tries):
             done = subprocess.run(
-                [self.executable, str(ACTS / act), *arguments],
+                [self.executable, *arguments],
+                cwd=cwd,
                 env=self.environment(),
                 capture_output=True,
                 encoding="utf-8",
@@ -56,6 +57,11 @@ class Python:
             )
             if done.returncode != -signal.SIGSEGV:
                 break
+        return done
+
+    def outcomes(self, act: str, *arguments: str) -> Any:
+        """Run a file of acts, and return the JSON that it prints last."""
+        done = self.run(str(ACTS / act), *arguments)
         assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr}"
         return json.loads(done.stdout.splitlines()[-1])
 

@@ -25,7 +25,7 @@ from paddock.kernel.clearance import Clerk
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
 
-_SECONDS = 60  # for one trial; hit only by a hang
+_SECONDS = 200  # for one trial; hit only by a hang
 
 _T = TypeVar("_T")
 

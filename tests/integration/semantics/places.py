@@ -29,7 +29,7 @@ STAGE: Final = {"module": "loop-scenarios", "permissions": {"hooks": ["*"], "mou
 MEMORY: Final = {"module": "context-memory"}
 COMPANION: Final = {"module": "hooks-companion", "permissions": {"emit": ["*"], "call": ["tools"]}}
 
-_SECONDS: Final = 60  # for one whole session in a test; hit only by a hang
+_SECONDS: Final = 200  # for one whole session in a test; hit only by a hang
 
 
 class Place(Protocol):
