@@ -257,6 +257,15 @@ async def test_a_streamed_answer_is_asked_for_again_only_while_none_is_shown(sce
     assert pieces == ["one"] and len(played.server.answers) == 3 and len(played.slept) == 2
 
 
+async def test_an_answer_of_no_use_is_counted_among_the_costs(scene: Open) -> None:
+    spent = {"usage": {"input": 1_000_000, "output": 0}}
+    prices = {"small": {"input_per_million": 1, "output_per_million": 1}}
+    played = scene([{**_BROKEN, **spent}, {"text": "fine", **spent}], {"prices": prices})
+    response = await played.provider.complete(ask())
+    assert response.usage is not None and response.usage.cost_usd == 1
+    assert played.provider.cost() == {"cost_usd": "2"}
+
+
 async def test_an_answer_that_is_cut_short_is_continued_within_bounds(scene: Open) -> None:
     def part(text: str, finish: str = "length") -> dict[str, Any]:
         return {"text": [text], "finish": finish, "usage": {"input": 10, "output": 3}}

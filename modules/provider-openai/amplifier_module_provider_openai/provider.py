@@ -221,11 +221,13 @@ class OpenAIProvider:
                 provider=self.name,
                 model=asked.model,
             )
+        usage, prices = reply.usage(), self._catalogue.of(asked.model).prices
+        cost = None if usage is None or prices is None else prices.cost(usage)
+        if cost is not None:  # which an answer that is of no use has as well
+            self._cost = (self._cost or Decimal(0)) + cost
         response = reply.response(self.name, asked.model)
-        prices = self._catalogue.of(asked.model).prices
-        if response.usage is not None and prices is not None:
-            response.usage.cost_usd = prices.cost(response.usage)
-            self._cost = (self._cost or Decimal(0)) + response.usage.cost_usd
+        if response.usage is not None:
+            response.usage.cost_usd = cost
         return response
 
     async def _tell_of_repair(self, asked: Asking, span: Mapping[str, Any]) -> None:
