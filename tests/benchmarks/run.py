@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.affinity import use_one_core
 from bench.calls import measure_calls, measure_in_flight
+from bench.chat import measure_chat
 from bench.compaction import measure_compaction
 from bench.contract import measure_event, measure_published_turn, measure_reads, measure_turn
 from bench.deltas import measure_deltas
@@ -54,6 +55,7 @@ _PARTS: dict[str, Part] = {
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
     "a model's answer": measure_model,
+    "chat": measure_chat,
     "reads of mirrored state": measure_reads,
     "compaction": measure_compaction,
     "search": measure_search,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import PlanError
 from paddock.plan import load_plan
-from paddock.plan.entry_writing import PlanNotEditedError, grant_line, with_entry, without_entry
+from paddock.plan.entry_writing import PlanNotEditedError, grant_line, with_entry, with_permissions, without_entry
 from paddock.plan.permissions import Permissions
 from paddock.plan.yaml_items import with_item, without_item
 
@@ -269,3 +269,50 @@ def test_whatever_a_text_says_one_of_the_proposals_is_right(plan: dict[str, Any]
 def test_the_line_that_would_grant_is_as_the_plan_is_written(name: str, line: str) -> None:
     permissions = Permissions.model_validate({"net": ["a.example:443"], "secrets": ["K"]})
     assert grant_line(Path(name), permissions) == line
+
+
+# -- what an entry is granted ------------------------------------------------------------------
+
+GRANTED = "permissions: {read: [., /data]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LIST, f"{LIST}    {GRANTED}\n"),
+        (f"{LIST}    permissions: workspace # enough\nx: 1\n", f"{LIST}    {GRANTED} # enough\nx: 1\n"),
+        (f"{LIST}    permissions:\n      read:\n      - .\nx: 1\n", f"{LIST}    {GRANTED}\nx: 1\n"),
+        (f"{ON_A_LINE}]\n", f"{SESSION}tools: [{{module: a, {GRANTED}}}, {{module: b}}]\n"),
+        (f"{COMMENTED}# end\n", f"{COMMENTED}    {GRANTED}\n# end\n"),
+        (f"{LIST}  - module: b\n", f"{LIST}    {GRANTED}\n  - module: b\n"),
+        (f"{LITERAL}\nx: 1\n", f"{LITERAL}    {GRANTED}\n\nx: 1\n"),
+    ],
+    ids=["none before", "a preset", "a table", "on a line", "comments", "before another", "a text of several lines"],
+)
+def test_what_a_yaml_entry_is_granted_is_all_that_changes(text: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    with_permissions(path, "tools[0]", Permissions.model_validate({"read": (".", "/data")})).write()
+    assert path.read_text(encoding="utf-8") == expected
+
+
+def test_what_a_toml_or_json_entry_is_granted_is_written(tmp_path: Path) -> None:
+    permissions = Permissions.model_validate({"read": ["."], "secrets": [{"name": "KEY", "inject": "host"}]})
+    toml = tmp_path / "plan.toml"
+    toml.write_text('session = {orchestrator = "a", context = "b"} # both\n[[tools]]\nmodule = "x" # one\n')
+    with_permissions(toml, "tools[0]", permissions).write()
+    assert tomllib.loads(toml.read_text())["tools"][0]["permissions"] == permissions.as_written()
+    assert "# both" in toml.read_text() and "# one" in toml.read_text()
+    text = {"session": {"orchestrator": "a", "context": "b"}, "tools": [{"module": "x"}]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(text, indent=2))
+    with_permissions(plan, "tools[0]", Permissions.model_validate({"preset": "workspace"})).write()
+    assert json.loads(plan.read_text())["tools"][0] == {"module": "x", "permissions": "workspace"}
+
+
+def test_an_entry_that_is_no_item_of_a_list_is_told_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(LIST)
+    with pytest.raises(PlanNotEditedError) as error:
+        with_permissions(path, "session.context", Permissions.model_validate({"preset": "workspace"}))
+    assert "permissions: workspace" in error.value.lines and path.read_text() == LIST

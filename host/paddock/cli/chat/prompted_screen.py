@@ -45,6 +45,8 @@ class PromptedScreen(Screen):
         """Set the line aside, if it is open; what is drawn within is drawn at once."""
         await self.flushed()
         async with self._prompt.set_aside():
+            with self._lock:
+                self._release()
             self._is_aside = True
             try:
                 yield

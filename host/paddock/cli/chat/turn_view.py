@@ -370,6 +370,8 @@ class TurnView:
         why = _one_line(said or data.get("error_message") or data.get("reason") or data.get("error_type"))
         wait = data.get("delay", data.get("retry_after"))
         when = f" in {wait:.0f} s" if isinstance(wait, int | float) and not isinstance(wait, bool) else ""
+        if self._is_own(data):
+            yield from self._end_open()  # what comes now begins anew
         yield Notice(f"the provider tries again{when}{f': {why}' if why else ''}")
 
     def _on_compaction(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:

@@ -197,3 +197,8 @@ def test_what_a_view_knows_of_calls_is_bounded() -> None:
     for number in range(5000):
         view.take("tool:pre", {"tool_name": "t", "tool_call_id": str(number), "tool_input": {}})
     assert len(_calls(view.end(None))) == 256
+
+
+def test_an_answer_that_begins_anew_is_another_text() -> None:
+    retry = ("provider:retry", {"delay": 0, "error": {"msg": "it broke off"}})
+    assert _text(_played(_view(), _REQUEST, _delta("Hel"), retry, _delta("Hello"), _end("Hello"))) == "Hel|Hello|"

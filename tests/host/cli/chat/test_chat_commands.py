@@ -1,0 +1,95 @@
+"""What can be typed besides prompts: which lines are commands, what a grant comes to, and pastes made harmless."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from paddock.cli.chat.prompt_input import harmless, matching, open_history
+from paddock.cli.chat.slash_commands import more_permissions
+from paddock.cli.chat.spending import Spending
+from paddock.plan.permissions import Permissions
+
+
+@pytest.mark.parametrize(
+    ("granted", "words", "expected"),
+    [
+        ({}, ["workspace"], "workspace"),
+        ({}, ["net=example.org,example.com:80"], {"net": ["example.org", "example.com:80"]}),
+        ({"read": ["."]}, ["read=/a", "run=git"], {"read": [".", "/a"], "run": ["git"]}),
+        ({"read": ["."]}, ["read=."], {"read": ["."]}),
+        ({"net": ["h"]}, ["workspace-read"], {"net": ["h"], "read": ["."]}),
+        ("workspace", ["run=git"], {"read": ["."], "write": ["."], "run": ["git"]}),
+    ],
+)
+def test_a_grant_adds_to_what_is_granted(granted: Any, words: list[str], expected: Any) -> None:
+    before = Permissions.model_validate(Permissions.written(granted))
+    written = more_permissions(before, words).as_written()
+    assert (written if isinstance(written, str) else {name: list(one) for name, one in written.items()}) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["wrkspace"], "did you mean `workspace`"), (["reed=."], "did you mean `read`"), (["net=http://x/y"], "")],
+)
+def test_a_grant_that_is_none_is_told_of(words: list[str], told: str) -> None:
+    with pytest.raises(click.UsageError) as error:
+        more_permissions(Permissions(), words)
+    assert told in error.value.message
+
+
+def test_what_is_pasted_does_nothing_and_hides_nothing() -> None:
+    assert harmless("a\r\nb\rc\td") == "a\nb\nc\td"
+    assert harmless("\x1b[31m\x03\x7f\u202e\u2028") == r"\x1b[31m\x03\x7f\u202e\u2028"
+    assert harmless("\U0001f469\u200d\U0001f680 \u0646\u200c\u0645") == "\U0001f469\u200d\U0001f680 \u0646\u200c\u0645"
+
+
+def test_the_history_is_made_for_its_owner_and_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "chat_history"
+    path.write_bytes(b"\n# old\n+old\n" * 200_000)
+    path.chmod(0o644)
+    history = open_history(lambda: tmp_path, lambda text: text.replace("sk-1", "[secret]"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.stat().st_size <= 1 << 19
+    history.store_string("key sk-1")
+    assert path.read_text(encoding="utf-8").endswith("+key [secret]\n")
+
+
+def test_a_history_that_is_no_file_of_ours_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("", encoding="utf-8")
+    (tmp_path / "chat_history").symlink_to(tmp_path / "elsewhere")
+    open_history(lambda: tmp_path, str).store_string("hello")
+    os.remove(tmp_path / "chat_history")
+    os.mkfifo(tmp_path / "chat_history")
+    open_history(lambda: tmp_path, str).store_string("hello")
+    assert (tmp_path / "elsewhere").read_text(encoding="utf-8") == ""
+
+
+def test_words_that_go_on_are_offered() -> None:
+    assert matching(["/why", "/help", "/\x1b"], "/") == ["/why", "/help"]
+    assert matching(["tool-a", "tool-b"], "tool-b") == ["tool-b"]
+
+
+def test_costs_are_added_up_once_and_nonsense_is_none() -> None:
+    spending = Spending()
+    assert list(spending.lines([])) == ["no request to a model was answered yet"]
+    usage = {"input_tokens": 1000, "output_tokens": 5, "cost_usd": "0.25"}
+    for event in ("llm:response", "provider:response"):  # of the same request
+        spending.take(event, {"usage": usage})
+    spending.take("provider:response", {"usage": {"input_tokens": -5, "output_tokens": True, "cost_usd": "NaN"}})
+    assert list(spending.lines(["x", {"cost_usd": None}])) == [
+        "2 requests; tokens: 1,000 in, 5 out",
+        "cost: 0.2500 USD, as the providers tell it",
+    ]
+    assert list(spending.lines([{"cost_usd": "1.5"}, {"cost_usd": "0.5"}]))[1].startswith("cost: 2.0000 USD")
+
+
+def test_other_commands_load_nothing_of_the_line() -> None:
+    code = "import sys, paddock.cli.commands, paddock.cli.run_command; sys.exit('prompt_toolkit' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0

@@ -1,0 +1,70 @@
+"""What a person is told of a tool call: its telling argument, and the change that it asks for, both bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.cli.chat.tool_call import change_of, short_argument
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ""),
+        ({"command": "pytest -q\n  -x"}, "pytest -q -x"),
+        ({"file_path": "/work/a/b.txt", "limit": 3}, "a/b.txt"),
+        ({"path": "/etc/hosts"}, "/etc/hosts"),
+        ({"limit": 3, "deep": {"x": [1]}}, '{"limit": 3, "deep": {"x": [1]}}'),
+        ({"command": "x" * 5000}, "x" * 200 + "…"),
+        ({"command": ["not", "text"]}, '{"command": ["not", "text"]}'),
+    ],
+)
+def test_the_argument_that_tells_most_is_one_short_line(arguments: dict[str, Any], expected: str) -> None:
+    assert short_argument(arguments, "/work") == expected
+
+
+def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
+    return {"file_path": "/work/a.txt", "old_string": old, "new_string": new, **more}
+
+
+_FILE = "".join(f"line {number}\n" for number in range(1, 101))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "lines"),
+    [
+        pytest.param({"command": "ls"}, None, None, id="no-path"),
+        pytest.param({"file_path": "a"}, None, None, id="no-content"),
+        pytest.param(_edit("b", "c"), "a\nb\n", ("@ line 1", " a", "-b", "+c"), id="edit"),
+        pytest.param(_edit("b", "c"), None, ("-b", "+c"), id="edit-of-a-file-that-is-not-shown"),
+        pytest.param(_edit("x", "c"), "a\nb\n", ("-x", "+c"), id="edit-that-does-not-fit"),
+        pytest.param(_edit("b", "c"), "b\nb\n", ("@ line 1", "+c", " b", "-b"), id="first-occurrence"),
+        pytest.param(_edit("b", "c", replace_all=True), "b\nb\n", ("@ line 1", "-b", "-b", "+c", "+c"), id="all"),
+        pytest.param({"path": "/work/n", "content": "a\nb"}, None, ("+a", "+b"), id="new-file"),
+        pytest.param({"path": "/work/n", "content": "a\n"}, "a\n", (), id="nothing-changes"),
+        pytest.param(
+            _edit("line 50\n", "fifty\n"),
+            _FILE,
+            ("@ line 48", " line 48", " line 49", "-line 50", "+fifty", " line 51", " line 52"),
+            id="in-the-middle",
+        ),
+        pytest.param({"patch": "@@\n-a\n+b"}, None, ("@@", "-a", "+b"), id="patch"),
+    ],
+)
+def test_a_change_is_shown_with_what_is_around_it(
+    arguments: dict[str, Any], text: str | None, lines: tuple[str, ...] | None
+) -> None:
+    change = change_of(arguments, lambda path: text, "/work")
+    assert (None if change is None else change.lines) == lines
+
+
+def test_a_large_change_is_told_by_its_size() -> None:
+    many = "\n".join(str(number) for number in range(3000))
+    lines = change_of({"path": "a", "content": many}, lambda path: None)
+    assert lines is not None and lines.lines == () and lines.summary == "0 lines become 3000"
+    huge = change_of({"path": "a", "content": "x" * 300_000}, lambda path: "")
+    assert huge is not None and huge.summary == "0 characters become 300000"
+    long = change_of({"path": "a", "content": "\n".join(map(str, range(500)))}, lambda path: None)
+    assert long is not None and len(long.lines) == 30 and long.left_out == 470 and long.summary == "+500 -0"
