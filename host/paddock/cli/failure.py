@@ -73,11 +73,12 @@ def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]
     kind = getattr(error, "remote_type", None)
     if isinstance(error, PaddockError) or kind is None:
         return error
-    trace = str(getattr(error, "remote_traceback", ""))
+    advice = _ADVICE.get(str(kind).rpartition(".")[2])
+    # What a person can mend is no defect of a module, whose code is then no part of the answer.
+    trace = str(getattr(error, "remote_traceback", "")) if advice is None else ""
     turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules))
     if isinstance(error, RefusedError):
         turn.exit_code = CallRefusedError.exit_code
-    advice = _ADVICE.get(str(kind).rpartition(".")[2])
     return turn if advice is None else turn.with_hint(advice)
 
 

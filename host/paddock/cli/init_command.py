@@ -209,4 +209,5 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, *, a
             "it asks once whether you accept what the plan grants; where nobody can be asked, add `--trust-plan`"
         )
     screen.title("next")
-    screen.text("".join(f"  export {name}=…\n" for name in missing) + f"  {escape(command)}")
+    chat = shlex.join(["paddock", "chat", str(plan)])
+    screen.text("".join(f"  export {name}=…\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")

@@ -56,6 +56,12 @@ def test_what_a_module_raised_is_told_with_its_own_traceback_escaped() -> None:
     assert "defect" not in text
 
 
+def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None:
+    raised = _remote(ValueError("the key is wrong"), "paddock_sdk.contract.llm_errors.AuthenticationError")
+    text = failure.text(failure.of_turn(raised, "loop-x", []))
+    assert "the key is wrong" in text and "see `secrets`" in text and "Traceback" not in text
+
+
 def test_scripts_get_every_problem_of_a_plan() -> None:
     told = failure.as_dict(PlanError([PlanProblem("tools[0]", "bad \x1b", "mend it", 7)], origin="plan.yaml"))
     assert told["type"] == "PlanError"
