@@ -463,6 +463,23 @@ def test_whoever_grants_nothing_on_purpose_has_had_their_say(keys: dict[str, Any
     assert has_no_say(entry) is expected
 
 
+@pytest.mark.parametrize(
+    ("config", "secrets", "expected"),
+    [
+        ({}, {"OPENAI_API_KEY": "k"}, key_at("OPENAI_API_KEY", "api.openai.com:443")),
+        ({}, {}, {"net": ["api.openai.com:443"]}),
+        ({"base_url": LOCAL}, {}, {"net": ["127.0.0.1:8080"]}),
+        ({"base_url": "https://gateway.example/v1"}, {"OPENAI_API_KEY": "k"}, {"net": ["gateway.example:443"]}),
+    ],
+)
+def test_a_shipped_provider_is_proposed_the_address_it_is_configured_for(
+    config: dict[str, Any], secrets: dict[str, str], expected: object
+) -> None:
+    asked = key_at("OPENAI_API_KEY", "api.openai.com:443")
+    advice = Advice(Permissions.model_validate(asked), is_shipped=True)
+    assert written(proposed("provider", OPENAI, config, advice=advice, environ=secrets)) == expected
+
+
 # -- every public host
 
 
