@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from integration.conftest import OpenSession
+from integration.conftest import OpenSession, WriteModule
 
 _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 
@@ -27,3 +27,19 @@ async def test_later_hooks_and_the_emitter_get_an_event_without_secrets(
     lines = {entry["event"]: entry["data"] for entry in map(json.loads, log.splitlines()) if "data" in entry}
     assert lines["tool:post"]["result"]["output"] == "[REDACTED:aws] of [REDACTED:email]"
     assert lines["tool:pre"]["tool_input"] == {"to": "jane@example.org"}  # what the tool gets
+
+
+async def test_no_tool_keeps_redaction_out_by_what_it_announces(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    """A host takes no handler for a name of 300 characters, and some thousand handlers of one module."""
+    announcing = """
+        async def mount(coordinator, config):
+            names = ["x" * 300, *(f"event:{number}" for number in range(5000))]
+            coordinator.register_contributor("observability.events", "announcing", lambda: names)
+    """
+    tool = {"module": "tool-announcing", "source": write_module("tool-announcing", announcing), "permissions": {}}
+    hook = {"module": "hooks-redaction", "permissions": "isolated"}
+    async with open_session(tools=[tool], hooks=[hook]) as session:
+        returned = await session.coordinator.hooks.emit("tool:post", {"result": _KEY})
+    assert returned.data["result"] == "[REDACTED:aws]"

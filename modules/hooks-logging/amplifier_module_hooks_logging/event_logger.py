@@ -21,6 +21,10 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
+# What modules announce keeps this one from nothing: a host takes each handler by itself, and no longer names.
+_MAX_EVENTS = 500
+_MAX_NAME = 200
+
 NAME = "hooks-logging"
 _ANNOUNCEMENTS = "observability.events"  # the capability and the contribution channel share the name
 _BEGINNINGS = (events.SESSION_START, events.SESSION_RESUME, events.SESSION_FORK)
@@ -81,9 +85,18 @@ class EventLogger:
         except Exception:
             logger.warning("hooks-logging: cannot ask the modules for their own events", exc_info=True)
             return
-        for event in announced:
-            if self._settings.wants(event):
-                self._register(event)
+        new = dict.fromkeys(
+            event for event in announced if event not in self._registered and self._settings.wants(event)
+        )
+        room = max(0, _MAX_EVENTS - len(self._registered))
+        for event in list(new)[:room]:
+            self._register(event)
+        if len(new) > room:
+            logger.warning(
+                "hooks-logging: modules announce %d events too many, which are not logged; "
+                "name those that matter in `events`",
+                len(new) - room,
+            )
 
     async def _announced(self) -> list[str]:
         lookup = getattr(self._coordinator, "get_capability", None)
@@ -128,7 +141,7 @@ class EventLogger:
 
 def _names(announced: Any) -> Iterable[str]:
     if isinstance(announced, str):
-        return (announced,)
+        announced = [announced]
     if isinstance(announced, list | tuple | set | frozenset):
-        return [name for name in announced if isinstance(name, str)]
+        return [name for name in announced if isinstance(name, str) and 0 < len(name) <= _MAX_NAME]
     return ()

@@ -85,6 +85,18 @@ async def test_events_announced_before_and_after_mounting_are_logged(tmp_path: P
     assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == ["session:start", *names]
 
 
+async def test_what_modules_announce_without_end_keeps_the_log_from_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    coordinator = session_in(tmp_path)
+    coordinator.register_contributor("observability.events", "a", lambda: ["x" * 300, ""])
+    coordinator.register_contributor("observability.events", "b", lambda: [f"e:{number}" for number in range(5000)])
+    await mount(coordinator)
+    registered = coordinator.hooks.list_handlers()
+    assert "e:100" in registered and "x" * 300 not in registered and len(registered) == 500
+    assert "events too many, which are not logged" in caplog.text
+
+
 async def test_a_failing_contributor_does_not_stop_the_log(tmp_path: Path) -> None:
     coordinator = session_in(tmp_path)
 

@@ -254,6 +254,18 @@ async def test_events_that_modules_announce_are_redacted_too() -> None:
         assert (await _seen(coordinator, event, {"text": "a@example.org"}))["text"] == "[REDACTED:email]"
 
 
+async def test_what_modules_announce_without_end_keeps_it_from_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = MockCoordinator()
+    coordinator.register_contributor("observability.events", "a", lambda: ["x" * 300, ""])
+    coordinator.register_contributor("observability.events", "b", lambda: [f"e:{number}" for number in range(5000)])
+    await mount(coordinator, {"events": ["*", "my:own"]})
+    registered = coordinator.hooks.list_handlers()
+    assert "my:own" in registered and "e:100" in registered and "x" * 300 not in registered
+    assert len(registered) == 500
+    assert "events too many, which are not redacted" in caplog.text
+    assert (await _seen(coordinator, "tool:post", {"text": "a@example.org"}))["text"] == "[REDACTED:email]"
+
+
 async def test_data_without_anything_to_replace_is_passed_on_as_it_is() -> None:
     hook = RedactionHook(MockCoordinator(), Settings())
     for data in ({"a": "plain", "n": [1, {"b": None}]}, {}, None, [1], "jane@example.org"):
