@@ -25,15 +25,15 @@ class Content:
         """Return the content of a file; None if it is larger than that, or cannot be read."""
         try:
             descriptor = os.open(path, _FLAGS)
-            with open(descriptor, "rb", buffering=0) as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    return None
-                data = file.read(max_bytes + 1)
-                while 0 < len(data) <= max_bytes and (more := file.read(max_bytes + 1 - len(data))):
-                    data += more
+            try:
+                data = _read(descriptor, max_bytes)
+            finally:
+                os.close(descriptor)
         except OSError:
             return None
-        return None if len(data) > max_bytes else cls(data.replace(b"\r\n", b"\n"), b"\0" in data)
+        if data is None or len(data) > max_bytes:
+            return None
+        return cls(data.replace(b"\r\n", b"\n"), b"\0" in data)
 
     def matching_lines(self, compiled: Any, *, multiline: bool) -> Iterator[tuple[int, int, int]]:
         """Yield the number, the start and the end of each line that is matched, or has a part of a match in it."""
@@ -47,7 +47,8 @@ class Content:
             counted = line
             stop = _end_of_line(data, line)
             if not multiline:
-                if compiled.search(data[line:stop]) is not None:
+                # What is in the line alone is also found in it; what goes beyond may begin with something that is not.
+                if end <= stop or compiled.search(data[line:stop]) is not None:
                     yield number, line, stop
                 at = stop + 1
                 continue
@@ -58,6 +59,20 @@ class Content:
                 if stop >= last:
                     break
                 line, number, counted, stop = at, number + 1, at, _end_of_line(data, at)
+
+
+def _read(descriptor: int, max_bytes: int) -> bytes | None:
+    """Return what is in a regular file, and of one that is too large more than `max_bytes`; None of what is none."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    # As much as there is, which one read gives: room for the most there may be would cost more than the reading.
+    room = min(status.st_size, max_bytes) + 1
+    data = os.read(descriptor, room)
+    while len(data) >= room and len(data) <= max_bytes and (more := os.read(descriptor, max_bytes + 1 - len(data))):
+        data += more  # it has grown meanwhile
+        room = len(data)
+    return data
 
 
 def text_of(data: bytes) -> str:

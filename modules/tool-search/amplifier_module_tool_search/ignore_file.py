@@ -68,7 +68,8 @@ def rules_above(folder: Path) -> IgnoreRules | None:
 
 
 def _is_repository(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in _REPOSITORY)
+    path = os.fspath(folder)
+    return any(os.path.lexists(f"{path}/{name}") for name in _REPOSITORY)
 
 
 def _rules(folder: Path) -> tuple[_Rule, ...]:
