@@ -177,6 +177,27 @@ def test_where_nobody_tells_who_borrows_it_is_waited_for(tmp_path: Path, monkeyp
             assert 60 * _MIB < seen.measure(pids) < 80 * _MIB
 
 
+def test_a_copy_that_its_parent_waits_for_is_no_borrower() -> None:
+    program = f"""
+import ctypes, signal, platform
+{_EATS.replace("here()", "")}
+number = {{"x86_64": 56, "aarch64": 220}}[platform.machine()]
+flags = ctypes.c_ulong(0x4000 | signal.SIGCHLD)  # CLONE_VFORK, and not CLONE_VM
+if ctypes.CDLL(None).syscall(ctypes.c_long(number), flags, None, None, None, None) == 0:
+    eaten[::4096] = bytes(len(eaten) >> 12)
+    here()
+    wait()
+"""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        pids = read(running).pids
+        assert len(pids) == 2
+        assert seen.estimate(pids) > 126 * _MIB
+        assert seen.measure(pids) > 126 * _MIB
+
+
 def test_what_the_tree_began_with_is_not_counted_as_its_own() -> None:
     preparation = "inherited = bytearray(64 << 20); inherited[::4096] = bytes(len(inherited) >> 12)"
     with tree("here()", preparation) as running:
