@@ -234,8 +234,8 @@ class HostedModule:
             self._registrations.begin_life(peer)
             self.allowance.begin_life()
             try:
-                with anyio.fail_after(self.limits.start_max):
-                    await self._bring_up(process, peer, is_restart)
+                with anyio.fail_after(self.limits.start_max) as time:
+                    await self._bring_up(process, peer, is_restart, time)
             except TimeoutError as exc:
                 limit = LimitHit("start_max", f"{self.limits.start_max:g} s", "", "host timer")
                 self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
@@ -251,7 +251,7 @@ class HostedModule:
             self._was_mounted = True
             self.audit.record("module.started", module=self.name, level=self._level, again=is_restart)
 
-    async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool) -> None:
+    async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
         # The context answers nobody before it knows what its predecessor knew.
         peer.is_restoring = is_restart and self.on_restarted is not None
         await peer.channel.open(process.rpc)
@@ -261,7 +261,7 @@ class HostedModule:
             ).note
         await self._greet(peer)
         self._mirrors.attach(peer)
-        await self._mount(peer)
+        await self._mount(peer, time)
         if is_restart and self.on_restarted is not None:
             try:
                 await self.on_restarted(self)
@@ -269,7 +269,7 @@ class HostedModule:
                 said = f"what it knew could not be told to it again: {exc}"
                 raise ModuleLoadError(self.name, "mount", said) from exc
         if is_restart and self.wants_session_ready:
-            await self._ask_ready()
+            await self._ask_ready(time)
         peer.is_restoring = False
 
     def _abandon(self, peer: Peer, reason: ExitReason, *, limit: LimitHit | None = None, detail: str = "") -> None:
@@ -301,7 +301,7 @@ class HostedModule:
         welcome = self._router.values.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
 
-    async def _mount(self, peer: Peer) -> None:
+    async def _mount(self, peer: Peer, time: anyio.CancelScope) -> None:
         values = self._router.values
         request = {
             "import_root": str(self.resolution.import_root),
@@ -311,7 +311,8 @@ class HostedModule:
             "config": self._config,
         }
         try:
-            answer = values.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, values.encode(request)))
+            written = values.encode(request)
+            answer = values.decode(await self._router.host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
         except ModuleGoneError as exc:
             report = await self._death()
             said = report.describe() if report is not None else str(exc)
@@ -353,11 +354,12 @@ class HostedModule:
         Raises:
             TimeoutError: it has not taken note within the time it has to start.
         """
-        with anyio.fail_after(self.limits.start_max):
-            await self._ask_ready()
+        with anyio.fail_after(self.limits.start_max) as time:
+            await self._ask_ready(time)
 
-    async def _ask_ready(self) -> None:
-        await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, self._router.values.encode([]))
+    async def _ask_ready(self, time: anyio.CancelScope) -> None:
+        nothing = self._router.values.encode([])
+        await self._router.host_calls.ask(self.peer, WorkerMethod.SESSION_READY, nothing, time)
 
     async def stop(self) -> None:
         """End the module for good."""

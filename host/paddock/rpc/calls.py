@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from anyio import CancelScope
+
 from paddock.rpc.channel import FOREVER, OpenCall
 from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
@@ -344,6 +346,36 @@ class HostCall(RoutedCall):
 
     def on_overdue(self) -> None:
         self.switch.on_overdue(self)
+
+
+class ScopedCall(HostCall):
+    """A call that has to end within a scope, whose time stands while the worker waits for others."""
+
+    __slots__ = ("_left", "_scope")
+
+    def __init__(
+        self,
+        switch: Switch,
+        origin: IncomingCall | None,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        scope: CancelScope,
+    ) -> None:
+        super().__init__(switch, origin, handle, method, message)
+        self._scope = scope
+        self._left = 0.0
+
+    def nested_begins(self, now: float) -> None:
+        super().nested_begins(now)
+        if self._nested == 1 and not self._scope.cancel_called:
+            self._left = self._scope.deadline - now
+            self._scope.deadline = FOREVER
+
+    def nested_ends(self, now: float) -> None:
+        super().nested_ends(now)
+        if self._nested == 0 and not self._scope.cancel_called:
+            self._scope.deadline = now + self._left
 
 
 class DirectCall(HostCall):

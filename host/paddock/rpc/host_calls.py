@@ -11,7 +11,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock.rpc.calls import STREAM_WINDOW, DirectCall, HostCall, HostStream, IncomingCall, RoutedCall, current
+from anyio import CancelScope
+
+from paddock.rpc.calls import (
+    STREAM_WINDOW,
+    DirectCall,
+    HostCall,
+    HostStream,
+    IncomingCall,
+    RoutedCall,
+    ScopedCall,
+    current,
+)
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
 from paddock.rpc.values import Values
@@ -176,14 +187,18 @@ class HostCalls:
             raise self._values.decode_error(said.body)
         return said
 
-    async def ask(self, peer: Peer, method: int, message: Encoded) -> Encoded:
-        """Call one of the worker runtime's own methods.
+    async def ask(self, peer: Peer, method: int, message: Encoded, within: CancelScope | None = None) -> Encoded:
+        """Call one of the worker runtime's own methods; the time of `within` stands while the worker waits for others.
 
         Raises:
             ModuleGoneError: the worker is gone.
         """
         endpoint = Handle(peer, 0, b"")
-        routed = HostCall(self._router, current.get(), endpoint, method, message)
+        origin = current.get()
+        if within is None:
+            routed = HostCall(self._router, origin, endpoint, method, message)
+        else:
+            routed = ScopedCall(self._router, origin, endpoint, method, message, within)
         peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
         answer = await self._end_of(routed)
         if answer is None:

@@ -412,3 +412,24 @@ async def test_a_call_that_overstays_ends_the_module_with_its_limit(hosted: Host
     assert result.error["report"]["reason"] == "timeout"
     assert result.error["report"]["limit"]["name"] == "runtime_max"
     assert module.reports[-1].call_in_flight == "execute"
+
+
+async def test_the_time_to_start_stands_while_a_module_waits_for_others(hosted: Hosted) -> None:
+    """What a tool contributes late, or never, is no fault of the hook that asks all modules."""
+    _, tool_worker = await hosted.start("tool", "tool-late")
+    await tool_worker.ask(0, HostMethod.REGISTER_CONTRIBUTOR, ["colours", "late", tool_worker.function(9)])
+    module = hosted.add("hook", "hooks-asking", limits={"start_max": "500ms"})
+    starting = asyncio.ensure_future(module.start())
+    await until(lambda: module.supervisor.workers)  # type: ignore[attr-defined]
+    worker: ScriptedWorker = module.supervisor.worker  # type: ignore[attr-defined]
+    await worker.greet()
+    mounting = await worker.request_from_host()
+    asked = worker.request(0, HostMethod.COLLECT_CONTRIBUTIONS, ["colours"], parent=mounting.id)
+    contributing = await tool_worker.request_from_host()
+    late = asyncio.get_running_loop().time() + 0.6
+    await until(lambda: asyncio.get_running_loop().time() > late)
+    assert not starting.done()
+    tool_worker.respond(contributing.id, ["red"])
+    assert await worker.answer(asked) == [["red"]]
+    with pytest.raises(ModuleLoadError, match=r"not mounted within 0\.5 s"):  # of its own time
+        await starting
