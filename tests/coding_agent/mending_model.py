@@ -79,7 +79,8 @@ class MendingModel(Script):
             case "bash" if last.arguments.get("command") == self._tests:
                 return self._after_tests(last, steps)
             case "bash":
-                return {"text": f"The tests pass. This is all that I changed:\n\n{last.fields.get('stdout', '')}"}
+                diff = str(last.fields.get("stdout", "")).strip()
+                return {"text": f"The tests pass. This is all that I changed:\n\n```diff\n{diff}\n```"}
             case "edit_file" if _is_taken_back(steps):
                 return self._next_change(steps, "Back to where it was.")
             case "edit_file":
