@@ -25,11 +25,13 @@ from typing import Any, Self
 import psutil
 import pytest
 
+from integration.warm_commands import WarmCommands
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 200  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it
 _PR_SET_CHILD_SUBREAPER = 36
+_warm: WarmCommands | None = None  # what becomes commands, while a test has it do so
 _PADDOCK = [sys.executable, "-c", "from paddock.cli import main; main()"]
 # Takes the terminal on stdin as its own, so that a typed Ctrl-C is a signal, then becomes the command.
 _ON_TERMINAL = (
@@ -107,6 +109,8 @@ def paddock(
     *args: str, stdin: str = "", cwd: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
+    if _warm is not None:
+        return _warm.run(_accepting(args), stdin, cwd, {**os.environ, **(environ or {})})
     return subprocess.run(
         [*_PADDOCK, *_accepting(args)],
         input=stdin,

@@ -15,7 +15,9 @@ import psutil
 import pytest
 
 from host.process.conftest import descendants_of_this_process
+from integration import command_line
 from integration.command_line import require_level
+from integration.warm_commands import WarmCommands
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
 
@@ -113,6 +115,18 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
 def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry whose module may leave its traces in a folder, unless the entry says what it may."""
     return {"permissions": {"read": [str(folder)], "write": [str(folder)]}, **entry}
+
+
+@pytest.fixture(scope="session")
+def warm_commands() -> Iterator[WarmCommands]:
+    with WarmCommands() as commands:
+        yield commands
+
+
+@pytest.fixture
+def warm(warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the commands of a test run in a process that has loaded Paddock already."""
+    monkeypatch.setattr(command_line, "_warm", warm_commands)
 
 
 @pytest.fixture(autouse=True)

@@ -228,6 +228,7 @@ def test_a_secret_from_wherever_it_is_kept_reaches_the_configuration(operator: O
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["for people", "for scripts"])
 @pytest.mark.parametrize("do", _ACTS)
+@pytest.mark.usefixtures("warm")
 def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
@@ -241,6 +242,7 @@ def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept
 
 @pytest.mark.parametrize("options", [(), ("--json", "-v")], ids=["for people", "for scripts, with more"])
 @pytest.mark.parametrize("do", _ACTS)
+@pytest.mark.usefixtures("warm")
 def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
@@ -255,6 +257,7 @@ def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_o
 
 @pytest.mark.parametrize("times", [2, 3])
 @pytest.mark.parametrize("command", ["call", "call --json", "run", "run --json"])
+@pytest.mark.usefixtures("warm")
 def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, command: str, times: int) -> None:
     half = len(operator.digits) // 2
     operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
@@ -273,6 +276,7 @@ def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, comm
 
 
 @pytest.mark.parametrize("config", [{"fails": True}, {"named": True}], ids=["in a traceback", "in a name"])
+@pytest.mark.usefixtures("warm")
 def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(
     operator: Operator, keyed: str, config: dict[str, object]
 ) -> None:

@@ -16,6 +16,8 @@ from sources.git.origin_repository import OriginRepository
 _SHOUT = """
 from amplifier_core import ToolResult
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 class Shout:
     name = "shout"
     description = "Says it louder."
