@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import signal
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,12 @@ import pytest
 import yaml
 
 from integration.command_line import nothing_outlives_its_command, paddock
-from integration.conftest import WriteModule
+from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
+from paddock.cli.approval import TerminalApproval
+from paddock.cli.chat.conversation import Conversation
+from paddock.cli.chat.spending import Spending
+from paddock.cli.render import Screen
 
 _OPEN = "\x1b[?2004h"  # pastes are told apart from keys as long as a line can be typed
 _READY = "/help tells what can be typed"
@@ -247,3 +255,39 @@ def test_a_folder_without_a_plan_names_init(tmp_path: Path) -> None:
 def test_help_loads_nothing_of_the_terminal() -> None:
     told = paddock("chat", "--help")
     assert told.returncode == 0 and "by default plan.yaml" in told.stdout
+
+
+async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    rude = """
+        import asyncio
+
+        class Rude:
+            async def execute(self, prompt, context, providers, tools, hooks, **more):
+                if prompt == "read":
+                    return str([message["role"] for message in await context.get_messages()])
+                await context.add_message({"role": "user", "content": prompt})
+                call = {"id": "1", "tool": "bash", "arguments": {}}
+                await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
+                await hooks.emit("user:notification", {"message": "hanging"})
+                await asyncio.sleep(3600)
+
+        async def mount(coordinator, config):
+            await coordinator.mount("orchestrator", Rude())
+    """
+    source = write_module("loop-rude", rude)
+    async with open_session(orchestrator={"module": "loop-rude", "source": source, "permissions": {}}) as session:
+        screen = Screen(io.StringIO())
+        approval = TerminalApproval.at(screen, sys.stdin)
+        conversation = Conversation(session, screen, approval, Spending(), None, is_verbose=False)
+        hangs = asyncio.Event()
+        session.coordinator.hooks.register("user:notification", lambda event, data: hangs.set())
+        turn = asyncio.ensure_future(conversation.turn("hang"))
+        await asyncio.wait_for(hangs.wait(), 60)
+        for _ in range(3):  # the third does not wait for a loop that does not look
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(0)
+        outcome = await asyncio.wait_for(turn, 60)
+        assert outcome.is_interrupted and outcome.answer is None
+        assert (await conversation.turn("read")).answer == "['user', 'assistant', 'tool']"

@@ -334,6 +334,14 @@ class Session:
         else:
             token.request_graceful()
 
+    async def close_open_calls(self) -> None:
+        """Answer the tool calls that an abandoned turn left open, before the next one begins.
+
+        For a turn whose task was cancelled: its orchestrator may have closed them itself by now, or not.
+        """
+        if self._opened.initialized:
+            await self._close_dangling_calls()
+
     async def _end_kernel(self) -> None:
         await self._hosting.ending.run(self._kernel.cleanup)
 

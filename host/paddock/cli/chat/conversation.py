@@ -111,6 +111,7 @@ class Conversation:
         self._spending = spending
         self._follower = follower
         self._is_verbose = is_verbose
+        self._is_abandoned = False  # the turn before: its loop did not end it by itself
         self._told: dict[str, tuple[int, int]] = {}  # of each module, how many ends and denials a person knows of
         for event in _SPENDING:
             session.coordinator.hooks.register(event, self._on_spent, priority=_LAST, name=_NAME)
@@ -133,6 +134,8 @@ class Conversation:
         """Run one turn, show it, and return what came of it; the first Ctrl-C ends it well, the second at once."""
         session = self.session
         session.coordinator.cancellation.reset()
+        if self._is_abandoned:
+            await session.close_open_calls()
         if self._follower is not None:
             self._follower.begin()
         answer: str | None = None
@@ -146,6 +149,7 @@ class Conversation:
                     failed = error
                 finally:
                     interruption.end()
+        self._is_abandoned = scope.cancelled_caught
         self._approval.resume()
         if self._follower is not None:
             self._follower.end(answer if failed is None else None)
