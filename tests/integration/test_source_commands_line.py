@@ -13,10 +13,10 @@ import pytest
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock
 from sources.git.origin_repository import OriginRepository
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 _SHOUT = """
 from amplifier_core import ToolResult
-
-pytestmark = pytest.mark.usefixtures("warm")
 
 class Shout:
     name = "shout"
