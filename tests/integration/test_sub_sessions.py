@@ -819,11 +819,10 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
             if stage == "ending" and module.kind == "orchestrator" and not asked.cancelling():
                 await give_up()
 
-        session.coordinator.hooks.register("session:end", hear_first, priority=-1)
-        session.coordinator.hooks.register("session:end", hear_last, priority=1000)
         spawn = session.coordinator.get_capability("session.spawn")
         await spawn("helper", "one")
-        heard.clear()
+        session.coordinator.hooks.register("session:end", hear_first, priority=-1)
+        session.coordinator.hooks.register("session:end", hear_last, priority=1000)
         before = _workers()
         monkeypatch.setattr(HostedModule, "_goodbye", goodbye)
         asked = asyncio.ensure_future(spawn("helper", "one"))
