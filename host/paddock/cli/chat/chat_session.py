@@ -71,7 +71,6 @@ class ChatSession:
                     self._prompt.leave()
                     with suppress(asyncio.CancelledError):
                         await first
-                    await self._screen.flushed()
                     self._screen.text(failure.text(error))
                     return failure.exit_code(error)
                 if following is Next.LEAVE:

@@ -95,6 +95,14 @@ class PromptInput:
         else:
             yield
 
+    def draw_above(self, draw: Callable[[], None]) -> None:
+        """Have something drawn above the line; the terminal's mode stays, and with it what each key means."""
+        app = self._session.app
+        app.renderer.erase()
+        draw()
+        app.renderer.reset()
+        app.invalidate()
+
     def leave(self) -> None:
         """Have `line` return that the person leaves."""
         if self.is_open:

@@ -32,18 +32,11 @@ class PromptedScreen(Screen):
         self._prompt = prompt
         self._loop = loop
         self._waiting: Backlog | None = None
-        self._flushing: asyncio.Task[None] | None = None
         self._is_aside = False
-
-    async def flushed(self) -> None:
-        """Return once everything is drawn that waited for the line."""
-        while self._flushing is not None:
-            await self._flushing
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
         """Set the line aside, if it is open; what is drawn within is drawn at once."""
-        await self.flushed()
         async with self._prompt.set_aside():
             with self._lock:
                 self._release()
@@ -61,26 +54,21 @@ class PromptedScreen(Screen):
                 return
             if self._waiting is None:
                 self._waiting = Backlog()
-                self._loop.call_soon_threadsafe(self._begin_flush)
+                self._loop.call_soon_threadsafe(self._flush)
             self._waiting.add(draw, size, is_ours=is_ours)
 
     def _move(self, rows: Any) -> None:
         if self._is_aside or not self._prompt.is_open:
             super()._move(rows)
 
-    def _begin_flush(self) -> None:
-        if self._flushing is None:
-            self._flushing = self._loop.create_task(self._flush())
-
-    async def _flush(self) -> None:
-        try:
-            async with self._prompt.set_aside():
-                with self._lock:
-                    self._release()
-        finally:
-            self._flushing = None
-            if self._waiting is not None:
-                self._begin_flush()
+    def _flush(self) -> None:
+        with self._lock:
+            if self._waiting is None:
+                return
+            if self._prompt.is_open:
+                self._prompt.draw_above(self._release)
+            else:
+                self._release()
 
     def _release(self) -> None:
         waiting, self._waiting = self._waiting, None
