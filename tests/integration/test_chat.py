@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import shutil
 import signal
 import stat
 import sys
@@ -15,13 +17,18 @@ from typing import Any
 import pytest
 import yaml
 
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import nothing_outlives_its_command, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
+from modules import shipped
 from paddock.cli.approval import TerminalApproval
 from paddock.cli.chat.conversation import Conversation
 from paddock.cli.chat.spending import Spending
 from paddock.cli.render import Screen
+from vendored import lay_beside
+from vendors.openai_dialect import OpenAIDialect
+from vendors.script import Script
+from vendors.server import VendorServer
 
 _OPEN = "\x1b[?2004h"  # pastes are told apart from keys as long as a line can be typed
 _READY = "/help tells what can be typed"
@@ -291,3 +298,75 @@ async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
         outcome = await asyncio.wait_for(turn, 60)
         assert outcome.is_interrupted and outcome.answer is None
         assert (await conversation.turn("read")).answer == "['user', 'assistant', 'tool']"
+
+
+def test_a_coding_task_goes_on_after_the_network_was_cut(
+    tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_level("ns")
+    (tmp_path / "add.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
+    check = "python3 -c 'from add import add; assert add(1, 2) == 3' && echo it passes"
+    edit = {"file_path": "add.py", "old_string": "a - b", "new_string": "a + b"}
+    turns = [
+        {"text": "First I **look**.", "tool_calls": [{"name": "read_file", "arguments": {"file_path": "add.py"}}]},
+        {"text": "Then I check.", "tool_calls": [{"name": "bash", "arguments": {"command": check}}]},
+        {
+            "text": "I see it, and mend it.",
+            "tool_calls": [{"name": "edit_file", "arguments": edit}],
+            "faults": [{"kind": "cut", "after": 3}],  # the first time, after some words
+        },
+        {"tool_calls": [{"name": "bash", "arguments": {"command": check}}]},
+        {"text": "# All is well"},
+    ]
+    key = f"sk-{os.urandom(12).hex()}"
+    monkeypatch.setenv("A_KEY", key)
+    with VendorServer(Script(turns, key=key), OpenAIDialect()) as server:
+        place = f"127.0.0.1:{server.port}"
+        provider = {
+            "module": "provider-openai",
+            "source": _provider_beside_its_packages(tmp_path / "amplifier-module-provider-openai"),
+            "config": {"base_url": server.url, "default_model": "small", "api_key": "${A_KEY}"},
+            "permissions": {"net": [place], "secrets": ["A_KEY"]},
+        }
+        plan = {
+            "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+            "providers": [provider],
+            "tools": [
+                {"module": "tool-filesystem", "permissions": "workspace"},
+                {"module": "tool-bash", "permissions": "shell"},
+            ],
+            "hooks": [{"module": "hooks-approval"}],
+        }
+        (tmp_path / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
+        with _chat(100, 40, "--isolation", "ns") as terminal:
+            terminal.until(_OPEN)
+            terminal.type("mend add.py\r")
+            for _ in range(3):  # the network is cut after the first, and the request made again
+                terminal.until("it is deny:")
+                terminal.type("1\n")
+            terminal.until("All is well")
+            terminal.until(_OPEN)
+            terminal.type("/cost\r")
+            terminal.until("requests; tokens:")
+            terminal.until(_OPEN)
+            rows = terminal.rows(all_of_them=True)
+            _leave(terminal)
+        asked = [one for one in server.asked if one.body]
+    assert key not in "\n".join(rows)
+    assert "    -    return a - b" in rows and "    +    return a + b" in rows
+    outcomes = [row.split(" (")[1].partition(",")[0] for row in rows if row.startswith("● ")]
+    assert outcomes.count("failed") == 1 and len(outcomes) == 4  # the check, before the edit
+    last = asked[-1].body["messages"]
+    called = [call["id"] for message in last for call in message.get("tool_calls") or ()]
+    assert called == [message["tool_call_id"] for message in last if message["role"] == "tool"] and len(called) == 4
+    assert [one.fault for one in asked].count("cut") == 1 and not any(one.refusal for one in asked)
+    assert "  I see it, and mend it." in rows
+
+
+def _provider_beside_its_packages(root: Path) -> str:
+    """Lay the shipped module out with what it depends on beside it, instead of installing that."""
+    shutil.copytree(shipped.FOLDER / "provider-openai", root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    project = root / "pyproject.toml"
+    project.write_text(project.read_text().replace('["openai>=1.60,<4"]', "[]"))
+    lay_beside(root, "openai")
+    return str(root)
