@@ -53,8 +53,8 @@ def opening_of(data: bytes | bytearray) -> Opening | None:
     if word[0] in _METHODS and line[word.end() : word.end() + 1] in (b" ", b"\t"):
         return Opening.HTTP
     first, newline, _ = line.partition(b"\n")
-    if not _TEXT.fullmatch(first):
-        return Opening.OTHER
-    if _VERSION.search(first):
-        return Opening.HTTP  # whatever is in the place of the method
-    return Opening.OTHER if newline else undecided
+    text = _TEXT.match(first)
+    length = 0 if text is None else text.end()
+    if _VERSION.search(first, 0, length):
+        return Opening.HTTP  # whatever is in the place of the method, and whatever bytes follow
+    return Opening.OTHER if newline or length < len(first) else undecided
