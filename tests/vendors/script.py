@@ -1,4 +1,4 @@
-"""What a model answers, turn by turn, and what goes wrong: values that know no vendor.
+"""Scripts: the answers of a model, turn by turn, and faults, as values without any vendor's format.
 
 A script is a mapping, as JSON holds it:
 
@@ -147,7 +147,7 @@ class Script:
         return cls(**{"turns": [], **source})
 
     def next_fault(self) -> Fault | None:
-        """Use up a fault of the turn that comes next; a turn of faults alone is over with the last."""
+        """Use up one fault of the next turn, and return it; a turn without content ends with its last fault."""
         turn = self._peek()
         if turn is None:
             return None
@@ -167,7 +167,7 @@ class Script:
         return turn
 
     def give_back(self, turn: Turn) -> None:
-        """Have a turn that was not heard to its end come next again."""
+        """Put back a turn that its reader left before the end; it comes next again."""
         self._waiting.insert(0, turn)
 
     def _peek(self) -> Turn | None:

@@ -30,7 +30,7 @@ _JSON = ("content-type", "application/json")
 
 @dataclass(slots=True)
 class Asked:
-    """One request, and what became of it."""
+    """One request and its outcome."""
 
     method: str
     path: str

@@ -1,7 +1,7 @@
 """The modules that a plan of a folder can name, each with the configuration and the permissions that fit it.
 
-They are the shipped ones, and those whose code is in a folder. They are read as data; nothing is fetched and nothing of
-them run.
+They are the shipped ones, and those whose code is in a folder. They are read as data: nothing is fetched,
+and none of their code runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCRIPTED: Final = "provider-mock"
 
 FOLDER_PREFIX: Final = "amplifier-module-"
 
-# What the shipped ones are for, and what they need; of others, what they need is proposed by what they are.
+# The purposes of shipped modules, as questions and the comments of a plan state them; other modules have none.
 PURPOSES: Final[Mapping[str, str]] = {
     "loop-basic": "asks the provider, runs the tools that it calls for, and so on until it answers",
     "context-simple": "keeps the conversation",
@@ -55,13 +55,13 @@ PURPOSES: Final[Mapping[str, str]] = {
 
 
 class ModuleNotUsableError(PaddockError):
-    """Raised for what somebody names as a module and a plan cannot run."""
+    """Raised for a name or a folder that is no module which a plan could run."""
 
     exit_code = 1
 
 
 class _AnyName:
-    """Holds every name: a key that is not there yet is one that the plan is to have all the same."""
+    """Contains every name, so that a key is proposed for the plan before its variable is set."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -76,7 +76,7 @@ class Catalogue:
         self._known = Circumstances(Path.cwd().resolve(), Owner.current(environ), environ, _AnyName())
 
     def known(self, kind: Kind) -> tuple[str, ...]:
-        """Return what can be named of a kind: ids of shipped modules, and folders here that are called as modules."""
+        """Return the names for modules of a kind: ids of shipped ones, and folders here with a module's name."""
         shipped = [module_id for module_id in self._resolver.list() if kind_of_id(module_id) == kind]
         found = [path.name for path in sorted(Path.cwd().glob(f"{FOLDER_PREFIX}*")) if path.is_dir()]
         beside = [f"./{name}" for name in found if kind_of_id(name.removeprefix(FOLDER_PREFIX)) == kind]
@@ -92,7 +92,7 @@ class Catalogue:
         return tuple(builtin.resolve(module_id) for module_id in builtin.list() if kind_of_id(module_id) == kind)
 
     def module(self, kind: Kind, written: str) -> PlannedModule:
-        """Return the module that somebody named: by the id of a shipped one, or by a folder.
+        """Return the module for the id of a shipped one, or for a folder.
 
         Raises:
             ModuleNotUsableError: it names none, or one of another kind, or one that would have to be fetched.
@@ -158,12 +158,12 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsable
 
 
 def fitted(module: PlannedModule, resolution: Resolution, known: Circumstances) -> PlannedModule:
-    """Return a module with the configuration and the permissions that fit it, and what it goes without."""
+    """Return a module with fitting configuration and permissions, and with what it still lacks."""
     if module.module == SCRIPTED:
         module = replace(module, config={"fallback": "You said: {prompt}"})
     place = EntryPlace(module.kind, "", resolution.root)
     entry = ModuleEntry.read({"module": module.module, "config": dict(module.config)}, place)
     needs = propose(entry, advice_of(resolution), known)
-    # What is proposed is told as lacking as well, since nothing is granted by that; here it is granted.
+    # `propose` lists what it proposes as lacking too, since it grants nothing; the plan grants it.
     left = () if needs.lines else needs.lacks
     return replace(module, permissions=needs.permissions, lacks=left)

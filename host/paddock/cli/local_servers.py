@@ -2,7 +2,7 @@
 
 Each server gets one `GET /v1/models` over a direct connection to 127.0.0.1; no proxy and no redirect is followed. Any
 program can listen on these ports: an answer that is late, too large, not of the expected form or not successful counts
-as no server, and models whose names hold characters that a terminal does not show as they are get left out.
+as no server, and a model is left out if a terminal would not show each character of its name as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.text import escape
 
 MAX_MODEL_CHARACTERS: Final = 200
 
-_SECONDS: Final = 1.5  # for all servers together; those we know answer from memory
+_SECONDS: Final = 1.5  # for all servers together; the known ones answer this without loading a model
 _MAX_BYTES: Final = 1 << 20  # of an answer: a thousand models take a fifth of it
 _MAX_MODELS: Final = 1000
 _CHUNK_BYTES: Final = 65536

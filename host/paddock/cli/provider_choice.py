@@ -1,9 +1,9 @@
-"""Choose who answers in a new plan: a vendor's service, a model server on this machine, or any provider module.
+"""Choose the provider of a new plan: a vendor's service, a model server on this machine, or any provider module.
 
 A service's host and the usual name of its key come from the manifest of the shipped provider that speaks to it. The
-entry grants its host and, where a key is needed, that key, which the module never sees. What is asked for and written
-is the name of the variable that holds the key, and a text that could be a key itself is refused without being shown.
-Local servers are looked for when a person is asked, or when an option says so.
+entry grants its host and, where a key is needed, that key, which the module never sees. Questions and
+plans have the name of the variable that holds the key; a text that could be a key itself is refused and never shown.
+Local servers are looked for only when a person is asked, or when an option names one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NoVariableError(PaddockError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What options say of the service; None where they do not say."""
+    """The options about the service; None where an option is not given."""
 
     model: str | None = None
     key_variable: str | None = None
@@ -74,7 +74,7 @@ class Service:
     """A model service and the shipped provider that speaks to it.
 
     `key` names the variable of its key, and `model` the model to suggest; both can be empty. `base_url` is empty where
-    the module finds the service by itself. `models` are those that the server offers.
+    the module finds the service by itself. `models` are those that a server on this machine offers.
     """
 
     name: str
@@ -91,11 +91,11 @@ class Service:
         return self.destination.host == LOOPBACK
 
     def is_called(self, written: str) -> bool:
-        """Return whether a person means this service by a word."""
+        """Return whether a word names this service."""
         return written.lower() in (self.name.lower(), *self.words, *(() if self.base_url else (self.module,)))
 
     def planned(self) -> PlannedModule:
-        """Return the entry for it: its host is granted, its key is used there and nowhere else."""
+        """Return the entry for the service, which grants its host, and its key for that host alone."""
         place = self.destination.text
         is_open = self.base_url.startswith("http://") and not self.is_local
         config = {
@@ -118,7 +118,7 @@ class Service:
 
 
 class ProviderChoice:
-    """Chooses a provider by what options say and, for the rest, by what the person says, if one is asked."""
+    """Chooses a provider by the options; the rest it asks of `person`, if there is one."""
 
     def __init__(
         self,
@@ -136,10 +136,10 @@ class ProviderChoice:
         self._services = tuple(filter(None, map(_service, catalogue.shipped("provider"))))
 
     def choose(self, written: str | None) -> PlannedModule:
-        """Return the provider's entry; `written` is what an option calls the provider.
+        """Return the provider's entry; `written` is its name in an option, if there is one.
 
         Raises:
-            PaddockError: no such provider can be had, or an option says something that does not fit it.
+            PaddockError: there is no such provider, or an option does not fit it.
             click.Abort: the person has left.
         """
         if written is None and self._options.base_url is not None:
@@ -162,7 +162,7 @@ class ProviderChoice:
     # -- which one -------------------------------------------------------------------------
 
     def _named(self, written: str) -> Service | PlannedModule:
-        """Return what an option, or a person, calls a provider."""
+        """Return the provider that an option or a person names."""
         known = next((one for one in self._services if one.is_called(written)), None)
         if known is not None:
             return known
@@ -270,7 +270,7 @@ class ProviderChoice:
     def _variable(self, typed: str) -> str:
         if typed.lower() == _NO_KEY:
             return ""
-        # Keys are no names, or have small letters beside digits; variables for keys are capitals, or set already.
+        # A key is no valid name, or has small letters; a variable for one has capitals alone, or is set already.
         if not _VARIABLE.fullmatch(typed) or not (typed.isupper() or typed in self._secrets):
             raise NoVariableError
         return typed
@@ -296,7 +296,7 @@ _EXAMPLE_URL: Final = f"http://{LOOPBACK}:8000/v1"
 
 
 def _service(provider: Resolution) -> Service | None:
-    """Return the service that a shipped provider's manifest leads to; None where it leads to none."""
+    """Return the service that a shipped provider's manifest describes; None if it describes none."""
     vendor, advice = vendor_of(provider.module_id), advice_of(provider)
     destination = NetRule.parse(advice.permissions.net[0]).destination if advice and advice.permissions.net else None
     if vendor is None or advice is None or destination is None:
@@ -314,7 +314,7 @@ def _local_services() -> Iterator[Service]:
 
 
 def _at(service: Service, written: str) -> Service:
-    """Return a service at another address; the key of its usual host goes nowhere else unless a person says so."""
+    """Return a service at an address; it keeps its usual key only at its usual host and port."""
     found = parse_address("base_url", written, port=DEFAULT_PORT)
     if found.destination is None or "://" not in written or not is_model_name(written):
         raise ModuleNotUsableError(
@@ -333,7 +333,7 @@ def _model(typed: str, service: Service) -> str:
 
 
 def _first_chat_model(models: Sequence[str]) -> str:
-    """Return the first model that can answer: servers list those for embeddings among the others."""
+    """Return the first model that is not for embeddings, since servers list those too; empty if there is none."""
     return next((name for name in models if "embed" not in name.lower()), "")
 
 

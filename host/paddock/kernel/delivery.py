@@ -1,9 +1,9 @@
-"""An event that a module emits, on its way through handlers in workers: no task waits while they let it pass.
+"""Deliver an event of a module to handlers in workers, without a task while they let it pass unchanged.
 
-Each handler is asked in order, the next one while the answer of the one before is read, and the emitter is answered
-when the last one has let the event pass as it is. At the first handler that takes anything else (one of the
-application, one whose worker has to be started, one that has something to say, fails or is gone), a task goes on from
-there, as it does with every other event. The emitter's request ends once; given up, no further handler is asked.
+Handlers are called in order, each as soon as the answer of the one before is read. When the last one has let the event
+pass unchanged, the emitter gets its answer. A task continues at the first handler that needs one: a handler of the
+application, one whose worker has to be started, one that fails or is gone, and one with any other answer. The
+emitter's request ends exactly once; after its cancellation no further handler is called.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from paddock_sdk.kernel.hooks import HandlerRegistration
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.body import Codec
 
-# The bodies of answers that let an event pass as it is; what else does is understood by a task.
+# The encoded answers that let an event pass unchanged; a task decodes every other answer.
 _PASSES: Final = frozenset(
     Codec(ContractVocabulary()).encode(answer)[0] for answer in (None, HookResult(), HookResult(action="continue"))
 )
@@ -35,11 +35,11 @@ _LONGEST_PASS: Final = max(len(body) for body in _PASSES)
 _log = logging.getLogger(__name__)
 
 GoOn = Callable[[str, Payload, tuple[HandlerRegistration, ...]], Coroutine[Any, Any, Encoded]]
-"""Returns what asks the handlers that are left about an event, in a task."""
+"""Makes the coroutine that delivers an event to the remaining handlers, to be run in a task."""
 
 
 class Delivery:
-    """One event on its way; what is left of it is done by `go_on` where it takes a task."""
+    """The delivery of one event; `go_on` continues it where it takes a task."""
 
     __slots__ = ("_asked", "_call", "_event", "_go_on", "_payload", "_registrations", "_router")
 
@@ -64,9 +64,9 @@ class Delivery:
     def begin(
         cls, router: Router, hooks: HostedHooks, call: IncomingCall, event: str, payload: Payload, go_on: GoOn
     ) -> bool:
-        """Take on the answer to a worker's emit, if its first handler is one to be asked without a task."""
+        """Deliver an event and answer the emitter, if the first handler is in a worker; return False if it is not."""
         registrations = hooks.handlers_of(event)
-        # What correlates events belongs to the task of whoever emits them.
+        # The correlation of events belongs to the task that emits them.
         if not registrations or event in CORRELATED_EVENTS or not isinstance(registrations[0].handler, HookProxy):
             return False
         delivery = cls(router, call, event, hooks.stamped(payload), registrations, go_on)
@@ -82,7 +82,7 @@ class Delivery:
             try:
                 asked = handler.begin(self._call, self._event, self._payload, self._on_said)
             except Exception:
-                asked = None  # the task finds the same, and knows what it amounts to
+                asked = None  # the task meets the same error, and reports it
         if asked is None:
             self._hand_over(self._registrations[self._asked :])
         else:
@@ -101,7 +101,7 @@ class Delivery:
             else:
                 answer = unchanged(self._router.values, self._payload)
                 self._router.respond_directly(self._call, answer)
-        except Exception as exc:  # a defect of ours, and none of the worker's whose answer is being read
+        except Exception as exc:  # our defect; the worker whose answer is being read must not be ended for it
             _log.exception("an event could not be delivered")
             self._router.fail(self._call, exc)
 
@@ -115,7 +115,7 @@ class Delivery:
 
 
 class _Asked:
-    """A handler that has been asked about an event, whose answer is there."""
+    """A handler that has been called already; delivering to it returns the answer of that call."""
 
     def __init__(self, handler: HookProxy, asked: HostCall) -> None:
         self._handler = handler

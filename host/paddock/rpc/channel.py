@@ -6,9 +6,9 @@ ended exactly once, with the worker's answer or with None when the connection is
 a worker that breaks the protocol is reported once and then heard no more. Whatever a worker says at
 once, the host hears it for a moment at a time, in order, and meanwhile reads no more of it: everything
 else gets its turn. What a worker need only know before it is told anything else goes along with the
-next frame, or alone a tick later: waking it costs more than what it is told. What a handful of a worker's
-frames lead to leaves together, so that other workers are woken up once for it. It knows nothing of
-processes, modules or handles' meaning.
+next frame, or alone a tick later: waking it costs more than what it is told. The small frames that a
+few frames of one worker cause are written together, so that each other worker is woken up once. It
+knows nothing of processes, modules or handles' meaning.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _STRETCH: Final = 0.005  # seconds for which one worker is heard until everythin
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; what comes then waits where it can be replaced
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on what one worker can cost
-_JOINED_BYTES: Final = 4096  # of a frame that leaves together with others; a larger one costs more to copy
-_JOINED_AFTER: Final = 8  # frames that were acted on; what those lead to leaves then, for who may run beside the host
+_JOINED_BYTES: Final = 4096  # of a frame that waits for others; copying a larger one costs more than a write
+_JOINED_AFTER: Final = 8  # frames acted on between two writes, so that workers start while the host still reads
 FOREVER: Final = float("inf")
 
 _HELLO, _REQUEST, _ITEM = int(Kind.HELLO), int(Kind.REQUEST), int(Kind.ITEM)
@@ -89,7 +89,7 @@ class OpenCall:
 
 
 class WriteBatch:
-    """The channels of a session to which small frames are written together while many frames of a worker are read."""
+    """The channels of a session with small frames that wait to be written together, while a burst of frames is read."""
 
     __slots__ = ("_waiting", "is_on")
 
@@ -97,12 +97,21 @@ class WriteBatch:
         self.is_on = False
         self._waiting: list[Channel] = []
 
+    def begin(self) -> None:
+        """Let small frames wait from now on."""
+        self.is_on = True
+
+    def end(self) -> None:
+        """Write the frames that wait, and let none wait any more."""
+        self.is_on = False
+        self.send()
+
     def add(self, channel: Channel) -> None:
         """Note a channel with frames that wait."""
         self._waiting.append(channel)
 
     def send(self) -> None:
-        """Let every frame leave that waits."""
+        """Write the frames that wait."""
         waiting, self._waiting = self._waiting, []
         for channel in waiting:
             channel.send_joined()
@@ -136,7 +145,7 @@ class Channel(asyncio.BufferedProtocol):
     ) -> None:
         self.connection = connection
         self._batch = batch or WriteBatch()
-        self._joined: list[Buffer] = []  # small frames that leave together, with the batch
+        self._joined: list[Buffer] = []  # small frames that wait for the batch
         self.is_open = False  # whether what is said here can still reach the worker
         self.is_held = False  # whether what the worker says waits, for having been too much
         self.calls: dict[int, OpenCall] = {}
@@ -298,7 +307,7 @@ class Channel(asyncio.BufferedProtocol):
             transport.write(piece)
 
     def send_joined(self) -> None:
-        """Let the small frames leave that wait for others."""
+        """Write the small frames that wait, in one piece."""
         joined, self._joined = self._joined, []
         if joined and self._transport is not None:
             together = b"".join(joined)
@@ -383,12 +392,11 @@ class Channel(asyncio.BufferedProtocol):
     def _hear(self, events: Iterator[Frame], are_many: bool) -> bool:
         """Hear what came, for one stretch at most; return whether nothing of it is left to hear."""
         if are_many:
-            self._batch.is_on = True
+            self._batch.begin()
             try:
                 return self._act_on(events, self._loop.time() + _STRETCH)
             finally:
-                self._batch.is_on = False
-                self._batch.send()
+                self._batch.end()
         return self._act_on(events, FOREVER)
 
     def _act_on(self, events: Iterator[Frame], until: float) -> bool:
@@ -418,7 +426,7 @@ class Channel(asyncio.BufferedProtocol):
                         return False
                 if are_many:
                     if not self.is_open or self._loop.time() >= until:
-                        return not self.is_open  # of whoever is given up nothing more is heard
+                        return not self.is_open  # further frames of an abandoned worker are ignored
                     acted_on += 1
                     if acted_on % _JOINED_AFTER == 0:
                         self._batch.send()

@@ -1,9 +1,9 @@
-"""How many objects a worker has handed out, and what memory their descriptions take wherever they are read.
+"""Limits on the objects that a worker hands out, by number and by the memory of their descriptions.
 
-What it hands out by itself, in its own requests or to the application, is its own to answer for. What it answers
-another worker with was asked for by that one, which may keep it for good: so that is counted between the two, and what
-is too much fails a call of the worker that asks. The one that answers is not ended, and goes on answering others. An
-object counts until its owner has confirmed that the host let go of it.
+Objects in a worker's own requests, or handed to the application, count against the worker. Objects in its answers to
+another worker count against that pair, since the caller asked for them and may keep them: one too many fails the
+caller's call, and the worker that answers goes on answering others. An object counts until its owner has confirmed that
+the host released it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
-_MAX_OBJECTS: Final = 10_000  # of one worker's own accord
+_MAX_OBJECTS: Final = 10_000  # in a worker's own requests, or handed to the application
 _MAX_DESCRIBED: Final = 16 * 1024 * 1024  # bytes of memory
-_MAX_ASKED_OBJECTS: Final = 4096  # that another worker was answered with; far above what any known module keeps
+_MAX_ASKED_OBJECTS: Final = 4096  # in answers to one other worker; far above what any known module keeps
 _MAX_ASKED_DESCRIBED: Final = 4 * 1024 * 1024
 
 
 class _Share:
-    """What one worker answers for of another's objects, or of its own."""
+    """The objects that count against one worker, or against a pair of workers."""
 
     __slots__ = ("described", "described_max", "objects", "objects_max")
 
@@ -50,10 +50,10 @@ class HandedOut:
         self._objects: dict[int, tuple[_Share, int]] = {}
 
     def add(self, object_id: int, weight: int, asker: Hashable | None) -> None:
-        """Count an object that is handed out, to `asker` if that asked for it.
+        """Count an object that is handed out; `asker` is the worker whose call it answers, if any.
 
         Raises:
-            OverLimitError: it is one too many, or too large with the others.
+            OverLimitError: it exceeds a limit; it is not counted, nor is an earlier one of its number.
         """
         share = self._own if asker is None else self._asked.get(asker)
         if share is None:
@@ -64,10 +64,10 @@ class HandedOut:
         self._objects[object_id] = share, weight
 
     def weigh(self, object_id: int, weight: int) -> None:
-        """Count what an object's newer description takes.
+        """Count the memory of an object's newer description in place of the older one.
 
         Raises:
-            OverLimitError: that is too much together with those of the other objects; the older one counts on.
+            OverLimitError: it exceeds the limit; the older one still counts.
         """
         share, before = self._objects[object_id]
         share.check(0, weight - before)
@@ -75,11 +75,11 @@ class HandedOut:
         self._objects[object_id] = share, weight
 
     def weight(self, object_id: int) -> int:
-        """Return what memory the description of an object takes, 0 if there is none."""
+        """Return the memory that the description of an object takes, 0 for an object that is not counted."""
         return self._objects[object_id][1] if object_id in self._objects else 0
 
     def forget(self, object_id: int) -> None:
-        """Count an object no more."""
+        """Stop counting an object; one that is not counted is ignored."""
         if object_id in self._objects:
             share, weight = self._objects.pop(object_id)
             share.count(-1, -weight)

@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS = 300  # of what a server says
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom a request went to, for messages."""
+    """The server and the model that a request went to, as errors name them."""
 
     provider: str
     model: str

@@ -1,6 +1,6 @@
-"""What hooks see of one request: `llm:request` and `llm:response`, tries, repairs, and an answer as it comes.
+"""Emit the events of one request: `llm:request` and `llm:response`, retries, repairs, and the pieces of the answer.
 
-The ids by which a loop tells its requests apart go along with each event. Without hooks nothing is announced.
+Each event has the ids by which a loop distinguishes its requests. Without hooks no event is emitted.
 """
 
 from __future__ import annotations

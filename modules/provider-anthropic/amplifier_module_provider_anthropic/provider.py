@@ -1,8 +1,8 @@
-"""The provider: one request of the contract, as the requests to Anthropic that it takes to answer it.
+"""The provider: answers one request of the contract with as many requests to Anthropic as that takes.
 
 `complete` announces the answer while it comes; `stream` yields it to its caller instead. Both return it whole. A
-request that fails is made again; by `stream` only while nothing of its answer is out. Cancelling either closes the
-connection. No conversation is kept, only what answers cost, and which thinking the vendor takes no more.
+request that fails is repeated; by `stream` only until the first piece of its answer. Cancelling either closes the
+connection. No conversation is kept, only the sum of costs, and the thinking blocks that the vendor refused.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class AnthropicProvider:
                 attempt += 1
                 delay = self._backoff.delay(attempt, failure, self._chance())
                 if delay is None or (was_shown and not may_repeat):
-                    # What the SDK went through adds nothing to a failure that has a class of its own.
+                    # The SDK's traceback adds nothing to a failure that has a class of its own.
                     raise failures.given_up(failure, attempt) from (error if type(failure) is LLMError else None)
             await observers.retried(failure, attempt, self._settings.max_retries, delay)
             await self._sleep(delay)
@@ -276,9 +276,9 @@ class AnthropicProvider:
     def _without_thinking(self, sent: Parameters) -> Parameters | None:
         """Return a request without the thinking that the vendor refused; None where nothing can be left out.
 
-        The vendor takes thinking only after exactly what came before it then, which a compacted conversation or other
-        tools are not. What it refused once is left out of later requests too. Asked to think by a number of tokens, a
-        model takes no tool results without the thinking before them, and so is not asked to.
+        The vendor accepts thinking only after the same messages and tools as when it was made, so not after
+        a compaction. Refused thinking is left out of later requests too. With a budget for thinking, the vendor
+        refuses tool results without the thinking before them, so the budget is left out as well.
         """
         refused: set[str] = set()
         messages = []

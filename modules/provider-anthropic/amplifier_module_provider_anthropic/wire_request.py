@@ -14,16 +14,14 @@ from .settings import EFFORTS, Settings
 Parameters = dict[str, Any]
 
 _CACHED = {"type": "ephemeral"}
-_CACHED_MESSAGES = (
-    2  # of the user's, from the end; with the tools and the system text it makes the four the vendor takes
-)
+_CACHED_MESSAGES = 2  # the user's last ones; with tools and system text these are the four marks that the vendor takes
 _CHOICES = {"auto": "auto", "required": "any", "any": "any", "none": "none"}
 
 
 def parameters(
     request: ChatRequest, model: str, known: Known, settings: Settings, conversation: Conversation
 ) -> Parameters:
-    """Return what is sent."""
+    """Return the keyword arguments for the SDK, without those that are empty."""
     made: Parameters = {
         "model": model,
         "max_tokens": min(request.max_output_tokens or settings.max_output_tokens, known.max_output_tokens),
@@ -34,7 +32,7 @@ def parameters(
         "stop_sequences": request.stop,
         "thinking": _thinking(settings, known.thinks),
         "output_config": _output_config(request, settings),
-        # The SDK knows them no more, as the newest models take none; older models do.
+        # The SDK has no parameters for these any more: only older models take them.
         "extra_body": _present(
             temperature=settings.temperature if request.temperature is None else request.temperature,
             top_p=request.top_p,
@@ -42,7 +40,7 @@ def parameters(
         "timeout": request.timeout,
     }
     if not request.tools and (names := _called(conversation.messages)):
-        # The vendor takes no conversation with tool calls and no tools. They are named, and none may be called.
+        # The vendor refuses a conversation with tool calls but without tools: name them, and forbid calls.
         made["tools"] = [_tool(name, None, {}) for name in names]
         made["tool_choice"] = {"type": "none"}
     if settings.prompt_caching:
@@ -100,7 +98,7 @@ def _present(**values: Any) -> dict[str, Any]:
 
 
 def _cache(made: Parameters) -> None:
-    """Mark where the vendor may keep what comes before, so that the next request need not be read anew."""
+    """Mark the points up to which the vendor caches a request, so that the next one is cheaper."""
     for name in ("tools", "system"):
         if made[name]:
             made[name] = [*made[name][:-1], {**made[name][-1], "cache_control": _CACHED}]

@@ -22,7 +22,7 @@ _GO_ON = "Your answer was cut short. Go on exactly where it ends; repeat nothing
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One request as the service reads it, and what was mended in it."""
+    """One request in the service's form, and the repairs that were made in it."""
 
     body: Mapping[str, Any]
     repair: Repair
@@ -33,7 +33,7 @@ class Asking:
         return str(self.body["model"])
 
     def going_on(self, text: str) -> Mapping[str, Any]:
-        """Return the body that asks for the rest of an answer of which this much has come."""
+        """Return the body that asks for the rest of an answer that begins with `text`."""
         if not text:
             return self.body
         rest = [{"role": "assistant", "content": text}, {"role": "user", "content": _GO_ON}]
@@ -41,10 +41,10 @@ class Asking:
 
 
 def asking(request: ChatRequest, wishes: Mapping[str, Any], model: str, known: Known, settings: Settings) -> Asking:
-    """Return what to ask for; `wishes` are the keyword arguments of the call, which come first.
+    """Return the request to make; `wishes` are the keyword arguments of the call, which take precedence.
 
     Raises:
-        InvalidRequestError: the conversation says nothing.
+        InvalidRequestError: no message of the conversation has content.
     """
     messages, repair = written(request.messages, is_openai=settings.is_openai)
     if not messages:
@@ -70,7 +70,7 @@ def asking(request: ChatRequest, wishes: Mapping[str, Any], model: str, known: K
         "reasoning_effort": effort,
         "response_format": _format(request.response_format),
     }
-    if known.reasons:  # they refuse these
+    if known.reasons:  # reasoning models refuse these
         for name in ("temperature", "top_p", "stop"):
             more[name] = None
     body |= {name: value for name, value in more.items() if value is not None}

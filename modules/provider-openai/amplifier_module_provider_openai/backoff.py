@@ -20,8 +20,8 @@ class Backoff:
     def delay(self, retry: int, error: LLMError, chance: float) -> float | None:
         """Return the seconds to wait before retry number `retry`, or None if there is to be none.
 
-        The server's own wish is heeded where it is longer; one beyond the longest wait is not waited for. `chance` is
-        between 0 and 1.
+        The wait that the server asks for counts if it is longer; if it is beyond `max_delay`, there is no retry.
+        `chance` is between 0 and 1.
         """
         if not error.retryable or retry > self.max_retries:
             return None

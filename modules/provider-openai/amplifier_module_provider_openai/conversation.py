@@ -2,7 +2,7 @@
 
 Roles: `function` is written as `tool`; `developer` as `system` where the service is not OpenAI's own. Thinking is left
 out, since the service takes none. Messages that say nothing are left out. Every tool call is followed by its result:
-one that lacks becomes a result that says so, one that stands elsewhere is moved, one without a call is left out.
+a missing result is replaced by a notice, a misplaced one is moved, and one without a call is left out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was mended: calls that got a result, as id and tool, and ids of results that were left out."""
+    """The repairs: calls that were given a result, as id and tool, and ids of results that were left out."""
 
     calls: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
 
 
 def written(messages: Iterable[Message], *, is_openai: bool) -> tuple[list[Entry], Repair]:
-    """Return the messages as the service reads them, and what was mended of their tool calls."""
+    """Return the messages in the service's form, and the repairs of their tool calls."""
     entries: list[Entry] = []
     for message in messages:
         if message.role == "assistant":
@@ -79,7 +79,7 @@ def _tool_name(name: Any) -> str:
 
 
 def _results(message: Message) -> list[Entry]:
-    """Return the results in a message of a tool: those in its blocks, or all that it says for its one call."""
+    """Return the results in a message of a tool: those in its blocks, or else its whole content as one."""
     blocks = _plain(message) if not isinstance(message.content, str) else []
     found = [_result(block) for block in blocks if block.get("type") == "tool_result"]
     if found:
@@ -113,7 +113,7 @@ def _said(message: Message, role: str) -> list[Entry]:
             parts.append({"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": _IMAGE})
     if not parts:
         return results
-    if all(part["type"] == "text" for part in parts):  # servers that know no parts know text
+    if all(part["type"] == "text" for part in parts):  # a server that takes no parts takes text
         return [*results, {"role": role, "content": "\n\n".join(part["text"] for part in parts)}]
     return [*results, {"role": role, "content": parts}]
 

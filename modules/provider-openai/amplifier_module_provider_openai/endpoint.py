@@ -1,7 +1,7 @@
 """The service itself, through the official SDK: what it streams, and its list of models.
 
 Every failure of the SDK, of the connection or of the server is raised as the contract's error. Cancelling the reader of
-a stream, or closing it, closes the connection at once. Requests are made once: who asks decides on another try.
+a stream, or closing it, closes the connection at once. Requests are made once; the caller decides on another try.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .failures import Place, broken_off, failure_of, no_answer, no_key
 from .settings import Settings
 
 _CONNECT_SECONDS = 15.0
-_NO_KEY = "no-key"  # for servers that ask for none; the SDK wants a text
+_NO_KEY = "no-key"  # for servers that need none, since the SDK requires one
 _EVENTS = "text/event-stream"
 
 
@@ -42,7 +42,7 @@ class Endpoint:
     async def chunks(self, body: Mapping[str, Any], timeout: float | None = None) -> AsyncGenerator[Any, None]:
         """Yield the parts of an answer as the server sends them; one that does not stream yields one.
 
-        `timeout` bounds this request from its beginning to its end, as seen whenever the server says something.
+        `timeout` bounds the whole request; it is checked whenever a part arrives.
 
         Raises:
             LLMError: there is no answer, or no end of it.

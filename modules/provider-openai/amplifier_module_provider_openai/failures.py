@@ -23,7 +23,7 @@ _FILTERED = ("content_filter", "content filter", "content_policy", "content mana
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whom a request was made of, for the words of an error."""
+    """The server that a request went to, as errors name it."""
 
     provider: str
     base_url: str
@@ -42,7 +42,7 @@ def no_key(place: Place, model: str) -> LLMError:
 
 
 def failure_of(error: Exception, place: Place, model: str, *, has_begun: bool) -> LLMError:
-    """Return the contract's error for one of the SDK's; `has_begun` is whether an answer had."""
+    """Return the contract's error for one of the SDK's; `has_begun`: part of an answer had come."""
     about: dict[str, Any] = {"provider": place.provider, "model": model}
     if isinstance(error, openai.APITimeoutError):
         return llm_errors.LLMTimeoutError(
@@ -58,7 +58,7 @@ def failure_of(error: Exception, place: Place, model: str, *, has_begun: bool) -
         return _of_code(_said(error), _code(error), place, {**about, "retry_after": None}) or llm_errors.StreamError(
             f"{place.host} gave up in the midst of its answer: {_said(error)} Try again.", **about
         )
-    # Whatever else a client raises over an answer: JSON that is none, text that is no UTF-8, an unknown encoding.
+    # Other errors of a client that cannot read an answer: invalid JSON, invalid UTF-8, an unknown encoding.
     return llm_errors.StreamError(
         f"{place.host} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:_SHOWN_CHARACTERS]}). "
         "Try again; if it stays so, the server does not speak OpenAI's chat completions: check `base_url`.",
@@ -85,7 +85,7 @@ def no_answer(place: Place, model: str, what: str) -> LLMError:
 
 
 def given_up(error: LLMError, tries: int) -> LLMError:
-    """Return an error that says how often it was tried."""
+    """Return an error with the number of tries in its message."""
     if tries == 1 or isinstance(error, InvalidToolCallError):
         return error
     return type(error)(
@@ -137,7 +137,7 @@ def _of_status(error: openai.APIStatusError, place: Place, about: dict[str, Any]
 
 
 def _of_code(said: str, code: str, place: Place, about: dict[str, Any]) -> LLMError | None:
-    """Return the error that a server's own code or words name, whatever the status is."""
+    """Return the error that a server's code or message names, for any status; None if they name none."""
     status = about.get("status_code")
     may_be_words = status in (None, 400, 413, 422, 500)
     words = said.lower() if may_be_words else ""
@@ -216,7 +216,7 @@ def _code(error: openai.APIError) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds after which the server wants to be asked again, as far as it says."""
+    """Return the seconds that the server asks to wait; None if it states none."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             seconds = float(headers.get(name, "")) / unit

@@ -1,7 +1,7 @@
 """What is known of models in advance: sizes and prices, from `models.json` and from the configuration.
 
 The table names its date and its source. It is about OpenAI's own service: elsewhere a model of the same name has other
-prices, which the configuration may give. A model without a price costs nothing that is known, so no cost is reported.
+prices, which the configuration may give. For a model without a price no cost is reported.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one model; None is what is not."""
+    """The known facts about one model; None where a fact is unknown."""
 
     prices: Prices | None = None
     context_window: int | None = None
@@ -66,7 +66,7 @@ class Catalogue:
         self._is_openai = is_openai
 
     def of(self, model: str) -> Known:
-        """Return what is known of a model; a dated snapshot is what it is a snapshot of."""
+        """Return the known facts about a model; a dated snapshot has those of its model."""
         short = _DATED.sub("", model)
         table = _table() if self._is_openai else {}
         known = table.get(model) or table.get(short)
@@ -84,7 +84,7 @@ class Catalogue:
         """Return the prices that a configuration gives, by model.
 
         Raises:
-            ValueError: it is not of that form; the message names the place.
+            ValueError: it has another form; the message names the place.
         """
         if not isinstance(config, Mapping):
             raise ValueError("provider-openai: `prices` must be a mapping of models to prices")

@@ -1,4 +1,4 @@
-"""The provider: asks the service, tries again where that may help, and tells how it goes.
+"""The provider: sends requests, repeats those that failed where that may help, and emits events about them.
 
 It keeps no conversation, only the sum of what its answers cost. A request that is cancelled ends its connection.
 Events: `llm:request` and `llm:response` around an answer, `provider:retry` before each further try,
@@ -29,7 +29,7 @@ from .prices import Catalogue
 from .reply import Reply
 from .settings import Settings
 
-# Of a model that nothing is known of: what small servers have by default, rather too little than too much.
+# For an unknown model: the defaults of small servers, since too small a value does less harm than too large a one.
 _CONTEXT_WINDOW: Final = 32_768
 _MAX_OUTPUT: Final = 4_096
 _SPANS: Final = ("turn_id", "span_id", "parent_span_id", "iteration")
@@ -223,7 +223,7 @@ class OpenAIProvider:
             )
         usage, prices = reply.usage(), self._catalogue.of(asked.model).prices
         cost = None if usage is None or prices is None else prices.cost(usage)
-        if cost is not None:  # which an answer that is of no use has as well
+        if cost is not None:  # counted here, since `response` may raise for an answer that was paid for
             self._cost = (self._cost or Decimal(0)) + cost
         response = reply.response(self.name, asked.model)
         if response.usage is not None:
@@ -231,7 +231,7 @@ class OpenAIProvider:
         return response
 
     async def _tell_of_repair(self, asked: Asking, span: Mapping[str, Any]) -> None:
-        """Announce what was mended, the first time that it is."""
+        """Announce repairs that were not announced before."""
         calls = [(id, tool) for id, tool in asked.repair.calls if id not in self._repaired]
         dropped = [id for id in asked.repair.dropped if id not in self._repaired]
         if not calls and not dropped:
@@ -271,5 +271,5 @@ class OpenAIProvider:
 
 
 def _span(request: ChatRequest) -> dict[str, Any]:
-    """Return the ids by which events of one request are told from those of another."""
+    """Return the ids that distinguish the events of one request from those of another."""
     return {name: value for name, value in (request.metadata or {}).items() if name in _SPANS}

@@ -1,7 +1,7 @@
-"""One answer while it comes, and the response of the contract in the end.
+"""Collect one answer while it comes, and make the contract's response of it.
 
 Lenient in reading, because compatible servers leave out what they like: ids and indices of tool calls, usage, roles,
-the reason for the end. Nothing that a server sends makes it raise but a tool call that nobody could carry out.
+the reason for the end. Of all that a server can send, only a tool call that cannot be carried out raises.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reply:
     def __init__(self) -> None:
         self._blocks: dict[str, list[str]] = {}  # the order in which they began is that of the response
         self._calls: list[_Call] = []
-        self._usages: list[Usage | None] = [None]  # of each answer in it; some servers count on with every part
+        self._usages: list[Usage | None] = [None]  # one for each answer in it; the last count of a server is its total
         self.finish_reason: str | None = None
         self.model: str | None = None
 
@@ -79,7 +79,7 @@ class Reply:
             self._take_call(call)
 
     def go_on(self) -> None:
-        """Have the next parts belong to another answer, which continues this one."""
+        """Count the next parts as another answer, which continues this one."""
         self.finish_reason = None
         self._usages.append(None)
 
@@ -98,7 +98,7 @@ class Reply:
         """Return it as the contract wants it.
 
         Raises:
-            InvalidToolCallError: a tool is called with what is no JSON object. Asking again may help.
+            InvalidToolCallError: the arguments of a tool call are no JSON object. Asking again may help.
         """
         content: list[Any] = []
         for kind, pieces in self._blocks.items():

@@ -1,8 +1,8 @@
-"""A worker's loop, which asks the kernel what came in less often than asyncio does by itself.
+"""The event loop of a worker, which polls its file descriptors less often than asyncio does.
 
-A frame that came in starts a task or wakes one up, which runs in the loop's next turn. Before that turn asyncio asks
-the kernel once more whether anything has come in, which costs about as much as the step of a short handler. Here the
-first such question after a real one is left out, so that everything else is looked at in every second turn.
+A frame starts or wakes a task, which runs in the loop's next turn. Before each turn asyncio polls the kernel again,
+which costs about as much as one step of a short handler. After each poll this loop skips the
+next one if that would not wait, so a busy worker polls in every second turn. Waiting polls are never skipped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _NOTHING: Final[_Ready] = []
 
 
 class PatientSelector(selectors.DefaultSelector):
-    """Answers a question that is not to be waited for with nothing, if it was really asked just before."""
+    """Skips a poll that would not wait if the call before it polled; a skipped poll returns nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self._has_asked = False
 
     def select(self, timeout: float | None = None) -> _Ready:
-        """Return what is ready, at the latest with the second call that does not wait."""
+        """Return what is ready; of two calls in a row that do not wait, at least one polls."""
         if self._has_asked and timeout is not None and timeout <= 0:
             self._has_asked = False
             return _NOTHING
@@ -33,7 +33,7 @@ class PatientSelector(selectors.DefaultSelector):
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop of a worker, as the one that this thread's code finds."""
+    """Return a new loop for a worker, set as the current loop of this thread."""
     loop = asyncio.SelectorEventLoop(PatientSelector())
     asyncio.set_event_loop(loop)
     return loop

@@ -232,11 +232,10 @@ async def test_a_large_frame_in_a_burst_comes_after_the_small_ones_before_it(net
 async def test_what_was_written_before_a_channel_is_closed_in_a_burst_arrives(network: Network) -> None:
     peer, worker = await network.connect("worker")
     batch = network.router.batch
-    batch.is_on = True
+    batch.begin()
     peer.channel.goodbye()
     assert not worker.heard(Kind.GOODBYE)
     peer.channel.close()
-    batch.is_on = False
-    batch.send()
+    batch.end()
     assert (await worker.take(Kind.GOODBYE)).kind == Kind.GOODBYE
     await worker.cut_off()

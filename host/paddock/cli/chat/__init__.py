@@ -1,4 +1,5 @@
 """The chat: a session in a terminal, or line by line without one.
 
-Events of a turn become values (`turn_view`), which are drawn (`conversation_screen`); neither knows the other's source.
+`turn_view` turns the events of a turn into values, and `conversation_screen` draws those. The view knows no terminal,
+and the screen knows no events.
 """

@@ -1,7 +1,7 @@
 """The command `chat`: a conversation with a plan's modules, on a terminal or line by line.
 
-Every process of the session is gone when `run_chat` returns. Returns 0 when the person leaves; without a terminal, the
-code of the last turn that failed. A session that cannot start has the code that `run` has for it.
+Every process of the session has ended when `run_chat` returns. The exit code is 0 when the person leaves, and without a
+terminal that of the last turn that failed. A session that cannot start gives the exit code that `paddock run` gives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_PLAN = "plan.yaml"
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What the command was given; `grants` are written as MODULE=PRESET, `sources` are the flags about them."""
+    """The arguments of the command: each of `grants` is MODULE=PRESET, `sources` are the flags about module sources."""
 
     plan: Path
     working_dir: Path | None
@@ -47,7 +47,7 @@ def run_chat(options: ChatOptions) -> int:
             f"there is no plan `{escape(str(options.plan))}` here: `paddock init` writes one, or name another, as in "
             "`paddock chat path/to/plan.yaml`"
         )
-    # Loaded when it is known which is wanted: what a terminal needs takes a while, and is wanted at once.
+    # Imported here, so that neither kind of chat waits for the imports of the other.
     if sys.stdin.isatty() and sys.stdout.isatty():
         from .terminal_chat import TerminalChat
 

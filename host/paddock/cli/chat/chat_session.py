@@ -1,6 +1,6 @@
-"""The sessions behind a chat on a terminal: the first, and one more for each `/grant`, which takes over what was said.
+"""The sessions behind a chat on a terminal: the first, and one more for each `/grant`, which takes over the messages.
 
-Imported in a thread while the person types already; that is why the line and this are two files.
+`terminal_chat` imports this module in a thread while the person is typing, so that the prompt appears at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .spending import Spending
 
 Line = asyncio.Task[str | None]
 Use = Callable[[SlashCommands, Callable[[str], str]], None]
-"""Takes the commands to complete, and what hides secrets."""
+"""Takes the commands to complete, and the function that masks secrets."""
 
 
 class ChatSession:
@@ -57,17 +57,17 @@ class ChatSession:
         self._fetching = FetchProgress(self._screen)
         self._sources = SourceFlags(**options.sources).read(self._fetching)
         self._spending = Spending()
-        self._said: list[Any] = []  # in the session before
+        self._said: list[Any] = []  # messages of the session before, which the next one takes over
         self._conversation: Conversation | None = None
 
     async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
-        """Hold the conversation, and return the exit code; `first` is the first line, once it was typed."""
+        """Hold the conversation, and return the exit code; `first` ends with the first line that is typed."""
         line: Line | None = first
         with LogLines(self._screen, verbose=self._options.is_verbose), self._fetching:
             while True:
                 try:
                     following = await self._one_session(line, ready, use)
-                except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+                except Exception as error:  # the top of a command: an unforeseen error is reported here
                     self._prompt.leave()
                     with suppress(asyncio.CancelledError):
                         await first
@@ -134,7 +134,7 @@ class ChatSession:
             self._conversation.preview(prompt)
 
     async def _talk(self, conversation: Conversation, commands: SlashCommands, first: Line | None) -> Next:
-        """Take line after line until the person leaves, or the session is to begin anew."""
+        """Take line after line until the person leaves, or the session has to be started anew."""
         line = await first if first is not None else ""
         while line is not None:
             if line.strip():
@@ -184,7 +184,7 @@ class ChatSession:
         self._screen.note(f"written; {entry.module} is started anew with it")
         return True
 
-    # -- what people are told --------------------------------------------------------------
+    # -- what is shown ---------------------------------------------------------------------
 
     def _say_what_started(self, session: Session) -> None:
         modules = session.modules

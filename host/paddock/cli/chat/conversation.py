@@ -1,7 +1,7 @@
 """A session that a person holds a conversation with: its turns, what is shown of them, and how they are interrupted.
 
-A turn that fails or is interrupted leaves the session able to take the next one. What was refused to modules, and which
-of them ended, is told after the turn in which it happened, once.
+A turn that fails or is interrupted leaves the session able to take the next one. Denials and the ends of modules are
+shown once, after the turn in which they happened.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .spending import Spending
 from .turn_view import TurnView
 
 _NAME: Final = "paddock-chat"
-_LAST: Final = 1_000_000  # after every module's handlers: what a hook hides or changes is hidden and changed here too
+_LAST: Final = 1_000_000  # after the handlers of modules, so that what a hook hides or changes is not shown here
 _FIRST: Final = -1_000_000  # before any hook decides on a call
 _SPENDING: Final = ("provider:response", "llm:response")
-_PATIENCE: Final = 2.0  # seconds that a turn has to end by itself once it was told to end at once
+_PATIENCE: Final = 2.0  # seconds that a turn has to end by itself after an immediate cancellation
 _MAX_FILE: Final = 256 * 1024  # bytes of a file whose change is shown
 
 _STOPPING: Final = "stopping once what is running now is done; Ctrl-C again stops at once"
@@ -43,7 +43,7 @@ _STOPPING_NOW: Final = "stopping at once"
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """What came of a turn: an answer, or an error; `is_interrupted` by the person."""
+    """The result of a turn: an answer or an error; `is_interrupted` if the person stopped it."""
 
     answer: str | None = None
     error: Exception | None = None
@@ -51,9 +51,9 @@ class TurnOutcome:
 
 
 class Follower:
-    """Shows the turns of `session` on `screen` as they go on, from what its modules tell the session of them.
+    """Shows the turns of `session` on `screen` while they run, from the events that its modules emit.
 
-    It hears events after every module's handlers: what a hook hides or changes there is hidden and changed here too.
+    Its handlers run after those of modules, so it shows events as hooks left them.
     """
 
     def __init__(self, session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> None:
@@ -111,8 +111,8 @@ class Conversation:
         self._spending = spending
         self._follower = follower
         self._is_verbose = is_verbose
-        self._is_abandoned = False  # the turn before: its loop did not end it by itself
-        self._told: dict[str, tuple[int, int]] = {}  # of each module, how many ends and denials a person knows of
+        self._is_abandoned = False  # whether the turn before was cancelled, since its loop did not end it
+        self._reported: dict[str, tuple[int, int]] = {}  # by module, how many ends and denials were shown
         for event in _SPENDING:
             session.coordinator.hooks.register(event, self._on_spent, priority=_LAST, name=_NAME)
 
@@ -131,7 +131,7 @@ class Conversation:
     # -- turns -----------------------------------------------------------------------------
 
     async def turn(self, prompt: str) -> TurnOutcome:
-        """Run one turn, show it, and return what came of it; the first Ctrl-C ends it well, the second at once."""
+        """Run one turn, show it, and return its outcome; a first Ctrl-C waits for running tools, a second does not."""
         session = self.session
         session.coordinator.cancellation.reset()
         if self._is_abandoned:
@@ -145,7 +145,7 @@ class Conversation:
             with on_interrupt(interruption.request), Progress(self._screen, self._activity):
                 try:
                     answer = await session.execute(prompt)
-                except Exception as error:  # what modules raise has any class; ours are told apart in `of_turn`
+                except Exception as error:  # modules raise any class; `of_turn` tells ours apart
                     failed = error
                 finally:
                     interruption.end()
@@ -175,41 +175,41 @@ class Conversation:
     # -- what happened ---------------------------------------------------------------------
 
     def tell_news(self) -> None:
-        """Tell which modules ended, and what was refused to them, since this was told last."""
+        """Show the ends and denials of modules since this was called last."""
         for module in self.session.modules:
-            ends, denials = self._told.get(module.module, (0, 0))
+            ends, denials = self._reported.get(module.module, (0, 0))
             for report in module.exit_reports[ends:]:
                 self._screen.warning(f"module {report.describe()}")
             tell_denials(self._screen, module.denials[denials:])
-            self._told[module.module] = (len(module.exit_reports), len(module.denials))
+            self._reported[module.module] = (len(module.exit_reports), len(module.denials))
 
     async def forget(self) -> None:
         """Have the context forget what was said.
 
         Raises:
-            PaddockError: it did not.
+            PaddockError: the context did not do it.
         """
         await self.session.coordinator.get("context").clear()
 
     async def messages(self) -> list[Any]:
-        """Return what was said, as the context has it."""
+        """Return the messages of the conversation, as the context has them."""
         return list(await self.session.coordinator.get("context").get_messages())
 
     async def go_on_from(self, messages: list[Any]) -> None:
-        """Have the context go on from what was said in another session."""
+        """Give the context the messages of another session."""
         await self.session.coordinator.get("context").set_messages(messages)
 
     async def spent(self) -> list[str]:
-        """Return what the chat took, in lines."""
+        """Return the tokens and the cost of the chat, as lines of text."""
         try:
             contributed = await self.session.coordinator.collect_contributions("session.cost")
-        except PaddockError:  # who is to tell is gone
+        except PaddockError:  # a module that contributes is gone
             contributed = []
         return list(self._spending.lines(contributed))
 
 
 class _Interruption:
-    """What each Ctrl-C asks of a turn: the first that it ends well, the second that it ends at once."""
+    """What each Ctrl-C does to a turn: the first lets running tools end, the second does not, the third abandons it."""
 
     def __init__(self, gently: Callable[[], None], at_once: Callable[[], None], abandon: Callable[[], None]) -> None:
         self._requests = 0
@@ -228,7 +228,7 @@ class _Interruption:
             self._gently()
         elif self._requests == 2:
             self._at_once()
-            # A loop that does not look at the session's token is not waited for.
+            # A loop that ignores the cancellation token would otherwise hold the chat for ever.
             self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._abandon)
         else:
             self._abandon()

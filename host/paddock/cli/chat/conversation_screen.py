@@ -2,8 +2,8 @@
 
 Text of modules stands two columns in, in rows that are folded here, so that none of it begins where Paddock's own
 lines, questions and marks begin. It is masked before it is cut into blocks, and escaped after markdown was taken apart,
-since that can write a control character by its number. What can be drawn anew shows the open block as it grows, at most
-so many times a second; elsewhere each block is written once it is complete.
+since that can write a control character by its number. On a terminal the open block is redrawn as it grows, at most
+once in `_PERIOD`; elsewhere each block is written once it is complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARKS: Final = {"ok": ("●", "*", "green"), "failed": ("●", "!", "bold red")
 
 
 class SecretStream(Protocol):
-    """Masks what comes in pieces, and keeps back what may be the beginning of a secret."""
+    """Masks a text that comes in pieces, and holds back an end that may begin a secret."""
 
     def feed(self, text: str) -> str: ...
 
@@ -41,7 +41,7 @@ class SecretStream(Protocol):
 
 
 class ConversationScreen:
-    """Draws on `screen`; `secrets` makes what masks one text of the session that runs."""
+    """Draws on `screen`; `secrets` makes a masker for one text of the running session."""
 
     def __init__(
         self, screen: Screen, secrets: Callable[[], SecretStream], *, clock: Callable[[], float] = time.monotonic
@@ -52,13 +52,13 @@ class ConversationScreen:
         self._stream = MarkdownStream()
         self._masked: SecretStream | None = None
         self._is_thought = False
-        self._has_gap = True  # whether a blank row, or nothing, is above
+        self._has_gap = True  # whether the row above is blank, or there is none
         self._was_call = False  # whether the last thing that was written is a tool call
         self._drawn_at = float("-inf")
         self._later: asyncio.TimerHandle | None = None
 
     def show(self, parts: Iterable[Shown]) -> None:
-        """Draw what a turn shows, in its order."""
+        """Draw these parts of a turn, in order."""
         for part in parts:
             match part:
                 case Piece(text, is_thought):
@@ -72,7 +72,7 @@ class ConversationScreen:
                     self._screen.warning(text) if is_warning else self._screen.note(text)
 
     def end_text(self) -> None:
-        """Write what is left of the text that comes."""
+        """Write the rest of the current text, and end it."""
         if self._masked is not None:
             rest, self._masked = self._masked.end(), None
             self._write(self._stream.feed(rest))
@@ -80,7 +80,7 @@ class ConversationScreen:
         self._show_open()
 
     def show_change(self, change: Change) -> None:
-        """Write what a call would change, in front of the question whether it may."""
+        """Write the change that a call asks for, above the question whether to allow it."""
         self.end_text()
         self._rows(
             [Text(row, "bold") for row in self._folded(f"would change {change.path} ({change.summary})", "", "  ")]
@@ -151,7 +151,7 @@ class ConversationScreen:
     def _folded(self, line: str, first: str, rest: str) -> list[str]:
         shown = escape(line.expandtabs(4)[:_MAX_ROW] + ("…" if len(line) > _MAX_ROW else ""))
         lead = len(shown) - len(shown.lstrip(" "))
-        if first == rest and lead < self._screen.width // 2:  # folding drops what a line of code begins with
+        if first == rest and lead < self._screen.width // 2:  # `fold` drops the blanks that a line of code begins with
             return fold(shown[lead:], self._screen.width, first=first + " " * lead, rest=rest + " " * lead)
         return fold(shown, self._screen.width, first=first, rest=rest)
 

@@ -1,4 +1,4 @@
-"""Have a terminal show what is typed, or keep it: what is typed while an answer comes is for the line after it."""
+"""Switch the echo of a terminal: off while an answer comes, so that text typed ahead only shows in the next line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-_INPUT, _LOCAL = 0, 3  # where a terminal's attributes hold what becomes of Enter, and whether it echoes
+_INPUT, _LOCAL = 0, 3  # indices in a terminal's attributes: of the flag for Enter, and of the flag for echo
 
 
 @contextmanager
 def echo(terminal: TextIO, *, wanted: bool) -> Iterator[None]:
-    """Have `terminal` echo or not, as long as this is entered; on what is no terminal this does nothing.
+    """Switch the echo of `terminal` on or off while this is entered; do nothing if it is no terminal.
 
-    Where it does not, Enter stays what it is, so that a line that was typed ahead is sent by it later on.
+    Without echo, Enter is not translated to a line end either, so that it still sends a line that was typed ahead.
     """
     try:
         saved = termios.tcgetattr(terminal)

@@ -1,4 +1,4 @@
-"""Have Ctrl-C call a function instead of ending the command, for as long as something runs that can be stopped."""
+"""Let Ctrl-C call a function instead of ending the command, while something runs that can be stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` on the running loop for each SIGINT; what was done about it before is done again afterwards."""
+    """Call `act` on the running loop for each SIGINT; the handler from before is restored afterwards."""
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)
     loop.add_signal_handler(signal.SIGINT, act)

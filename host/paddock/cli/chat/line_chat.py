@@ -1,7 +1,7 @@
 """A chat without a terminal: each line of stdin is a prompt or a command, each answer goes to stdout.
 
-An answer is written as it is, with a line end. Everything else goes to stderr; nobody is asked. The end of the input
-ends the chat, and so does Ctrl-C: the turn that runs is stopped first.
+An answer is written as it is, with a line end. Everything else goes to stderr, and no question is asked. The end of
+the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LineChat:
                 if not self._is_terminated:
                     raise
                 return INTERRUPTED
-            except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
+            except Exception as error:  # the top of a command: an unforeseen error is reported here
                 self._screen.text(failure.text(error))
                 return failure.exit_code(error)
         return self._code
@@ -146,7 +146,7 @@ class LineChat:
 
 
 class _Lines:
-    """The lines of a descriptor, each once it has come; reading can be given up at any moment."""
+    """The lines of a descriptor, each as soon as it is complete; cancelling a read is safe at any moment."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -161,7 +161,7 @@ class _Lines:
             click.UsageError: it is not UTF-8.
         """
         while not self._ready and not self._is_over:
-            # Not through `sys.stdin`, whose lock a thread that reads would hold when the command ends.
+            # Not `sys.stdin`: an abandoned thread would hold its lock when the interpreter shuts down.
             data = await anyio.to_thread.run_sync(os.read, self._descriptor, _CHUNK, abandon_on_cancel=True)
             *ended, rest = data.split(b"\n")
             for line in ended:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 _MAX_BLOCK: Final = 4000  # characters, after which a block ends where a line or a word does
-_FENCE: Final = re.compile(r"( {0,8})(`{3,}|~{3,})\s*([^`\s]*)[^`]*$")
+_FENCE: Final = re.compile(r"( {0,8})(`{3,}+|~{3,}+)[^`]*+")  # possessive: a line of marks takes linear time
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(\s|$)")
 _ITEM: Final = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the text: markdown, or one line of code. `begins` one that a blank line goes before."""
+    """A part of the text: markdown, or one line of code. `begins` if a blank line goes before it."""
 
     kind: Literal["markdown", "code"]
     text: str
@@ -33,18 +33,18 @@ class MarkdownStream:
         self._lines: list[str] = []  # of the open block, complete ones
         self._line = ""  # that has not ended
         self._size = 0  # of `_lines`
-        self._fence: tuple[str, int] | None = None  # what closes the code that is open, and how far it is indented
-        self._is_begun = False  # whether something of the open code was returned
+        self._fence: tuple[str, int] | None = None  # mark and indentation of the open code
+        self._is_begun = False  # whether lines of the open code were returned
         self._has_gap = False  # whether blank lines came after the open block, which is a list
 
     @property
     def open(self) -> str:
-        """The text of the block that is open, in which lines end as they do in what came."""
+        """The text of the open block, with the line ends of the input."""
         return "\n".join([*self._lines, self._line]) if self._lines else self._line
 
     @property
     def is_code(self) -> bool:
-        """Whether what is open is a line of code."""
+        """Whether the open block is a line of code."""
         return self._fence is not None
 
     @property
@@ -71,7 +71,7 @@ class MarkdownStream:
         return found
 
     def end(self) -> list[Block]:
-        """Return what is left; the next piece begins another text."""
+        """Return the remaining blocks; the next piece begins another text."""
         found: list[Block] = []
         if self._line:
             self._end_line(self._line, found)

@@ -1,8 +1,8 @@
 """The line in which a person types: history, completion, several lines, and pastes made harmless.
 
 Enter sends, Alt-Enter and Ctrl-J begin another line. Ctrl-C empties the line; in an empty one, twice in a row, it
-leaves, as Ctrl-D does. What is pasted holds no character that does anything or hides. The history is a file that only
-its owner reads; where it cannot be kept, the line works without it. Nothing is drawn over the line: see `set_aside`.
+leaves, as Ctrl-D does. Control and invisible characters in a paste are written out. The history is a file that only its
+owner can read; where that cannot be kept, the line works without it. Nothing is drawn over the line: see `set_aside`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from paddock.text import escape
 
 PROMPT: Final = "> "
 _AGAIN: Final = "Ctrl-C again leaves"
-_MAX_HISTORY: Final = 1 << 20  # bytes; the newer half is kept of a file that is larger
+_MAX_HISTORY: Final = 1 << 20  # bytes; a larger file is cut to its newer half
 _JOINERS: Final = re.compile("([\u200c\u200d]+)")  # which words and emoji of some languages are written with
 
 Words = Callable[[str], Iterable[str]]
-"""Returns what may come next after what was typed, which ends in the beginning of a word."""
+"""Returns the words that can complete the last one of the text that was typed."""
 
 
 class PromptInput:
@@ -74,11 +74,11 @@ class PromptInput:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody is typing in it now."""
+        """Whether it takes keys now."""
         return bool(self._session.app.is_running)
 
     async def line(self, begun: str = "") -> str | None:
-        """Return what was typed, `begun` at first, or None if the person leaves."""
+        """Return the line that is typed, which starts as `begun`; None if the person leaves."""
         self._is_leaving = False
         try:
             typed: str = await self._session.prompt_async(default=begun, handle_sigint=False)
@@ -88,7 +88,7 @@ class PromptInput:
 
     @asynccontextmanager
     async def set_aside(self) -> AsyncIterator[None]:
-        """Give the terminal to something else, and then come back with what was typed up to now."""
+        """Clear the line from the terminal while this is entered, and redraw it afterwards with its text."""
         if self.is_open:
             async with in_terminal():
                 yield
@@ -104,9 +104,9 @@ class PromptInput:
         app.invalidate()
 
     def leave(self) -> None:
-        """Have `line` return that the person leaves."""
+        """Let a `line` that is open return None, as if the person left."""
         if self.is_open:
-            with suppress(Exception):  # it has just returned
+            with suppress(Exception):  # the line has just returned
                 self._session.app.exit(exception=EOFError)
 
     def _stay(self, _: object) -> None:
@@ -148,14 +148,14 @@ class PromptInput:
 
 
 def _without_questions(output: Output) -> Output:
-    """Have a terminal not asked where its cursor is: not every one answers, and the answer comes in as keys do."""
+    """Stop queries for the cursor position: some terminals do not answer, and an answer arrives as if it were typed."""
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False
     return output
 
 
 def harmless(text: str) -> str:
-    """Return pasted text in which every control and invisible character is written out; lines and tabs stay."""
+    """Return pasted text with control and invisible characters written out; line ends and tabs stay."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     parts = _JOINERS.split(lines)
     return "".join(part if _JOINERS.fullmatch(part) else escape(part, multiline=True) for part in parts)
@@ -202,7 +202,7 @@ class _History(FileHistory):
 
 
 class _Completer(Completer):
-    """Completes the last word: paths after an `@`, and what `words` knows of commands."""
+    """Completes the last word: a path after an `@`, or the words of a command."""
 
     def __init__(self, words: Words, folder: Path) -> None:
         self._words = words
@@ -221,5 +221,5 @@ class _Completer(Completer):
 
 
 def matching(words: Iterable[str], begun: str) -> Sequence[str]:
-    """Return the words that go on from what was typed."""
+    """Return the printable words that start with `begun`."""
     return [word for word in words if word.startswith(begun) and word.isprintable()]

@@ -1,7 +1,7 @@
-"""A screen beside a line that a person is typing: what is drawn meanwhile goes above that line.
+"""A screen that shares the terminal with an open prompt, and draws above it.
 
-While somebody types, drawings wait for the moment it takes to set the line aside, up to a limit; they are drawn in
-their order. A question sets the line aside itself. Off a terminal, and while nobody types, this is a plain screen.
+While the prompt is open, drawings wait in a bounded backlog until it is set aside, and are drawn in order. A question
+sets the prompt aside itself. Without a terminal, or while the prompt is closed, this is a plain screen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PromptedScreen(Screen):
     def _draw(self, draw: Callable[[], None], size: int = 0, *, is_ours: bool = True) -> None:
         with self._lock:
             if self._is_aside or self._backlog is not None or not self._prompt.is_open:
-                self._release()  # what came before is drawn before
+                self._release()  # in order: earlier drawings first
                 super()._draw(draw, size, is_ours=is_ours)
                 return
             if self._waiting is None:
@@ -78,7 +78,7 @@ class PromptedScreen(Screen):
 
 
 class PromptedDialogue(Dialogue):
-    """A dialogue that sets the line aside for each question, and lets the terminal echo what answers it."""
+    """A dialogue that sets the line aside for each question, and switches the terminal's echo on for the answer."""
 
     def __init__(self, screen: PromptedScreen, terminal: TextIO) -> None:
         super().__init__(screen, Keyboard(terminal))
@@ -93,7 +93,7 @@ class PromptedDialogue(Dialogue):
         seconds: float | None = None,
         preface: Callable[[], None] = lambda: None,
     ) -> _Answer | None:
-        """Return what the answer was understood as, as `Dialogue.ask` does."""
+        """Ask as `Dialogue.ask` does, with the line set aside."""
         async with self._prompted.aside():
             with echo(self._terminal, wanted=True):
                 return await super().ask(question, understood, seconds=seconds, preface=preface)

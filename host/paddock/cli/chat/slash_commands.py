@@ -1,8 +1,7 @@
 """What a person can type in a chat besides prompts: commands that begin with a slash.
 
-Each is one entry of a table: its name, what it takes, what it does. A line is a command if its first word is a slash
-and letters; a path such as `/etc/hosts` is none. What a command shows may come from modules: it goes through the
-screen.
+Each is one entry of a table: its name, its arguments, its effect. A line is a command if its first word is a slash and
+letters; a path such as `/etc/hosts` is none. Text of modules is escaped and masked by the screen.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class SlashCommands:
         }
 
     async def run(self, line: str) -> Next | None:
-        """Run a line that is a command; None for one that is none."""
+        """Run a command, and return what the chat does next; None if the line is no command."""
         match = _COMMAND.fullmatch(line.strip())
         if match is None:
             return None
@@ -106,7 +105,7 @@ class SlashCommands:
         return Next.GO_ON
 
     def words(self, before: str) -> Iterable[str]:
-        """Return what may come next in a line that was typed up to here."""
+        """Return the words that can come next in a line that was typed up to here."""
         words = before.split(" ")
         if len(words) == 1:
             return [f"/{name}" for name in self._commands]
@@ -200,7 +199,7 @@ class SlashCommands:
 
 
 def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
-    """Return what is granted with more, as `/grant` is told it: a preset's name, or families and their values.
+    """Return `granted` with the arguments of `/grant` added: a preset's name, or families and their values.
 
     Raises:
         click.UsageError: it is neither.

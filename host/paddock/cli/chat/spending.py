@@ -1,7 +1,7 @@
-"""What the turns of a chat took: tokens, requests and money, added up from what events say of them.
+"""The requests, tokens and cost of a chat, summed from events.
 
-A request may be told of twice, by the provider that made it and by the loop that asked for it. The loop's word counts;
-the provider's counts where the loop says nothing.
+A loop and its provider may each report the same request. The loop's reports count; the provider's count where the loop
+makes none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COUNTS: Final = {
     "cache_write_tokens": "written to the cache",
     "reasoning_tokens": "of the output for reasoning",
 }
-_LARGEST: Final = 10**12  # tokens of one request; a number beyond it is none
+_LARGEST: Final = 10**12  # tokens of one request; a larger number is ignored
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Spending:
         self._by_providers = _Spent()
 
     def take(self, event: str, data: Mapping[str, Any]) -> None:
-        """Add what `provider:response` or `llm:response` says."""
+        """Add the usage in a `provider:response` or `llm:response`."""
         usage = data.get("usage")
         if not isinstance(usage, Mapping):
             return
@@ -58,7 +58,7 @@ class Spending:
             self._by_providers.add(usage)
 
     def lines(self, contributed: Iterable[Any]) -> Iterator[str]:
-        """Yield what is told of it; `contributed` is what modules say at the channel `session.cost`."""
+        """Yield the sums as lines of text; `contributed` are the contributions of modules to `session.cost`."""
         spent = self._by_loops if self._by_loops.requests else self._by_providers
         if not spent.requests:
             yield "no request to a model was answered yet"
@@ -79,7 +79,7 @@ class Spending:
 
 
 def money(value: object) -> Decimal | None:
-    """Return an amount that a module states, or None if it is none."""
+    """Return the amount that a module states, or None if the value is no amount."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     try:

@@ -1,8 +1,8 @@
-"""A chat on a terminal: the line to type in is there first, the session behind it is started meanwhile.
+"""A chat on a terminal: the prompt opens first, and the session starts behind it.
 
-What is typed before the session is ready waits for it, and can be taken back with Ctrl-C. Questions that come up while
-it starts are asked above the line. A turn that fails is told of, and the next line is asked for. Leaving ends the
-session and all of its processes.
+A line that is sent before the session is ready waits for it, and Ctrl-C takes it back. Questions during the start are
+asked above the prompt. A failed turn is reported, and the prompt opens again. Leaving ends the session and all of its
+processes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit import state_folder
+from paddock.cli import INTERRUPTED
 
 from .echo import echo
 from .interrupts import on_interrupt
@@ -25,8 +26,6 @@ from .prompt_input import PromptInput, open_history
 if TYPE_CHECKING:
     from .chat_command import ChatOptions
     from .slash_commands import SlashCommands
-
-_INTERRUPTED = 130
 
 
 class TerminalChat:
@@ -55,14 +54,14 @@ class TerminalChat:
         loop.add_signal_handler(signal.SIGTERM, self._terminate, task)
         first = loop.create_task(self._first_line())
         try:
-            # In a thread: the line takes keys meanwhile.
+            # In a thread, so that the prompt takes keys meanwhile.
             started = await loop.run_in_executor(None, import_module, "paddock.cli.chat.chat_session")
             chat = started.ChatSession(self._options, self._prompt, self._folder)
             return int(await chat.converse(first, self._is_ready, self.use))
         except asyncio.CancelledError:
             if not self._is_terminated:
                 raise
-            return _INTERRUPTED
+            return INTERRUPTED
         finally:
             loop.remove_signal_handler(signal.SIGTERM)
             self._prompt.leave()
@@ -71,7 +70,7 @@ class TerminalChat:
                 await first
 
     def use(self, commands: SlashCommands, mask: Any) -> None:
-        """Complete these commands from now on, and keep what `mask` hides out of the history."""
+        """Complete these commands from now on, and mask the history with `mask`."""
         self._commands = commands
         self._mask = mask
 

@@ -1,7 +1,7 @@
-"""What a tool call is about, for a person: one short argument, and the change of a file that it asks for.
+"""Describe a tool call to a person: its most telling argument, and the change that it would make to a file.
 
-All of it was chosen by a model or a module. Nothing here reads a file or writes to a terminal; what is returned is not
-escaped. Work is bounded: a change that is too large to compare is described by its size.
+Models and modules choose the arguments: texts are returned unescaped, and the work is bounded. A change that is too
+large to compare is described by its size. Files are read by the caller's `ReadText` alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ReadText = Callable[[str], str | None]
-"""Returns the text of a file that a tool names, or None if it is none that may be shown."""
+"""Returns the text of a file that a tool names, or None if it cannot be shown."""
 
 _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
 _PATHS: Final = ("file_path", "path")
@@ -27,7 +27,7 @@ _CONTEXT: Final = 2  # unchanged lines around a change
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts those beyond them."""
+    """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts the lines cut off."""
 
     path: str
     lines: tuple[str, ...]
@@ -36,7 +36,7 @@ class Change:
 
 
 def short_argument(arguments: Mapping[str, Any], folder: str = "") -> str:
-    """Return the argument that tells most, on one line; paths in `folder` are relative to it."""
+    """Return the most telling argument, on one line; a path in `folder` is relative to it."""
     if not arguments:
         return ""
     key = next((key for key in _TELLING if isinstance(arguments.get(key), str) and arguments[key].strip()), None)
@@ -51,9 +51,9 @@ def short_argument(arguments: Mapping[str, Any], folder: str = "") -> str:
 
 
 def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "") -> Change | None:
-    """Return what a call would change in a file, None if it is no call that edits or writes one.
+    """Return the change that a call would make to a file; None if it edits or writes none.
 
-    The arguments tell: a path, and what to replace by what, or the whole content, or a patch.
+    Such a call has a patch, or a path with a text and its replacement, or a path with the whole content.
     """
     path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
     patch = next((arguments[key] for key in _PATCHES if isinstance(arguments.get(key), str)), None)
@@ -88,7 +88,7 @@ def _compared(path: str, before: str, after: str, *, with_places: bool) -> Chang
     end = _common(old[start:][::-1], new[start:][::-1])
     if max(len(old), len(new)) - start - end > _MAX_COMPARED_LINES:
         return Change(path, (), summary=f"{len(old) - start - end} lines become {len(new) - start - end}")
-    # Only where they differ: what the lines around it are costs nothing, however long the file is.
+    # Only the part that differs, so that the cost does not grow with the file.
     first = max(0, start - _CONTEXT)
     last = max(0, end - _CONTEXT)
     found = list(
@@ -108,7 +108,7 @@ def _cut(path: str, lines: list[str]) -> Change:
 
 
 def _moved(line: str, by: int) -> str:
-    """Return the first line number of a hunk, in the file instead of the part of it that was compared."""
+    """Return a hunk's header with its line number in the file, instead of in the part that was compared."""
     start = line.split("+", 1)[1].split(" ")[0].split(",")[0]
     return f"@ line {max(1, int(start) + by)}"
 

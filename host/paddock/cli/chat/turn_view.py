@@ -1,11 +1,11 @@
-"""What a person is shown of the events of a turn: text as it comes, one line for each tool call, notices.
+"""Turn the events of a turn into what a person sees: text as it comes, one line for each tool call, notices.
 
-Events are made by modules: a value of the wrong kind is passed over, and texts are returned as they are, for whoever
-draws them to mask and escape. Knows no terminal, and reads no clock but the one it is given.
+Modules make these events: a value of the wrong type is ignored, and texts are returned unmasked and unescaped, which is
+the work of the screen. The view knows no terminal.
 
-A text may be told of several times: piece by piece by a provider, again by the loop, as a whole block, and as the
-turn's answer. It is shown once. Hints about who a part is for are honoured: `internal` is never shown, `developer` only
-to a person who asked for more, as thinking is that has no hint; `user` always.
+Several events may carry the same text: the pieces of a provider, those of the loop, a whole block, and the answer of
+the turn. It is shown once. The hint `visibility` is honoured: `internal` is never shown, `developer` only if
+`is_verbose`, `user` always. Thinking without a hint counts as `developer`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 
 from .tool_call import Change, ReadText, change_of, short_argument
 
-_MAX_CALLS: Final = 256  # of one turn that are known at a time
-_MAX_REASON: Final = 300  # characters of why a call failed
+_MAX_CALLS: Final = 256  # open calls of a turn that are remembered
+_MAX_REASON: Final = 300  # characters of the reason for which a call failed
 _MAX_SAID: Final = 64  # texts of a turn that are remembered, so that none is shown twice
 
 Outcome = Literal["ok", "failed", "refused"]
@@ -26,7 +26,7 @@ Outcome = Literal["ok", "failed", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of what the model says, or thinks."""
+    """A piece of the model's text, or of its thinking."""
 
     text: str
     is_thought: bool = False
@@ -34,12 +34,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class BlockEnd:
-    """What the model says next is another text."""
+    """The end of a text; the next piece begins another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """What became of a tool call."""
+    """A tool call that ended."""
 
     name: str
     argument: str
@@ -52,7 +52,7 @@ class CallEnd:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell in a line."""
+    """A message of one line."""
 
     text: str
     is_warning: bool = False
@@ -78,18 +78,17 @@ class _Call:
 
 @dataclass(slots=True)
 class _Reply:
-    """What one reply of the model has said so far: texts that ended, and the one that has not."""
+    """The texts of one reply of the model, ended and open; the key of a mapping is whether it is thinking."""
 
-    source: dict[bool, tuple[str, str | None]] = field(
-        default_factory=dict
-    )  # whose pieces are shown, by whether thoughts
+    # The events and the emitter whose pieces are shown; the same text from others is ignored.
+    source: dict[bool, tuple[str, str | None]] = field(default_factory=dict)
     open: dict[bool, list[str]] = field(default_factory=lambda: {True: [], False: []})
     hints: dict[object, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
 
 class TurnView:
-    """The view of one chat's turns; `session_id` tells its own events from those of sessions below it."""
+    """The view of one chat's turns; `session_id` distinguishes its own events from those of sub-sessions."""
 
     def __init__(
         self,
@@ -131,11 +130,11 @@ class TurnView:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The events that have something to be shown."""
+        """The events that `take` understands."""
         return tuple(self._handlers)
 
     def foresee(self, data: object) -> None:
-        """Take note of a call that may still be refused, as `tool:pre` has it before any hook decides."""
+        """Note a call from its `tool:pre`, before any hook can refuse it."""
         if isinstance(data, Mapping):
             hint, is_nested = _hint(data), not self._is_own(data)
             self._know(
@@ -149,26 +148,22 @@ class TurnView:
         self._said.clear()
 
     def take(self, event: str, data: object, emitter: str | None = None) -> list[Shown]:
-        """Return what is shown of an event that `emitter` made."""
+        """Return what to show of an event that `emitter` made."""
         handler = self._handlers.get(event)
         if handler is None or not isinstance(data, Mapping):
             return []
         return list(handler(data, emitter))
 
     def end(self, answer: str | None) -> list[Shown]:
-        """Return what is shown at the end of a turn: calls without an outcome, and an answer that was not shown yet."""
+        """Return what to show at the end of a turn: calls without an outcome, and an answer that was not shown yet."""
         shown: list[Shown] = [*self._end_open(), *self._unanswered()]
         self._remember(self._reply)
         if answer and _bare(answer) and _bare(answer) not in self._said:
             shown += [Piece(answer), BlockEnd()]
         return shown
 
-    def is_settled(self, answer: str) -> bool:
-        """Whether an answer was shown, and nothing of it is left."""
-        return _bare(answer) in self._said
-
     def activity(self) -> str:
-        """Return what is being waited for."""
+        """Return what the turn waits for: the running calls, or the model."""
         now = self._clock()
         running = [
             f"{call.name} {call.argument}".rstrip() + f" ({now - call.started:.0f} s)"
@@ -178,7 +173,7 @@ class TurnView:
         return ", ".join(running) or "waiting for the model"
 
     def preview(self, prompt: str) -> Change | None:
-        """Return the change that a question is about, where exactly one call's own words are in it; each only once."""
+        """Return the change of the waiting call whose path is in the question, if there is just one; each only once."""
         calls = [
             call
             for call in self._calls.values()
@@ -215,7 +210,7 @@ class TurnView:
             thinks = is_thought or "thinking" in str(data.get("block_type") or data.get("type") or "")
             reply = self._reply
             if reply.source.setdefault(thinks, (family, emitter)) != (family, emitter):
-                return  # the same text, told of by another
+                return  # the same text from another source
             reply.open[thinks].append(text)
             hint = _hint(data) or reply.hints.get(_index(data), "")
             if self._shows(hint, is_thought=thinks):
@@ -272,7 +267,7 @@ class TurnView:
                 yield BlockEnd()
 
     def _remember(self, reply: _Reply) -> None:
-        """Keep what was said, each text and all texts together, as answers are made of them."""
+        """Keep each text of a reply and all of them joined, since an answer may be either."""
         texts = reply.said[-_MAX_SAID:]
         self._said = [*self._said, *texts, "".join(texts)][-2 * _MAX_SAID :]
 
@@ -353,7 +348,7 @@ class TurnView:
         yield from ()
 
     def _unanswered(self) -> Iterator[Shown]:
-        """Yield the calls whose end no event told: a hook refused them, or the turn ended first."""
+        """Yield the calls without an event of their end: a hook refused them, or the turn ended first."""
         for call in self._calls.values():
             if not call.is_hidden:
                 if call.started is None:
@@ -371,7 +366,7 @@ class TurnView:
         wait = data.get("delay", data.get("retry_after"))
         when = f" in {wait:.0f} s" if isinstance(wait, int | float) and not isinstance(wait, bool) else ""
         if self._is_own(data):
-            yield from self._end_open()  # what comes now begins anew
+            yield from self._end_open()  # the next try sends the text from its beginning
         yield Notice(f"the provider tries again{when}{f': {why}' if why else ''}")
 
     def _on_compaction(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
@@ -408,7 +403,7 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return a text without white space: pieces and blocks are joined in different ways."""
+    """Return a text without white space, since modules join pieces and blocks in different ways."""
     return "".join(text.split())
 
 
