@@ -227,7 +227,7 @@ class HostedModule:
                 self.rates.answers,
             )
             connection = Connection(Role.HOST, receive_limit=self.limits.frame_max)
-            peer.channel = Channel(connection, peer, _UNREAD_SECONDS, self._router.batch)
+            peer.channel = Channel(connection, peer, _UNREAD_SECONDS, batch=self._router.batch)
             peer.open_bytes_max = self.limits.open_bytes_max
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self.on_born(self, peer)

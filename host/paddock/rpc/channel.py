@@ -141,10 +141,11 @@ class Channel(asyncio.BufferedProtocol):
         connection: Connection,
         receiver: Receiver,
         unread_seconds: float = 60.0,
-        batch: WriteBatch | None = None,
+        *,
+        batch: WriteBatch,
     ) -> None:
         self.connection = connection
-        self._batch = batch or WriteBatch()
+        self._batch = batch
         self._joined: list[Buffer] = []  # small frames that wait for the batch
         self.is_open = False  # whether what is said here can still reach the worker
         self.is_held = False  # whether what the worker says waits, for having been too much
