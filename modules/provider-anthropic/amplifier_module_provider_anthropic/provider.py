@@ -48,6 +48,7 @@ _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKI
 _FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
 _FINISHED |= {"model_context_window_exceeded": "length"}
 _CONNECT_SECONDS = 15.0
+_REMEMBERED_REPAIRS = 10_000
 _GO_ON = (
     "Your answer was cut off where it may not be longer. Go on exactly where it stopped, and repeat nothing. Make a "
     "tool call that was cut off again, with shorter arguments."
@@ -299,7 +300,8 @@ class AnthropicProvider:
     async def _tell_repairs(self, conversation: Conversation, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]
         if new:
-            self._announced.update(one.tool_call_id for one in new)
+            if len(self._announced) < _REMEMBERED_REPAIRS:
+                self._announced.update(one.tool_call_id for one in new)
             await observers.repaired(new)
 
     def _response(self, request: ChatRequest, replies: list[Reply], asked: Asked) -> ChatResponse:

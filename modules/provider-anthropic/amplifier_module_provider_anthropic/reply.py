@@ -51,10 +51,10 @@ class Spent:
             ("output", "output_tokens"),
         ):
             count = getattr(usage, theirs, None)
-            if isinstance(count, int):
+            if _is_count(count):
                 setattr(self, name, count)
         thinking = getattr(getattr(usage, "output_tokens_details", None), "thinking_tokens", None)
-        if isinstance(thinking, int):
+        if _is_count(thinking):
             self.thinking = thinking
 
     def add(self, other: Spent) -> None:
@@ -70,6 +70,10 @@ class Spent:
         return prices.cost(
             fresh=self.fresh, cache_read=self.cache_read, cache_write=self.cache_write, output=self.output
         )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 @dataclass(slots=True)

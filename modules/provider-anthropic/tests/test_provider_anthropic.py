@@ -90,6 +90,14 @@ async def test_usage_and_cost_are_those_of_the_vendor_and_the_table() -> None:
     assert stage.provider.cost() == {"cost_usd": str(Decimal("0.000335") + Decimal("0.00011"))}
 
 
+async def test_negative_counts_are_left_out_of_usage() -> None:
+    stage = Stage(answer(text("a"), output=20, cache_read_input_tokens=-5, cache_creation_input_tokens=-1))
+    usage = (await stage.complete()).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (10, 20, 30)
+    assert not usage.cache_read_tokens and not usage.cache_write_tokens
+
+
 async def test_a_model_without_a_price_has_no_cost_unless_the_configuration_gives_one() -> None:
     stage = Stage(answer(text("a")), default_model="claude-next")
     assert (await stage.complete()).usage.cost_usd is None  # type: ignore[union-attr]
