@@ -967,7 +967,7 @@ def test_a_question_that_nobody_answers_in_time_gets_its_default(
 def test_the_second_interruption_ends_a_turn_at_once(tmp_path: Path, tricky: str) -> None:
     tools = [{"module": "tool-tricky", "source": tricky}]
     with Terminal("run", _plan(tmp_path, providers=_calling("tricky", do="hang"), tools=tools), "go") as terminal:
-        terminal.until("waiting for tricky")
+        terminal.until('tricky {"do": "hang"}')
         terminal.type("\x03")
         terminal.until("Ctrl-C again stops at once")
         terminal.type("\x03")
