@@ -49,7 +49,12 @@ PURPOSES: Final[Mapping[str, str]] = {
     "loop-basic": "asks the provider, runs the tools that it calls for, and so on until it answers",
     "context-simple": "keeps the conversation",
     "provider-mock": "plays a script instead of asking a model; replace it to get real answers",
+    "tool-bash": "runs shell commands",
     "tool-filesystem": "reads, writes and edits text files",
+    "tool-search": "searches files by content and by name",
+    "tool-task": "hands work to the plan's agents",
+    "tool-todo": "keeps the list of what is left to do",
+    "tool-web": "fetches pages as readable text",
     "hooks-logging": "writes the events of the session to a file",
 }
 
@@ -152,7 +157,7 @@ def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> ModuleNotUsable
         detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
         hints=[
             *(f"did you mean `{one}`?" for one in close),
-            f"fetch its code and name the folder: `--{kind} ./{FOLDER_PREFIX}{name}`",
+            *([] if name.isdecimal() else [f"fetch its code and name the folder: `--{kind} ./{FOLDER_PREFIX}{name}`"]),
         ],
     )
 

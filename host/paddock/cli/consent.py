@@ -148,8 +148,9 @@ def _accepting(review: PlanReview) -> str:
 
 
 def _declining(review: PlanReview) -> str:
-    refused = "; what takes your consent is refused" if review.needs_trust else ""
-    return f"go on without that, this time{refused}"
+    if review.needs_trust and not review.is_accepted:
+        return "refuse that; nothing starts, and what to change in the plan is shown"
+    return "go on without that, this time"
 
 
 def _digits(digest: str) -> str:

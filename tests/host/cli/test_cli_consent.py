@@ -97,7 +97,7 @@ async def test_each_module_is_shown_with_what_it_has_lacks_and_would_get_and_the
         "╚══",
         "  yes  accept the plan and what would be given; remembered until the plan",
         "    .. changes",
-        "  no   go on without that, this time; what takes your consent is refused",
+        "  no   refuse that; nothing starts, and what to change in the plan is shown",
         "  stop start nothing",
         "type the word yes, no or stop, and Enter: stop",
         "",

@@ -164,6 +164,9 @@ class ChatSession:
         path = self._options.plan
         line = escape(grant_line(path, permissions))
         edit = with_permissions(path, entry.path, permissions)
+        if edit.after == edit.before:
+            self._screen.note(f"the plan grants {escape(entry.module)} that already, and stays as it is")
+            return False
         said = await self._dialogue.ask(
             Question(
                 title="Paddock asks, not a module",
