@@ -68,7 +68,10 @@ class ChatSession:
                 try:
                     following = await self._one_session(line, ready, use)
                 except Exception as error:  # the top of a command: an unforeseen error is reported here
-                    self._prompt.leave()
+                    if self._prompt.is_open:
+                        self._prompt.leave()
+                    else:  # a line was sent, which waits for a session that does not come
+                        first.cancel()
                     with suppress(asyncio.CancelledError):
                         await first
                     self._screen.text(failure.text(error))
