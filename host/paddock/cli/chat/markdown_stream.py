@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-_MAX_BLOCK: Final = 4000  # characters, after which a block ends where a line or a word does
+_MAX_BLOCK: Final = 4000  # characters, which a block ends within, where a line or a word does
 _FENCE: Final = re.compile(r"( {0,8})(`{3,}+|~{3,}+)[^`]*+")  # possessive: a line of marks takes linear time
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(\s|$)")
 _ITEM: Final = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
@@ -32,7 +32,7 @@ class MarkdownStream:
     def __init__(self) -> None:
         self._lines: list[str] = []  # of the open block, complete ones
         self._line = ""  # that has not ended
-        self._size = 0  # of `_lines`
+        self._size = 0  # of `_lines`, with their ends
         self._fence: tuple[str, int] | None = None  # mark and indentation of the open code
         self._is_begun = False  # whether lines of the open code were returned
         self._has_gap = False  # whether blank lines came after the open block, which is a list
@@ -58,16 +58,9 @@ class MarkdownStream:
         first, *rest = text.split("\n")
         self._line += first
         for line in rest:
-            self._end_line(self._line.removesuffix("\r"), found)
+            self._end_line(self._cut(self._line, found).removesuffix("\r"), found)
             self._line = line
-        while len(self._line) > _MAX_BLOCK:
-            cut = self._line.rfind(" ", _MAX_BLOCK // 2, _MAX_BLOCK) + 1 or _MAX_BLOCK
-            line, self._line = self._line[:cut], self._line[cut:]
-            if self._fence is not None:
-                self._code(line, found)
-            else:
-                self._close(found)
-                found.append(Block("markdown", line))
+        self._line = self._cut(self._line, found)
         return found
 
     def end(self) -> list[Block]:
@@ -79,6 +72,19 @@ class MarkdownStream:
         self._close(found)
         self._fence, self._is_begun = None, False
         return found
+
+    def _cut(self, line: str, found: list[Block]) -> str:
+        """Make blocks of what is too long of a line, and return the rest of it."""
+        start = 0
+        while len(line) - start > _MAX_BLOCK:
+            end = line.rfind(" ", start + _MAX_BLOCK // 2, start + _MAX_BLOCK) + 1 or start + _MAX_BLOCK
+            if self._fence is not None:
+                self._code(line[start:end], found)
+            else:
+                self._close(found)
+                found.append(Block("markdown", line[start:end]))
+            start = end
+        return line[start:]
 
     def _end_line(self, line: str, found: list[Block]) -> None:
         if self._fence is not None:
@@ -97,15 +103,15 @@ class MarkdownStream:
             self._close(found)
             found.append(Block("markdown", line))
         else:
-            if self._has_gap and not (line[:1].isspace() or _ITEM.match(line)):
+            is_after_list = self._has_gap and not (line[:1].isspace() or _ITEM.match(line))
+            if is_after_list or self._size + self._has_gap + len(line) > _MAX_BLOCK:
                 self._close(found)
             if self._has_gap:
                 self._lines.append("")
+                self._size += 1
                 self._has_gap = False
             self._lines.append(line)
             self._size += len(line) + 1
-            if self._size > _MAX_BLOCK:
-                self._close(found)
 
     def _in_fence(self, line: str, found: list[Block]) -> None:
         assert self._fence is not None

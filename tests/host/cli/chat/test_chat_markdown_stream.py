@@ -60,3 +60,35 @@ def test_what_is_open_has_a_largest_size() -> None:
         stream.feed("word ")
         longest = max(longest, len(stream.open))
     assert longest <= 4100
+
+
+@pytest.mark.parametrize("unit", ["x", "word ", "~", "- ", "\t", "界"])
+@pytest.mark.parametrize("lead", ["", "```\n", "- item\n\n"])
+def test_a_long_line_in_one_piece_is_cut_as_in_many_pieces(lead: str, unit: str) -> None:
+    text = lead + unit * (20_000 // len(unit)) + "\n\nend"
+    blocks = _blocks(text)
+    assert max(len(block.text) for block in blocks) <= 4000
+    assert blocks == _blocks(*[text[at : at + 7] for at in range(0, len(text), 7)])
+
+
+def test_a_line_is_cut_where_its_words_end() -> None:
+    words = [f"word{number}" for number in range(3000)]
+    blocks = _blocks(" ".join(words) + "\n\n")
+    assert [word for block in blocks for word in block.text.split()] == words
+
+
+def test_lines_that_are_almost_too_long_are_blocks_of_their_own() -> None:
+    lines = ["x" * 3000, "y" * 3000, "- z", "w" * 4000]
+    assert _blocks("\n".join(lines) + "\r\n") == [
+        Block("markdown", lines[0]),
+        Block("markdown", f"{lines[1]}\n- z"),
+        Block("markdown", lines[3]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["~" * 3999 + "`", " " * 8 + "~" * 3900 + "`", "`" * 2000 + "x" * 1000 + "`", "~" * 4000]
+)
+def test_a_line_of_marks_is_read_at_once(line: str) -> None:
+    blocks = _blocks(*[f"{line}\n"] * 200)
+    assert all(block.text == line for block in blocks)
