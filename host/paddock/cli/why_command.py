@@ -114,8 +114,12 @@ def run_why(
     plan: Path | None,
     working_dir: Path | None,
     as_json: bool,
+    screen: Screen | None = None,
 ) -> int:
-    """Explain, and return the exit code."""
+    """Explain, and return the exit code.
+
+    People read it on `screen`; without one, an answer on stdout, and a failure on stderr.
+    """
     if session is not None and plan is not None:
         raise click.UsageError("--session and --plan are two different questions")
     place = (working_dir or Path.cwd()).resolve()
@@ -125,14 +129,14 @@ def run_why(
         said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
         raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
     except Exception as error:  # the top of a command: what nobody foresaw is told as what it is
-        Screen(sys.stderr).text(failure.text(error))
+        (screen or Screen(sys.stderr)).text(failure.text(error))
         if as_json:
             print_json({"error": failure.as_dict(error)})
         return failure.exit_code(error)
     if as_json:
         print_json(case.as_dict())
     else:
-        _show(case, Screen(sys.stdout))
+        _show(case, screen or Screen(sys.stdout))
     return 0 if case.found.allowed else _REFUSED
 
 

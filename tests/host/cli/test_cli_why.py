@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
 from host.policy.entries import entry, module_at
+from paddock.cli.chat.slash_commands import Next, SlashCommands
+from paddock.cli.render import Screen
 from paddock.cli.why_command import run_why
 from paddock.kernel.session_record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.policy import Confinement, ResourceLimits
@@ -209,3 +213,26 @@ def test_text_in_a_record_cannot_act_on_a_terminal(told: Told, module: ModuleRec
     for family in ("read", "net"):
         _, shown, _ = told("tool-x", family, "a")
         assert "\x1b" not in shown and "\u202e" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [("tool-x net sk-123456.test", "refused: `tool-x` may not connect to"), ("none read .", "error:")]
+)
+async def test_in_a_chat_the_answer_is_on_its_screen_and_masked(
+    capsys: pytest.CaptureFixture[str], module: ModuleRecord, tmp_path: Path, line: str, told: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    keep("s-1", tmp_path / "work", module)
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.mask = lambda text: text.replace("sk-123456", "[secret KEY]").replace("none", "[secret NAME]")
+    conversation: Any = SimpleNamespace(session=SimpleNamespace(session_id="s-1"))
+
+    async def grant(entry: Any, permissions: Any) -> bool:
+        return False
+
+    commands = SlashCommands(conversation, screen, tmp_path / "work", grant)
+    assert await commands.run(f"/why {line}") is Next.GO_ON
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+    assert told in stream.getvalue() and "[secret" in stream.getvalue() and "sk-" not in stream.getvalue()

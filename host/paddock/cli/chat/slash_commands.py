@@ -130,8 +130,15 @@ class SlashCommands:
         if not tools:
             self._screen.note("no tool is mounted")
         self._screen.labelled(
-            [(f"  {name}  ", _first_line(getattr(tool, "description", ""))) for name, tool in sorted(tools.items())]
+            [
+                (f"  {name}  ", self._first_line(getattr(tool, "description", "")))
+                for name, tool in sorted(tools.items())
+            ]
         )
+
+    def _first_line(self, text: object) -> str:
+        lines = self._screen.mask(str(text)).strip().splitlines()  # masked first: a secret may have several lines
+        return lines[0] if lines else ""
 
     async def _modules(self, words: Sequence[str]) -> None:
         self._screen.listing([row_of(module) for module in self._session.modules])
@@ -156,6 +163,7 @@ class SlashCommands:
                 plan=None,
                 working_dir=self._working_dir,
                 as_json=False,
+                screen=self._screen,
             )
         )
 
@@ -228,8 +236,3 @@ def _merged(granted: Permissions, more: Mapping[str, Any]) -> Permissions:
             if grant not in getattr(grants_of(granted), family):
                 granted = with_grant(granted, family, grant)  # type: ignore[arg-type]
     return granted
-
-
-def _first_line(text: object) -> str:
-    lines = str(text).strip().splitlines()
-    return lines[0] if lines else ""
