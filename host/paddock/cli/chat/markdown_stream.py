@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-_MAX_BLOCK: Final = 4000  # characters, which a block ends within, where a line or a word does
+_MAX_BLOCK: Final = 4000  # characters; a block ends where a line or a word does, before it has more
 _FENCE: Final = re.compile(r"( {0,8})(`{3,}+|~{3,}+)[^`]*+")  # possessive: a line of marks takes linear time
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(\s|$)")
 _ITEM: Final = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s")
