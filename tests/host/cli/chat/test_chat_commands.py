@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
 from paddock.cli.chat.prompt_input import harmless, matching, open_history
-from paddock.cli.chat.slash_commands import more_permissions
+from paddock.cli.chat.slash_commands import Next, SlashCommands, more_permissions
 from paddock.cli.chat.spending import Spending
+from paddock.cli.render import Screen
 from paddock.plan.permissions import Permissions
+from paddock.policy.secret_values import SecretValues
 
 
 @pytest.mark.parametrize(
@@ -43,6 +47,20 @@ def test_a_grant_that_is_none_is_told_of(words: list[str], told: str) -> None:
     with pytest.raises(click.UsageError) as error:
         more_permissions(Permissions(), words)
     assert told in error.value.message
+
+
+async def test_a_tools_description_is_masked_before_its_first_line_is_taken() -> None:
+    tools = {"ask": SimpleNamespace(description="asks with one\ntwo\nof them")}
+    conversation: Any = SimpleNamespace(session=SimpleNamespace(coordinator={"tools": tools}))
+    stream = io.StringIO()
+    screen = Screen(stream)
+    screen.mask = SecretValues({"LINES": "one\ntwo"}).mask
+
+    async def grant(entry: Any, permissions: Any) -> bool:
+        return False
+
+    assert await SlashCommands(conversation, screen, None, grant).run("/tools") is Next.GO_ON
+    assert stream.getvalue() == "  ask  asks with [secret LINES]\n"
 
 
 def test_what_is_pasted_does_nothing_and_hides_nothing() -> None:
