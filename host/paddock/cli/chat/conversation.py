@@ -250,5 +250,5 @@ def read_text(folder: Path, path: str) -> str | None:
             if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_FILE:
                 return None
             return opened.read(_MAX_FILE + 1).decode("utf-8")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last by links that lead to one another, before Python 3.13
         return None
