@@ -11,7 +11,7 @@ import platform
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import paddock
@@ -114,11 +114,14 @@ def text(error: BaseException) -> str:
     return render(error) if isinstance(error, PaddockError) else defect_report(error)
 
 
-def brief(error: BaseException) -> str:
-    """Return what a person is told of `error` in a conversation: of what a module raised, not where in its code."""
+def brief(error: BaseException, mask: Callable[[str], str]) -> str:
+    """Return what a person is told of `error` in a conversation: of what a module raised, not where in its code.
+
+    What `mask` hides is hidden in what is cut.
+    """
     if not isinstance(error, TurnError) or error.report is not None:
         return text(error)
-    said = " ".join(error.message.split())[:_MAX_BRIEF]
+    said = " ".join(mask(error.message).split())[:_MAX_BRIEF]
     kind = error.kind.rpartition(".")[2]
     return "\n".join([f"error: {escape(f'{kind}: {said}')}", *(f"hint: {escape(hint)}" for hint in error.hints)])
 

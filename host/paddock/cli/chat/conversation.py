@@ -59,7 +59,11 @@ class Follower:
     def __init__(self, session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> None:
         self._shown = ConversationScreen(screen, session.masked_stream)
         self._view = TurnView(
-            session.session_id, folder=str(folder), is_verbose=is_verbose, read=lambda path: read_text(folder, path)
+            session.session_id,
+            folder=str(folder),
+            is_verbose=is_verbose,
+            read=lambda path: read_text(folder, path),
+            mask=session.mask,
         )
         hooks = session.coordinator.hooks
         for event in self._view.events:
@@ -160,7 +164,7 @@ class Conversation:
         if failed is None:
             return TurnOutcome(answer)
         cause = failure.of_turn(failed, session.plan.orchestrator.module, session.modules)
-        self._screen.text(failure.text(cause) if self._is_verbose else failure.brief(cause))
+        self._screen.text(failure.text(cause) if self._is_verbose else failure.brief(cause, session.mask))
         return TurnOutcome(error=cause)
 
     def _stop_gently(self) -> None:

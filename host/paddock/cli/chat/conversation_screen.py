@@ -82,9 +82,8 @@ class ConversationScreen:
     def show_change(self, change: Change) -> None:
         """Write the change that a call asks for, above the question whether to allow it."""
         self.end_text()
-        self._rows(
-            [Text(row, "bold") for row in self._folded(f"would change {change.path} ({change.summary})", "", "  ")]
-        )
+        told = self._screen.mask(f"would change {change.path} ({change.summary})")
+        self._rows([Text(row, "bold") for row in self._folded(told, "", "  ")])
         self._show_change(change)
 
     # -- text ------------------------------------------------------------------------------
@@ -163,7 +162,9 @@ class ConversationScreen:
         seconds = "" if call.seconds is None else f", {call.seconds:.1f} s"
         reason = f": {call.reason}" if call.reason else ""
         change = f" {call.change.summary}" if call.change is not None and call.change.summary else ""
-        name, argument, reason = (escape(self._screen.mask(text)) for text in (call.name, call.argument, reason))
+        name, argument, reason, change = (
+            escape(self._screen.mask(text)) for text in (call.name, call.argument, reason, change)
+        )
         nested = "  " if call.is_nested else ""
         ending = f" ({call.outcome}{seconds}){change}"
         # The outcome stays in view: an argument gives way to it.
@@ -185,7 +186,7 @@ class ConversationScreen:
             Text(row, styles.get(line[:1], "dim"))
             for line in change.lines
             for row in fold(
-                escape(self._screen.mask(line.expandtabs(4)[:_MAX_ROW])) or " ",
+                escape(self._screen.mask(line).expandtabs(4)[:_MAX_ROW]) or " ",
                 self._screen.width,
                 first=_CODE_MARGIN,
                 rest=_CODE_MARGIN + "  ",

@@ -1,28 +1,35 @@
 """Describe a tool call to a person: its most telling argument, and the change that it would make to a file.
 
-Models and modules choose the arguments: texts are returned unescaped, and the work is bounded. A change that is too
-large to compare is described by its size. Files are read by the caller's `ReadText` alone.
+Models and modules choose the arguments: texts are returned unescaped, and the work is bounded. They are masked before
+they are cut or compared, since no mask knows a part of a secret. A change that is too large to compare is described by
+its size. Files are read by the caller's `ReadText` alone.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 ReadText = Callable[[str], str | None]
 """Returns the text of a file that a tool names, or None if it cannot be shown."""
 
+Mask = Callable[[str], str]
+"""Returns a text in which what nobody is to read is hidden."""
+
 _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
 _PATHS: Final = ("file_path", "path")
 _PATCHES: Final = ("patch", "diff")
 _MAX_ARGUMENT: Final = 200  # characters of the short argument
+_MAX_MASKED: Final = 1 << 20  # characters of a text that is cut to far fewer afterwards
 _MAX_COMPARED_LINES: Final = 1000  # of either text, where they differ
 _MAX_COMPARED: Final = 256 * 1024  # characters of either text
 _MAX_SHOWN: Final = 30  # lines of a change
 _CONTEXT: Final = 2  # unchanged lines around a change
+_MARKS: Final = ("+", "-", " ")  # at the start of a patch's lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +42,45 @@ class Change:
     summary: str = ""
 
 
-def short_argument(arguments: Mapping[str, Any], folder: str = "") -> str:
+def short_argument(arguments: Mapping[str, Any], folder: str = "", mask: Mask = str) -> str:
     """Return the most telling argument, on one line; a path in `folder` is relative to it."""
     if not arguments:
         return ""
     key = next((key for key in _TELLING if isinstance(arguments.get(key), str) and arguments[key].strip()), None)
     if key is None:
-        text = json.dumps(dict(arguments), ensure_ascii=False, default=str)
-    else:
-        text = arguments[key][: 4 * _MAX_ARGUMENT]
-        if key in _PATHS:
-            text = relative(text, folder)
-    text = " ".join(text[: 4 * _MAX_ARGUMENT].split())
-    return text if len(text) <= _MAX_ARGUMENT else f"{text[:_MAX_ARGUMENT]}…"
+        return one_line(json.dumps(dict(arguments), ensure_ascii=False, default=str), _MAX_ARGUMENT, mask)
+    return one_line(arguments[key], _MAX_ARGUMENT, mask, folder if key in _PATHS else "")
 
 
-def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "") -> Change | None:
+def one_line(text: str, most: int, mask: Mask, folder: str = "") -> str:
+    """Return a text on one line of `most` characters, masked before it is cut; a path is relative to `folder`."""
+    shown = relative(mask(text[:_MAX_MASKED]), folder)
+    line = " ".join(shown[: 4 * most].split())
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
+def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "", mask: Mask = str) -> Change | None:
     """Return the change that a call would make to a file; None if it edits or writes none.
 
     Such a call has a patch, or a path with a text and its replacement, or a path with the whole content.
     """
     path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
     patch = next((arguments[key] for key in _PATCHES if isinstance(arguments.get(key), str)), None)
+    shown = relative(mask((path or "")[:_MAX_MASKED]), folder)
     if patch is not None and "\n" in patch:
-        return _cut(relative(path or "", folder), patch[:_MAX_COMPARED].splitlines())
+        return _patch(shown, patch, mask)
     if path is None:
         return None
-    shown = relative(path, folder)
     old, new, content = (arguments.get(key) for key in ("old_string", "new_string", "content"))
     if isinstance(old, str) and isinstance(new, str):
         before = read(path)
         if before is None or old not in before:
-            return _compared(shown, old, new, with_places=False)
+            return _compared(shown, old, new, mask, with_places=False)
         count = -1 if arguments.get("replace_all") is True else 1
-        return _compared(shown, before, before.replace(old, new, count), with_places=True)
+        return _compared(shown, before, before.replace(old, new, count), mask, with_places=True)
     if isinstance(content, str):
         before = read(path)
-        return _compared(shown, before or "", content, with_places=bool(before))
+        return _compared(shown, before or "", content, mask, with_places=bool(before))
     return None
 
 
@@ -80,10 +89,27 @@ def relative(path: str, folder: str) -> str:
     return path.removeprefix(f"{folder}/") if folder else path
 
 
-def _compared(path: str, before: str, after: str, *, with_places: bool) -> Change:
+def _patch(path: str, patch: str, mask: Mask) -> Change:
+    if len(patch) > _MAX_COMPARED:
+        return Change(path, (), summary=f"a patch of {len(patch)} characters")
+    lines = [*_masked_runs(patch.splitlines(), mask)]
+    sides = ("\n".join(line[1:] for line in lines if line.startswith((mark, " "))) for mark in ("+", "-"))
+    if any(mask(side) != side for side in sides):  # a secret of several lines, of which the patch changes some
+        return Change(path, (), summary="a patch with a secret in it")
+    return _cut(path, mask("\n".join(lines)).split("\n"))
+
+
+def _masked_runs(lines: list[str], mask: Mask) -> Iterator[str]:
+    """Yield a patch's lines with what is behind their marks masked: a secret of several lines has none in it."""
+    for mark, run in groupby(lines, lambda line: line[:1] if line.startswith(_MARKS) else ""):
+        for line in mask("\n".join(line[len(mark) :] for line in run)).split("\n"):
+            yield mark + line
+
+
+def _compared(path: str, before: str, after: str, mask: Mask, *, with_places: bool) -> Change:
     if len(before) > _MAX_COMPARED or len(after) > _MAX_COMPARED:
         return Change(path, (), summary=f"{len(before)} characters become {len(after)}")
-    old, new = before.splitlines(), after.splitlines()
+    old, new = mask(before).splitlines(), mask(after).splitlines()
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     if max(len(old), len(new)) - start - end > _MAX_COMPARED_LINES:

@@ -1,7 +1,7 @@
 """Turn the events of a turn into what a person sees: text as it comes, one line for each tool call, notices.
 
-Modules make these events: a value of the wrong type is ignored, and texts are returned unmasked and unescaped, which is
-the work of the screen. The view knows no terminal.
+Modules make these events: a value of the wrong type is ignored, and texts are returned unescaped, and the model's
+unmasked, which is the work of the screen. Texts that are cut are masked before. The view knows no terminal.
 
 Several events may carry the same text: the pieces of a provider, those of the loop, a whole block, and the answer of
 the turn. It is shown once. The hint `visibility` is honoured: `internal` is never shown, `developer` only if
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from .tool_call import Change, ReadText, change_of, short_argument
+from .tool_call import Change, Mask, ReadText, change_of, one_line, short_argument
 
 _MAX_CALLS: Final = 256  # open calls of a turn that are remembered
 _MAX_REASON: Final = 300  # characters of the reason for which a call failed
@@ -97,12 +97,14 @@ class TurnView:
         folder: str = "",
         is_verbose: bool = False,
         read: ReadText = lambda path: None,
+        mask: Mask = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session_id = session_id
         self._folder = folder
         self._is_verbose = is_verbose
         self._read = read
+        self._mask = mask
         self._clock = clock
         self._calls: dict[str, _Call] = {}
         self._reply = _Reply()
@@ -174,10 +176,11 @@ class TurnView:
 
     def preview(self, prompt: str) -> Change | None:
         """Return the change of the waiting call whose path is in the question, if there is just one; each only once."""
+        asked = self._mask(prompt)  # as paths are
         calls = [
             call
             for call in self._calls.values()
-            if call.change is not None and call.started is None and call.change.path and call.change.path in prompt
+            if call.change is not None and call.started is None and call.change.path and call.change.path in asked
         ]
         if len(calls) != 1 or calls[0].is_previewed:
             return None
@@ -287,10 +290,10 @@ class TurnView:
         shown = arguments if isinstance(arguments, Mapping) else {}
         if known is None or (shown and known.arguments != shown):
             call = _Call(
-                str(name)[:_MAX_REASON],
-                short_argument(shown, self._folder),
+                one_line(str(name), _MAX_REASON, self._mask),
+                short_argument(shown, self._folder, self._mask),
                 shown,
-                change_of(shown, self._read, self._folder),
+                change_of(shown, self._read, self._folder, self._mask),
                 not self._shows(hint),
                 is_nested,
             )
@@ -317,13 +320,13 @@ class TurnView:
         if failed and isinstance(result, Mapping):
             error = result.get("error")
             said = error.get("message") if isinstance(error, Mapping) else result.get("output")
-            reason = _one_line(said)
+            reason = self._one_line(said)
         yield from self._ended(data, "failed" if failed else "ok", reason)
 
     def _on_tool_error(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         error = data.get("error")
         said = (error.get("msg") or error.get("message")) if isinstance(error, Mapping) else error
-        yield from self._ended(data, "failed", _one_line(said))
+        yield from self._ended(data, "failed", self._one_line(said))
 
     def _ended(self, data: Mapping[str, Any], outcome: Outcome, reason: str) -> Iterator[Shown]:
         is_nested = not self._is_own(data)
@@ -344,7 +347,7 @@ class TurnView:
         call_id = data.get("tool_call_id")
         call = self._calls.get(call_id) if isinstance(call_id, str) else None
         if call is not None:
-            call.refusal = _one_line(data.get("reason")) or "not allowed"
+            call.refusal = self._one_line(data.get("reason")) or "not allowed"
         yield from ()
 
     def _unanswered(self) -> Iterator[Shown]:
@@ -362,7 +365,7 @@ class TurnView:
     def _on_retry(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         error = data.get("error")
         said = (error.get("msg") or error.get("message")) if isinstance(error, Mapping) else error
-        why = _one_line(said or data.get("error_message") or data.get("reason") or data.get("error_type"))
+        why = self._one_line(said or data.get("error_message") or data.get("reason") or data.get("error_type"))
         wait = data.get("delay", data.get("retry_after"))
         when = f" in {wait:.0f} s" if isinstance(wait, int | float) and not isinstance(wait, bool) else ""
         if self._is_own(data):
@@ -374,9 +377,12 @@ class TurnView:
             yield Notice("the conversation was shortened to fit what the model takes")
 
     def _on_notification(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
-        text = _one_line(data.get("message") or data.get("text"))
+        text = self._one_line(data.get("message") or data.get("text"))
         if text and self._shows(_hint(data)):
             yield Notice(f"{emitter}: {text}" if emitter else text, data.get("level") in ("warning", "error"))
+
+    def _one_line(self, text: object) -> str:
+        return one_line(text, _MAX_REASON, self._mask) if isinstance(text, str) else ""
 
     def _is_own(self, data: Mapping[str, Any]) -> bool:
         return bool(data.get("session_id", self._session_id) == self._session_id)
@@ -405,10 +411,3 @@ def _text_of(data: Mapping[str, Any]) -> str:
 def _bare(text: str) -> str:
     """Return a text without white space, since modules join pieces and blocks in different ways."""
     return "".join(text.split())
-
-
-def _one_line(text: object) -> str:
-    if not isinstance(text, str):
-        return ""
-    line = " ".join(text[: 4 * _MAX_REASON].split())
-    return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"

@@ -104,6 +104,14 @@ async def test_a_call_shows_its_outcome_however_long_it_is(person: Person, drawn
     assert len(marks) == 2
 
 
+async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: Drawn) -> None:
+    lines = ("+" + "x" * 1995 + "sk-123456", "+\tsk-123456")
+    drawn.screen.show_change(Change("x" * 1980 + "sk-123456", lines, 0, "sk-123456"))
+    drawn.screen.show([CallEnd("edit_file", "", "ok", None, "", Change("a", (), 0, "+sk-123456"))])
+    text = "".join(row.strip() for row in person.all_rows())
+    assert "x" * 1980 in text and not any(part in text for part in ("sk-", "123"))
+
+
 async def test_what_else_is_told_stands_above_the_open_block(person: Person, drawn: Drawn) -> None:
     drawn.say("growing")
     drawn.screen.show([Notice("a notice")])

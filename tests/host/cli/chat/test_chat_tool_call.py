@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.chat.tool_call import change_of, short_argument
+from paddock.policy.secret_values import SecretValues
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,60 @@ def test_a_large_change_is_told_by_its_size() -> None:
     assert huge is not None and huge.summary == "0 characters become 300000"
     long = change_of({"path": "a", "content": "\n".join(map(str, range(500)))}, lambda path: None)
     assert long is not None and len(long.lines) == 30 and long.left_out == 470 and long.summary == "+500 -0"
+
+
+_KEY = "sk-123456"
+_LINES = "one\ntwo\nthree"  # each too short to be hidden alone
+_SECRETS = SecretValues({"KEY": _KEY, "LINES": _LINES, "FILE": "/work/key.json"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "x" * 195 + _KEY},
+        {"command": " " * 795 + _KEY},
+        {"path": "/work/" + "x" * 195 + _KEY},
+        {"path": "/work/key.json"},
+        {"limit": "x" * 185 + _KEY},
+        {"command": f"echo {_LINES}"},
+    ],
+)
+def test_an_argument_is_masked_before_it_is_cut(arguments: dict[str, Any]) -> None:
+    shown = short_argument(arguments, "/work", _SECRETS.mask)
+    assert not any(part in shown for part in ("sk-", "one", "key.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "lines"),
+    [
+        pytest.param(
+            _edit("c", "d"),
+            f"a\n{_LINES}\nc\n",
+            ("@ line 1", " a", " [secret LINES]", "-c", "+d"),
+            id="around-the-change",
+        ),
+        pytest.param(_edit("c", _LINES), "a\nc\n", ("@ line 1", " a", "-c", "+[secret LINES]"), id="in-the-new-text"),
+        pytest.param(_edit(_LINES, "c"), None, ("-[secret LINES]", "+c"), id="in-the-old-text"),
+        pytest.param({"path": "n", "content": f"k={_LINES}"}, None, ("+k=[secret LINES]",), id="new-file"),
+        pytest.param(
+            {"patch": "@@\n a\n+one\n+two\n+three\n-b"}, None, ("@@", " a", "+[secret LINES]", "-b"), id="patch"
+        ),
+        pytest.param({"patch": "@@\n one\n+two\n three"}, None, (), id="patch-within-a-secret"),
+        pytest.param({"patch": f"{_KEY}\n+{_KEY}"}, None, ("[secret KEY]", "+[secret KEY]"), id="patch-without-mark"),
+    ],
+)
+def test_a_change_hides_a_secret_of_several_lines(
+    arguments: dict[str, Any], text: str | None, lines: tuple[str, ...]
+) -> None:
+    change = change_of(arguments, lambda path: text, "/work", _SECRETS.mask)
+    assert change is not None and change.lines == lines
+
+
+def test_a_changes_path_is_masked_and_its_file_is_read() -> None:
+    change = change_of({"path": f"/work/{_KEY}", "content": "b"}, {f"/work/{_KEY}": "a"}.get, "/work", _SECRETS.mask)
+    assert change is not None and (change.path, change.lines) == ("[secret KEY]", ("@ line 1", "-a", "+b"))
+
+
+def test_a_large_patch_is_told_by_its_size() -> None:
+    change = change_of({"path": "a", "patch": "+x\n" * 100_000}, lambda path: None)
+    assert change is not None and change.lines == () and change.summary == "a patch of 300000 characters"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Piece, Shown, TurnView
+from paddock.policy.secret_values import SecretValues
 
 _OWN = "session"
 
@@ -202,3 +203,33 @@ def test_what_a_view_knows_of_calls_is_bounded() -> None:
 def test_an_answer_that_begins_anew_is_another_text() -> None:
     retry = ("provider:retry", {"delay": 0, "error": {"msg": "it broke off"}})
     assert _text(_played(_view(), _REQUEST, _delta("Hel"), retry, _delta("Hello"), _end("Hello"))) == "Hel|Hello|"
+
+
+_KEY = "sk-123456"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("tool:post", {"result": {"success": False, "error": {"message": "x" * 295 + _KEY}}}),
+        ("tool:post", {"result": {"success": False, "output": "x" + " " * 1194 + _KEY}}),
+        ("tool:error", {"error": {"msg": "x" * 295 + _KEY}}),
+        ("tool:post", {"tool_name": "x" * 295 + _KEY, "tool_call_id": "other"}),
+        ("approval:denied", {"reason": "x" * 295 + _KEY}),
+        ("provider:retry", {"error": {"msg": "x" * 295 + _KEY}}),
+        ("user:notification", {"message": "x" * 295 + _KEY}),
+    ],
+)
+def test_what_is_cut_is_masked_before(event: tuple[str, dict[str, Any]]) -> None:
+    name, data = event
+    view = TurnView(_OWN, mask=SecretValues({"KEY": _KEY}).mask)
+    asked = ("content_block:end", {"block": {"type": "tool_call", "id": "1", "name": "bash", "input": {}}})
+    shown = _played(view, asked, (name, {"tool_call_id": "1", "tool_name": "bash", **data}))
+    assert "sk-" not in str(shown) and "x" in str(shown)
+
+
+def test_the_change_of_a_path_that_is_masked_is_shown_with_its_question() -> None:
+    view = TurnView(_OWN, folder="/work", mask=SecretValues({"KEY": _KEY}).mask)
+    view.foresee({"tool_name": "w", "tool_call_id": "1", "tool_input": {"path": f"/work/{_KEY}", "content": "x"}})
+    change = view.preview(f"write /work/{_KEY}?")
+    assert change is not None and change.path == "[secret KEY]"
