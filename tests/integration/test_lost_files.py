@@ -28,7 +28,7 @@ def folder() -> Iterator[Path]:
         ("context", "context-persistent", "path"),
     ],
 )
-async def test_a_file_that_would_be_lost_stops_the_start_and_a_granted_one_is_kept(
+async def test_a_file_that_would_be_lost_stops_the_start(
     kind: str, module: str, setting: str, open_session: OpenSession, folder: Path
 ) -> None:
     level = require_level("ns")

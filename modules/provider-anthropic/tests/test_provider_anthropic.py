@@ -98,7 +98,7 @@ async def test_negative_counts_are_left_out_of_usage() -> None:
     assert not usage.cache_read_tokens and not usage.cache_write_tokens
 
 
-async def test_a_model_without_a_price_has_no_cost_unless_the_configuration_gives_one() -> None:
+async def test_a_model_without_a_price_has_no_cost_unless_configured() -> None:
     stage = Stage(answer(text("a")), default_model="claude-next")
     assert (await stage.complete()).usage.cost_usd is None  # type: ignore[union-attr]
     assert stage.provider.cost() == {"cost_usd": None}

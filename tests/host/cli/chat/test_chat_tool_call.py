@@ -15,7 +15,7 @@ from paddock.policy.secret_values import SecretValues
     [
         ({}, ""),
         ({"command": "pytest -q\n  -x"}, "pytest -q -x"),
-        ({"file_path": "/work/a/b.txt", "limit": 3}, "a/b.txt"),
+        ({"file_path": "/code/a/b.txt", "limit": 3}, "a/b.txt"),
         ({"path": "/etc/hosts"}, "/etc/hosts"),
         ({"limit": 3, "deep": {"x": [1]}}, '{"limit": 3, "deep": {"x": [1]}}'),
         ({"command": "x" * 5000}, "x" * 200 + "…"),
@@ -23,11 +23,11 @@ from paddock.policy.secret_values import SecretValues
     ],
 )
 def test_the_argument_that_tells_most_is_one_short_line(arguments: dict[str, Any], expected: str) -> None:
-    assert short_argument(arguments, "/work") == expected
+    assert short_argument(arguments, "/code") == expected
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
-    return {"file_path": "/work/a.txt", "old_string": old, "new_string": new, **more}
+    return {"file_path": "/code/a.txt", "old_string": old, "new_string": new, **more}
 
 
 _FILE = "".join(f"line {number}\n" for number in range(1, 101))
@@ -43,8 +43,8 @@ _FILE = "".join(f"line {number}\n" for number in range(1, 101))
         pytest.param(_edit("x", "c"), "a\nb\n", ("-x", "+c"), id="edit-that-does-not-fit"),
         pytest.param(_edit("b", "c"), "b\nb\n", ("@ line 1", "+c", " b", "-b"), id="first-occurrence"),
         pytest.param(_edit("b", "c", replace_all=True), "b\nb\n", ("@ line 1", "-b", "-b", "+c", "+c"), id="all"),
-        pytest.param({"path": "/work/n", "content": "a\nb"}, None, ("+a", "+b"), id="new-file"),
-        pytest.param({"path": "/work/n", "content": "a\n"}, "a\n", (), id="nothing-changes"),
+        pytest.param({"path": "/code/n", "content": "a\nb"}, None, ("+a", "+b"), id="new-file"),
+        pytest.param({"path": "/code/n", "content": "a\n"}, "a\n", (), id="nothing-changes"),
         pytest.param(
             _edit("line 50\n", "fifty\n"),
             _FILE,
@@ -57,7 +57,7 @@ _FILE = "".join(f"line {number}\n" for number in range(1, 101))
 def test_a_change_is_shown_with_what_is_around_it(
     arguments: dict[str, Any], text: str | None, lines: tuple[str, ...] | None
 ) -> None:
-    change = change_of(arguments, lambda path: text, "/work")
+    change = change_of(arguments, lambda path: text, "/code")
     assert (None if change is None else change.lines) == lines
 
 
@@ -73,7 +73,7 @@ def test_a_large_change_is_told_by_its_size() -> None:
 
 _KEY = "sk-123456"
 _LINES = "one\ntwo\nthree"  # each too short to be hidden alone
-_SECRETS = SecretValues({"KEY": _KEY, "LINES": _LINES, "FILE": "/work/key.json"})
+_SECRETS = SecretValues({"KEY": _KEY, "LINES": _LINES, "FILE": "/code/key.json"})
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ _SECRETS = SecretValues({"KEY": _KEY, "LINES": _LINES, "FILE": "/work/key.json"}
     [
         {"command": "x" * 195 + _KEY},
         {"command": " " * 795 + _KEY},
-        {"path": "/work/" + "x" * 195 + _KEY},
-        {"path": "/work/key.json"},
+        {"path": "/code/" + "x" * 195 + _KEY},
+        {"path": "/code/key.json"},
         {"limit": "x" * 185 + _KEY},
         {"command": f"echo {_LINES}"},
     ],
 )
 def test_an_argument_is_masked_before_it_is_cut(arguments: dict[str, Any]) -> None:
-    shown = short_argument(arguments, "/work", _SECRETS.mask)
+    shown = short_argument(arguments, "/code", _SECRETS.mask)
     assert not any(part in shown for part in ("sk-", "one", "key.json"))
 
 
@@ -114,12 +114,12 @@ def test_an_argument_is_masked_before_it_is_cut(arguments: dict[str, Any]) -> No
 def test_a_change_hides_a_secret_of_several_lines(
     arguments: dict[str, Any], text: str | None, lines: tuple[str, ...]
 ) -> None:
-    change = change_of(arguments, lambda path: text, "/work", _SECRETS.mask)
+    change = change_of(arguments, lambda path: text, "/code", _SECRETS.mask)
     assert change is not None and change.lines == lines
 
 
 def test_a_changes_path_is_masked_and_its_file_is_read() -> None:
-    change = change_of({"path": f"/work/{_KEY}", "content": "b"}, {f"/work/{_KEY}": "a"}.get, "/work", _SECRETS.mask)
+    change = change_of({"path": f"/code/{_KEY}", "content": "b"}, {f"/code/{_KEY}": "a"}.get, "/code", _SECRETS.mask)
     assert change is not None and (change.path, change.lines) == ("[secret KEY]", ("@ line 1", "-a", "+b"))
 
 

@@ -22,7 +22,7 @@ class Clock:
 
 
 def _view(files: dict[str, str] | None = None, *, verbose: bool = False) -> TurnView:
-    return TurnView(_OWN, folder="/work", is_verbose=verbose, read=(files or {}).get, clock=Clock())
+    return TurnView(_OWN, folder="/code", is_verbose=verbose, read=(files or {}).get, clock=Clock())
 
 
 def _played(view: TurnView, *events: tuple[str, dict[str, Any]], answer: str | None = None) -> list[Shown]:
@@ -135,8 +135,8 @@ def test_a_call_that_nobody_answers_is_shown_as_refused_or_stopped() -> None:
 
 
 def test_an_edit_shows_the_change_in_its_file() -> None:
-    files = {"/work/a.txt": "one\ntwo\nthree\n"}
-    given = {"tool_input": {"file_path": "/work/a.txt", "old_string": "two", "new_string": "2"}}
+    files = {"/code/a.txt": "one\ntwo\nthree\n"}
+    given = {"tool_input": {"file_path": "/code/a.txt", "old_string": "two", "new_string": "2"}}
     events = (
         _call("tool:pre", "edit_file", **given),
         _call("tool:post", "edit_file", **given, result={"success": True}),
@@ -147,15 +147,15 @@ def test_an_edit_shows_the_change_in_its_file() -> None:
 
 
 def test_a_change_that_was_shown_with_a_question_is_not_shown_again() -> None:
-    view = _view({"/work/a.txt": "one\n"})
-    given = {"tool_input": {"file_path": "/work/a.txt", "content": "two\n"}}
+    view = _view({"/code/a.txt": "one\n"})
+    given = {"tool_input": {"file_path": "/code/a.txt", "content": "two\n"}}
     pre, post = _call("tool:pre", "write_file", **given), _call("tool:post", "write_file", **given, result={})
     view.begin()
     view.foresee({"session_id": _OWN, **pre[1]})
     assert view.preview("may something else run?") is None
-    change = view.preview('may it run with file_path: "/work/a.txt"?')
+    change = view.preview('may it run with file_path: "/code/a.txt"?')
     assert change is not None and change.lines == ("@ line 1", "-one", "+two")
-    assert view.preview('may it run with file_path: "/work/a.txt"?') is None
+    assert view.preview('may it run with file_path: "/code/a.txt"?') is None
     shown = [part for event, data in (pre, post) for part in view.take(event, data)]
     assert [call.change for call in _calls(shown)] == [None]
 
@@ -229,7 +229,7 @@ def test_what_is_cut_is_masked_before(event: tuple[str, dict[str, Any]]) -> None
 
 
 def test_the_change_of_a_path_that_is_masked_is_shown_with_its_question() -> None:
-    view = TurnView(_OWN, folder="/work", mask=SecretValues({"KEY": _KEY}).mask)
-    view.foresee({"tool_name": "w", "tool_call_id": "1", "tool_input": {"path": f"/work/{_KEY}", "content": "x"}})
-    change = view.preview(f"write /work/{_KEY}?")
+    view = TurnView(_OWN, folder="/code", mask=SecretValues({"KEY": _KEY}).mask)
+    view.foresee({"tool_name": "w", "tool_call_id": "1", "tool_input": {"path": f"/code/{_KEY}", "content": "x"}})
+    change = view.preview(f"write /code/{_KEY}?")
     assert change is not None and change.path == "[secret KEY]"
