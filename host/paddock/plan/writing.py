@@ -73,7 +73,7 @@ class PlanNotWrittenError(PaddockError):
 class PlannedModule:
     """A module of a plan that is being written; `purpose` says in a few words what it is for.
 
-    `lacks` is what it goes without, for whoever wants to grant it that. `notes` explain keys of `config`.
+    `lacks` is what it goes without, for a reader who wants to grant it that. `notes` explain keys of `config`.
     """
 
     kind: Kind

@@ -54,7 +54,7 @@ class SharedLibraries:
 
 
 def open_plain_file(path: Path) -> BinaryIO:
-    """Open a regular file to read; what has become a pipe since it was looked at holds nobody up.
+    """Open a regular file to read; a pipe that took its place since it was examined is not waited for.
 
     Raises:
         OSError: it cannot be read, or is no regular file.

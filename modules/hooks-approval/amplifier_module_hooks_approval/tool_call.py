@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 _MAX_NAME = 100  # characters of the name of an argument
-_MAX_VALUES = (1_500, 500, 150, 50)  # characters of an argument, tried in turn: nobody reads a long one to its end
+_MAX_VALUES = (1_500, 500, 150, 50)  # characters of an argument, tried in turn: few people read a long one to its end
 _MAX_CALL = 3_000  # of all of them; terminals show about as much
 
 # What counts as printable, and leaves no mark: fillers, blanks, joiners, and what chooses among forms of a character.

@@ -46,7 +46,7 @@ class EventLogger:
         Raises:
             ValueError: the file cannot be written, or would go with this process.
         """
-        if self._working_dir() is not None:  # else there is no session, and whoever mounts this may grant no file
+        if self._working_dir() is not None:  # else there is no session, and a test that mounts this may grant no file
             self._open(self._path())
         for event in _BEGINNINGS:
             self._register(event)

@@ -18,7 +18,7 @@ ReadText = Callable[[str], str | None]
 """Returns the text of a file that a tool names, or None if it cannot be shown."""
 
 Mask = Callable[[str], str]
-"""Returns a text in which what nobody is to read is hidden."""
+"""Returns a text with its secrets hidden."""
 
 _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
 _PATHS: Final = ("file_path", "path")
