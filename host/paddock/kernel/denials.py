@@ -1,4 +1,4 @@
-"""What one module was refused over its session: each thing once, with how often and when last.
+"""What one module was refused over its session: each thing once, with how often and when last; audited and logged.
 
 Bounded in number and size, whatever a module tries: the same again is counted, and what is new when there are too many
 is counted as left out.
@@ -6,14 +6,19 @@ is counted as left out.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from paddock.audit import AuditLog
 from paddock.errors import Denial
 
 _KEPT: Final = 100
 _CHARACTERS: Final = 500  # of one text; a module chooses the names that it asks for
 _LINE: Final = 4000  # characters; it repeats what the plan grants the module, which people wrote
+
+_log = logging.getLogger(__name__)
 
 
 class Denials:
@@ -49,6 +54,48 @@ class Denials:
     def since(self, when: float) -> tuple[Denial, ...]:
         """Return those of acts that were refused at or after `when`, the first time or again."""
         return tuple(denial for denial, last in self._known.values() if last >= when)
+
+
+class DenialLog(Denials):
+    """The denials of one module, written to the audit log as they come; `now` is the loop's time.
+
+    The same act again is written the 10th, the 100th, the 1000th time and so on.
+    """
+
+    def __init__(self, kind: str, name: str, audit: AuditLog, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._kind = kind
+        self._name = name
+        self._audit = audit
+        self._now = now
+
+    def record(self, denial: Denial, is_urgent: bool = True) -> None:
+        """Note a refused act; only one that is urgent is logged by default."""
+        noted = self.note(denial, self._now())
+        if noted is None:
+            self._record_left_out()
+        if noted is None or not _is_round(noted.times):
+            return
+        self._audit.record("denial", module=self._name, **noted.as_dict(), seen_by=noted.seen_by)
+        if noted.times == 1:
+            level = logging.INFO if is_urgent else logging.DEBUG
+            _log.log(level, "%s %s; %s", self._kind, noted.describe(), noted.hint)
+
+    def leave_out(self) -> None:
+        """Count an act of which it is not known whether it was refused."""
+        self.left_out += 1
+        self._record_left_out()
+
+    def _record_left_out(self) -> None:
+        if _is_round(self.left_out):
+            self._audit.record("denials.left_out", module=self._name, count=self.left_out)
+            message = "%s `%s` tries more than is noted: so far %d denials are left out"
+            _log.info(message, self._kind, self._name, self.left_out)
+
+
+def _is_round(times: int) -> bool:
+    """Whether this is one of 1, 10, 100 and so on."""
+    return set(str(times)[1:]) <= {"0"} and str(times)[0] == "1"
 
 
 def _cut(text: str) -> str:

@@ -181,8 +181,8 @@ class Hosting:
         supervisor = Supervisor(launcher, spec, rationing=machinery.rationing)
         # Over what secrets were filled into: a reference in what is told stays the text that it is.
         config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
-        module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, shelter.limits)
-        module.audit = self.audit
+        limits = shelter.limits
+        module = HostedModule(entry, resolution, supervisor, self.router, self.mirrors, config, limits, self.audit)
         module.ending = self.ending
         module.explainer = machinery.confinements.explainer_of(entry)
         self._shelters.networks.tell_denials(entry, module.deny)

@@ -26,7 +26,7 @@ from paddock.kernel.asker import Asker, note_question
 from paddock.kernel.attempts import Attempts
 from paddock.kernel.authority import Authority
 from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.denials import Denials
+from paddock.kernel.denials import DenialLog
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.ending import Ending
 from paddock.kernel.handler import Handler
@@ -93,24 +93,25 @@ class HostedModule:
         mirrors: Mirrors,
         config: dict[str, Any],
         limits: ResourceLimits,
+        audit: AuditLog,
     ) -> None:
         self.entry = entry
         self.resolution = resolution
         self.supervisor = supervisor
         self.authority = Authority(entry)
-        self.audit = AuditLog.silent()
+        self.audit = audit
         self.ending = Ending()
         self.allowance = Allowance()
         self.rates = Rates(entry.kind)
         self.open_approvals = 0
-        self.attempts = Attempts(self._note, router.spawn, self.rates.attempts, self._leave_out_attempt)
+        self._denials = DenialLog(self.kind, self.name, audit, router.now)
+        self.attempts = Attempts(self._denials.record, router.spawn, self.rates.attempts, self._denials.leave_out)
         self.limits = limits
         self.wants_session_ready = False
         self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
         self.on_born: Callable[[HostedModule, Peer], None] = lambda module, peer: None
         self.on_mounted: Callable[[str, Handle], None] = lambda point, handle: None
         self.on_restarted: Callable[[HostedModule], Awaitable[None]] | None = None
-        self._denials = Denials()
         self._router = router
         self._mirrors = mirrors
         self._config = config
@@ -582,33 +583,7 @@ class HostedModule:
 
     def deny(self, denial: Denial) -> None:
         """Note an act that was refused."""
-        self._note(denial)
-
-    def _note(self, denial: Denial, is_urgent: bool = True) -> None:
-        noted = self._denials.note(denial, self._router.now())
-        if noted is None:
-            self._tell_left_out()
-        if noted is None or not _is_round(noted.times):
-            return
-        self.audit.record("denial", module=self.name, **noted.as_dict(), seen_by=noted.seen_by)
-        if noted.times == 1:
-            level = logging.INFO if is_urgent else logging.DEBUG
-            _log.log(level, "%s %s; %s", self.kind, noted.describe(), noted.hint)
-
-    def _leave_out_attempt(self) -> None:
-        self._denials.left_out += 1
-        self._tell_left_out()
-
-    def _tell_left_out(self) -> None:
-        count = self._denials.left_out
-        if _is_round(count):
-            self.audit.record("denials.left_out", module=self.name, count=count)
-            _log.info("%s `%s` tries more than is noted: so far %d denials are left out", self.kind, self.name, count)
-
-
-def _is_round(times: int) -> bool:
-    """Whether this is one of 1, 10, 100 and so on: how often is said in full, each time is not."""
-    return set(str(times)[1:]) <= {"0"} and str(times)[0] == "1"
+        self._denials.record(denial)
 
 
 def _import_hint(error: BaseException, package_dir: Path) -> str:

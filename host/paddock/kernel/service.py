@@ -18,12 +18,11 @@ import anyio
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.approvals import SessionApprovalProvider, offer_provider, open_approval
-from paddock.kernel.asker import OpenQuestions, collecting_questions
+from paddock.kernel.asker import OpenQuestions
 from paddock.kernel.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
 from paddock.kernel.cancellation import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
-from paddock.kernel.delivery import Delivery
-from paddock.kernel.descriptions import describe_anew
+from paddock.kernel.emissions import LONGEST_WAIT, MAX_NAME, EmissionService, emitter_of
 from paddock.kernel.messages import MessageService
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.mount_place import NameTakenError
@@ -37,11 +36,9 @@ from paddock.rpc.gathering import Gathering
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
-from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, unpack_prefix, weight_of
@@ -53,12 +50,9 @@ if TYPE_CHECKING:
     from paddock.kernel.module import HostedModule
 
 _LATE_SECONDS: Final = 5.0  # for one function that is called when things come to an end; it must not hang on it
-_LONGEST_WAIT: Final = 24 * 3600.0  # seconds; also what keeps NaN and infinity out of the loop's timers
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
-_MAX_NAME: Final = 200  # characters of what anything is called
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
-_GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
 _OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what others are told it is only named
     {
         HostMethod.REGISTER,
@@ -97,6 +91,7 @@ class HostService:
         coordinator.on_injection_left_out = self._on_injection_left_out
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
         self._questions = OpenQuestions()
+        self._emissions = EmissionService(router, coordinator, mirrors, self._questions)
         self._at_once: dict[int, Callable[[HostedModule, Any], object]] = {
             HostMethod.REGISTER: self._register,
             HostMethod.UNREGISTER: self._unregister_one,
@@ -112,7 +107,7 @@ class HostService:
             HostMethod.EXPLAIN: self._refusals.explain,
         }
         self._in_time: dict[int, Callable[[HostedModule, Any], Coroutine[Any, Any, object]]] = {
-            HostMethod.EMIT_AND_COLLECT: self._emit_and_collect,
+            HostMethod.EMIT_AND_COLLECT: self._emissions.collect,
             HostMethod.COLLECT_CONTRIBUTIONS: self._collect_contributions,
             HostMethod.PROCESS_HOOK_RESULT: self._process_hook_result,
             HostMethod.TRIGGER_CANCEL_CALLBACKS: self._cancellations.trigger_callbacks,
@@ -134,11 +129,11 @@ class HostService:
         """Answer a worker's request of the host, now or as a task."""
         module = self._module_of(call.peer)
         if method == HostMethod.EMIT:
-            self._serve_event(call, module, *self._event(message))
+            self._emissions.serve(call, module, message)
         elif method == HostMethod.REGISTER_CAPABILITY:
             self._answer_at_once(call, partial(self._register_capability, module, *self._headed(call.peer, message)))
         elif method == HostMethod.EMITTER:
-            self._answer_at_once(call, partial(_emitter_of, call))
+            self._answer_at_once(call, partial(emitter_of, call))
         elif method in self._at_once:
             if method in _OF_OBJECTS:  # which stay handles: what is asked concerns them, not their stand-ins
                 args = self._values.codec.decode(message.body, message.handles)
@@ -249,81 +244,12 @@ class HostService:
         for number in gone:
             del self._handlers[number]
 
-    # -- events ----------------------------------------------------------------------------
-
-    def _event(self, message: Encoded) -> tuple[str, Payload]:
-        match self._plain.decode(message.body):
-            case [str() as event, data] if len(event) <= _MAX_NAME:
-                try:
-                    return event, Payload.of(data)
-                except (RuntimeError, TypeError) as exc:
-                    raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
-        raise _malformed("an event")
-
-    def _instead_of_hearing(self, module: HostedModule, event: str) -> HookResult | None:
-        """Return what an event is answered with that nobody is to hear, None for any other."""
-        if not module.authority.may_emit(event):
-            module.deny(Denial("emit", event, module.name, grant=module.authority.grant_for("emit", event)))
-            return HookResult(action="continue")
-        is_gate = event in _GATES
-        budget = module.rates.gates if is_gate else module.rates.events
-        if budget.admits(self._router.now()):
-            return None
-        reason = f"more than {budget.describe()}"
-        if budget.begins_flood:
-            module.deny(Denial("emit", "gates" if is_gate else "events", module.name, reason=reason))
-        # Whoever guards a gate has not been asked, so it stays shut.
-        return HookResult(action="deny", reason=f"`{module.name}` emits {reason}") if is_gate else HookResult()
-
-    def _serve_event(self, call: IncomingCall, module: HostedModule, event: str, payload: Payload) -> None:
-        instead = self._instead_of_hearing(module, event)
-        if instead is not None:
-            data = payload.data() if payload.is_mapping else {}
-            self._router.respond(call, self._values.encode(instead.model_copy(update={"data": data})))
-            return
-        call.emitter = module.name
-        hooks = self._coordinator.hooks
-        if event == events.PROVIDER_REQUEST:
-            self._router.serve(call, self._emit_request(module, payload))
-        elif not Delivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
-            self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
-
-    async def _emit_request(self, module: HostedModule, payload: Payload) -> Encoded:
-        # A request of a provider is put together of what tools say of themselves.
-        self._coordinator.tell_state_changes()
-        await describe_anew(self._router, self._mirrors)
-        return await self._emit(module, self._coordinator.hooks.emit_payload, events.PROVIDER_REQUEST, payload)
-
-    async def _emit(
-        self, module: HostedModule, emit: Callable[..., Coroutine[Any, Any, HookResult]], *event: Any
-    ) -> Encoded:
-        self._note_emitter(module)
-        with collecting_questions() as asked:
-            result = await emit(*event)
-        if result.action == "ask_user":
-            self._questions.note(module.peer, result.approval_prompt, asked)
-        return self._values.encode(result)
-
-    def _note_emitter(self, module: HostedModule) -> None:
-        """Remember whose event it is for the handlers that are called from here on, which may ask."""
-        call = current.get()
-        assert call is not None  # the request to emit
-        call.emitter = module.name
-        answer_emitter_with(lambda: module.name)
-
-    async def _emit_and_collect(self, module: HostedModule, args: Any) -> object:
-        match args:
-            case [str() as event, data, float() as timeout] if 0 <= timeout <= _LONGEST_WAIT:
-                if self._instead_of_hearing(module, event) is not None:
-                    return []
-                self._note_emitter(module)
-                return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
-        raise _malformed("an event")
+    # -- handlers of events ----------------------------------------------------------------
 
     def _register(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as event, int() as priority, (None | str()) as name, (Handle() | HostObject()) as handler] if (
-                len(event) <= _MAX_NAME and len(name or "") <= _MAX_NAME
+                len(event) <= MAX_NAME and len(name or "") <= MAX_NAME
             ):
                 module.authority.check_handler(event)
                 function = self._function(module, handler)
@@ -333,7 +259,7 @@ class HostService:
                 self._handlers[number] = (module.peer, registered)
                 return number
             case [str(), int(), None | str(), Handle() | HostObject()]:
-                raise ValueError(f"a handler is registered by names of at most {_MAX_NAME} characters")
+                raise ValueError(f"a handler is registered by names of at most {MAX_NAME} characters")
             case [str(), int(), _, _]:
                 raise TypeError("a hook handler has to be callable")
         raise _malformed("a handler's registration")
@@ -391,8 +317,8 @@ class HostService:
     def _mount(self, module: HostedModule, args: Any) -> None:
         match args:
             case [str() as point, (None | str()) as name, obj]:
-                if max(len(point), len(name or "")) > _MAX_NAME:
-                    raise ValueError(f"an object is mounted under a name of at most {_MAX_NAME} characters")
+                if max(len(point), len(name or "")) > MAX_NAME:
+                    raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
                 module.allowance.spend(("mount", point, name), _weight(module, obj))
                 module.mount(self._coordinator, point, name, obj)
                 return
@@ -430,7 +356,7 @@ class HostService:
 
     def _headed(self, peer: Peer, message: Encoded) -> tuple[str, Encoded]:
         name, rest = unpack_prefix(message.body)
-        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             raise _malformed("a named value")
         peer.charge(rest)
         return name, Encoded(bytes(rest), message.handles)
@@ -487,8 +413,8 @@ class HostService:
 
     def _register_contributor(self, module: HostedModule, args: Any) -> None:
         match args:
-            case [str() as channel, str() as name, _] if max(len(channel), len(name)) > _MAX_NAME:
-                raise ValueError(f"a contributor has a channel and a name of at most {_MAX_NAME} characters")
+            case [str() as channel, str() as name, _] if max(len(channel), len(name)) > MAX_NAME:
+                raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")
             case [str() as channel, str() as name, (Handle() | HostObject()) as callback]:
                 function = self._function(module, callback)
                 module.allowance.spend(("contributor", self._numbered()), _weight(module, callback))
@@ -532,7 +458,7 @@ class HostService:
     async def _process_hook_result(self, module: HostedModule, args: Any) -> object:
         match args:
             case [HookResult() as result, str() as event, str() as hook_name] if (
-                0 <= result.approval_timeout <= _LONGEST_WAIT and len(result.approval_options or ()) <= _MAX_OPTIONS
+                0 <= result.approval_timeout <= LONGEST_WAIT and len(result.approval_options or ()) <= _MAX_OPTIONS
             ):
                 module.authority.check_hook_results()
                 if result.user_message and result.action != "ask_user" and not self._messages.may_show(module):
@@ -557,7 +483,7 @@ class HostService:
     async def _request_approval(self, module: HostedModule, args: Any) -> object:
         match args:
             case [str() as prompt, list() as options, float() as timeout, "allow" | "deny" as default] if (
-                0 <= timeout <= _LONGEST_WAIT and len(options) <= _MAX_OPTIONS
+                0 <= timeout <= LONGEST_WAIT and len(options) <= _MAX_OPTIONS
             ):
                 system = self._coordinator.approval_system
                 if system is None:
@@ -589,12 +515,6 @@ def _weight(module: HostedModule, *objects: object) -> int:
     """Return what memory the descriptions of a module's own objects take wherever they are told."""
     own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
     return sum(module.peer.weight(handle.object_id) for handle in own)
-
-
-def _emitter_of(call: IncomingCall) -> str | None:
-    """Return whose event the handler is called with that makes this call, None for anything else that makes it."""
-    origin = call.cause.origin if call.cause is not None else None
-    return origin.emitter if origin is not None else None
 
 
 def _malformed(what: str) -> RemoteProtocolError:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from paddock.audit import AuditLog
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.journal import ContextJournal
 from paddock.kernel.mirrors import Mirrors
@@ -118,6 +119,7 @@ class Hosted:
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
         self.coordinator = HostedCoordinator(session, self.values, self.mirrors)
         self.router.service = HostService(self.router, self.coordinator, self.mirrors, self.modules.of)
+        self.audit = AuditLog.silent()
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.problems.append(context))
@@ -142,7 +144,8 @@ class Hosted:
             package_dir=Path("/nowhere/nothing"),
         )
         supervisor = ScriptedSupervisor(self._stack)
-        hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {}, ResourceLimits.of(read))  # type: ignore[arg-type]
+        limits = ResourceLimits.of(read)
+        hosted = HostedModule(read, resolution, supervisor, self.router, self.mirrors, {}, limits, self.audit)  # type: ignore[arg-type]
         self.modules.add(hosted)
         return hosted
 
