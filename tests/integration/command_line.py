@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +59,16 @@ def nothing_outlives_its_command(scratch: Path, monkeypatch: pytest.MonkeyPatch)
 
 def _adopt_orphans(wanted: bool) -> None:
     assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
+
+
+def largest_worker(processes: set[psutil.Process]) -> psutil.Process:
+    """Return the process that has most memory, which is the provider's, with its vendor's SDK, and not the command."""
+    sizes: dict[psutil.Process, int] = {}
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.ppid() != os.getpid():
+                sizes[process] = process.memory_info().rss
+    return max(sizes, key=lambda process: sizes[process])
 
 
 @functools.cache

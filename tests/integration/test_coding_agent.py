@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -28,7 +27,7 @@ from coding_agent.demonstration import (
 )
 from coding_agent.mending_model import MendingModel
 from host.authoring.installed_wheels import offer
-from integration.command_line import Terminal, nothing_outlives_its_command, require_level
+from integration.command_line import Terminal, largest_worker, nothing_outlives_its_command, require_level
 from modules import shipped
 from sources.index_server import IndexServer
 from vendors.script import Fault
@@ -80,7 +79,7 @@ def test_a_task_outlives_a_cut_network_and_a_killed_provider(tmp_path: Path) -> 
             terminal.until("7 modules started, isolation: ns")
             _allow(terminal, 3)
             server.wait_until(lambda: len(server.answers) == 6)
-            _largest_worker(set(psutil.Process().children(recursive=True)) - before).kill()
+            largest_worker(set(psutil.Process().children(recursive=True)) - before).kill()
             server.wait_until(lambda: server.answers[5].is_abandoned)
             _allow(terminal, 2)
             assert terminal.exit_code() == 0, terminal.shown
@@ -100,16 +99,6 @@ def _allow(terminal: Terminal, times: int) -> None:
     for _ in range(times):
         terminal.until("it is deny: ")
         terminal.type("1\n")
-
-
-def _largest_worker(processes: set[psutil.Process]) -> psutil.Process:
-    """Return the process that has most memory, which is the provider's, with its vendor's SDK, and not the command."""
-    sizes: dict[psutil.Process, int] = {}
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.ppid() != os.getpid():
-                sizes[process] = process.memory_info().rss
-    return max(sizes, key=lambda process: sizes[process])
 
 
 def _last(server: VendorServer) -> list[dict[str, Any]]:
