@@ -117,6 +117,8 @@ async def test_a_script_runs_with_its_interpreter_and_none_beside_it(runner_at_e
     (other,) = await runner("./other", run=["./"])
     assert other.startswith("refused")
     assert await runner("./other", run=["./", "sh"]) == ["other"]
+    beside = script(runner.work.parent / "kit/tool", "/bin/sh", "echo beside")
+    assert await runner(str(beside), run=["../kit/tool"]) == ["beside"]
 
 
 async def test_a_binary_that_a_module_wrote_beside_a_granted_one_does_not_run(runner_at_each_level: Runner) -> None:

@@ -204,7 +204,7 @@ def _show_spellings(table: MountTable, grants: Grants) -> None:
     nothing can be mounted by way of a link.
     """
     for path in sorted(grants.paths, key=lambda granted: granted.spelled.parts):
-        if ".." not in path.spelled.parts and not table.is_seen(path.spelled):
+        if not table.is_seen(path.spelled):
             table.alias(path.path, path.spelled)
     # A link on the way that is seen leads to a name that has to be there as well.
     located = (path for program in grants.by_path for path in program.located)

@@ -33,7 +33,8 @@ class GrantedPath:
     """What `written` in a plan leads to: `path`, without any link, by way of `links` (each with what it says).
 
     `spelled` is the same path, absolute, with its links: the name a module may know it by. `others` are the names that
-    it has between the two, once each link is replaced by what it says.
+    it has between the two, once each link is replaced by what it says. None has a `..` in it, since each may become a
+    place in what the module sees.
     """
 
     written: str
@@ -51,15 +52,16 @@ class GrantedPath:
             NotAcceptedError: Nothing is there, no module may have it, or somebody else could put another thing in its
                 place.
         """
-        spelled = _spelled(written, working_dir, owner.home)
+        named = _spelled(written, working_dir, owner.home)
         walk = _Walk(written, owner)
-        walk.follow(spelled)
+        walk.follow(named)
         mode = walk.infos[-1].st_mode
         if not walk.names:
             raise NotAcceptedError(f"`{written}` is the whole file system", "grant the folders that are needed")
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise NotAcceptedError(f"`{written}` is neither a file nor a folder", "grant the folder that it is in")
-        return cls(written, spelled, walk.path, tuple(walk.links), stat.S_ISDIR(mode), tuple(walk.others))
+        others = tuple(map(_climbed, walk.others))
+        return cls(written, _climbed(named), walk.path, tuple(walk.links), stat.S_ISDIR(mode), others)
 
     def refuse_writing_to_the_system(self) -> None:
         """Refuse to have the system's own folders written to: what is in them runs by itself, and for everybody.
@@ -110,7 +112,7 @@ class _Walk:
             self._refuse_strangers(name, info)
             if stat.S_ISLNK(info.st_mode):
                 pending += self._components_of_link(name)
-                self.others.append(Path(os.path.normpath(self.path.joinpath(*reversed(pending)))))
+                self.others.append(self.path.joinpath(*reversed(pending)))
                 continue
             if pending and not stat.S_ISDIR(info.st_mode):
                 raise NotAcceptedError(
@@ -169,6 +171,17 @@ def _spelled(written: str, working_dir: Path, home: Path) -> Path:
     if written == "~" or written.startswith("~/"):
         return home / written[2:]
     return working_dir / written
+
+
+def _climbed(path: Path) -> Path:
+    """Return an absolute path with each `..` followed as the kernel does: up from what a link leads to."""
+    climbed = Path("/")
+    for part in path.parts[1:]:
+        if part == "..":
+            climbed = Path(os.path.realpath(climbed)).parent if climbed.is_symlink() else climbed.parent
+        else:
+            climbed /= part
+    return climbed
 
 
 def _components(path: str) -> list[str]:

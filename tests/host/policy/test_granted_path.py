@@ -65,6 +65,31 @@ def test_links_are_followed_and_shown(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        ("../other/tool", "other/tool"),
+        ("work/../../other/../other/tool", "other/tool"),
+        ("link/../tool", "real/tool"),
+        ("link/bin/../../tool", "real/tool"),
+        ("link/bin/../tool", "work/link/tool"),
+        ("entry", "work/entry"),
+    ],
+)
+def test_no_name_of_a_path_goes_back_up(tmp_path: Path, written: str, spelled: str) -> None:
+    for place in ("other", "real", "real/sub", "real/sub/bin"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "tool").touch()
+    (tmp_path / "work/work").mkdir(parents=True)
+    (tmp_path / "work/link").symlink_to("../real/sub")
+    (tmp_path / "work/entry").symlink_to("link/../tool")
+    found = resolve(written, tmp_path / "work")
+    assert found.spelled == tmp_path / spelled
+    assert found.path == Path(os.path.realpath(tmp_path / "work" / written))
+    assert all(os.path.realpath(other) == str(found.path) for other in found.others)
+    assert not any(".." in name.parts for name in (found.spelled, *found.others))
+
+
 def test_links_that_go_in_a_circle_end_somewhere(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
