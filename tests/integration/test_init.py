@@ -77,6 +77,8 @@ def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module:
         terminal.until(") ./amplifier-module-tool-shout")
         terminal.until("]")
         terminal.type("tool-filesystem, ./amplifier-module-tool-shout\n")
+        terminal.until("before a tool writes a file or runs a program? [Y/n]")
+        terminal.type("\n")
         terminal.until("Keep a log")
         terminal.type("y\n")
         terminal.until("granted: workspace")
@@ -88,7 +90,7 @@ def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module:
     told = json.loads(paddock("run", "plan.yaml", "hello", "--json").stdout)
     names = [module["module"] for module in told["modules"]]
     assert told["response"] == "You said: hello"
-    assert names[-3:] == ["tool-filesystem", "tool-shout", "hooks-logging"]
+    assert names[-4:] == ["tool-filesystem", "tool-shout", "hooks-approval", "hooks-logging"]
 
 
 def test_a_person_who_says_no_or_leaves_has_nothing_written(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_on_a_terminal_too_nobody_is_asked_who_does_not_want_to_be(tmp_path: Pat
     with Terminal("init", "--yes") as terminal:
         terminal.until("paddock run plan.yaml")
         assert terminal.exit_code() == 0
-    assert (tmp_path / "plan.yaml").exists()
+    assert "- module: hooks-approval\n" in (tmp_path / "plan.yaml").read_text()
 
 
 def test_usage_is_told_as_such() -> None:

@@ -55,6 +55,7 @@ PURPOSES: Final[Mapping[str, str]] = {
     "tool-task": "hands work to the plan's agents",
     "tool-todo": "keeps the list of what is left to do",
     "tool-web": "fetches pages as readable text",
+    "hooks-approval": "asks you before a tool does more than read files and plan; refuses where it cannot ask",
     "hooks-logging": "writes the events of the session to a file",
 }
 

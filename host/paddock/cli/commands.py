@@ -312,6 +312,12 @@ def why(
 @click.option(
     "--tool", "tools", metavar="MODULE", multiple=True, help="A tool, likewise; can be repeated. `none`: no tool."
 )
+@click.option(
+    "--approval/--no-approval",
+    "approvals",
+    default=None,
+    help="Whether you are asked before a tool writes or runs a program; by default on a terminal.",
+)
 @click.option("--log/--no-log", "logs", default=None, help="Whether to keep a log of the session's events in ./logs.")
 @click.option("--yes", is_flag=True, help="Ask nothing; what no option says is as it is by default.")
 @click.option("--force", is_flag=True, help="Replace the plan if it is there already.")
@@ -323,6 +329,7 @@ def init(
     key_variable: str | None,
     base_url: str | None,
     tools: tuple[str, ...],
+    approvals: bool | None,
     logs: bool | None,
     yes: bool,
     force: bool,
@@ -337,7 +344,17 @@ def init(
     from .provider_choice import ServiceOptions
 
     service = ServiceOptions(model, key_variable, base_url)
-    return run_init(plan, provider, tools, logs, asks_nothing=yes, replaces=force, as_json=as_json, service=service)
+    return run_init(
+        plan,
+        provider,
+        tools,
+        logs,
+        approvals=approvals,
+        asks_nothing=yes,
+        replaces=force,
+        as_json=as_json,
+        service=service,
+    )
 
 
 for _command in (*SOURCE_COMMANDS, cache, module):

@@ -44,17 +44,18 @@ class _Wishes:
 
     provider: PlannedModule
     tools: tuple[PlannedModule, ...]
+    approvals: bool
     logs: bool
 
     def modules(self) -> list[PlannedModule]:
         """Return all modules of the plan."""
-        hooks = [_logging()] if self.logs else []
         return [
             _shipped("orchestrator", "loop-basic"),
             _shipped("context", "context-simple"),
             self.provider,
             *self.tools,
-            *hooks,
+            *([_shipped("hook", "hooks-approval")] if self.approvals else []),
+            *([_logging()] if self.logs else []),
         ]
 
 
@@ -64,24 +65,31 @@ def run_init(
     tools: Sequence[str],
     logs: bool | None,
     *,
+    approvals: bool | None = None,
     asks_nothing: bool,
     replaces: bool,
     as_json: bool,
     service: ServiceOptions = _NO_OPTIONS,
 ) -> int:
-    """Write the plan and return the exit code; `service` says more of the provider."""
+    """Write the plan and return the exit code; `service` says more of the provider.
+
+    Without a terminal the plan has no approvals unless they are wanted, since they refuse where no person can be asked.
+    """
     if plan.suffix.lower() not in _EXTENSIONS:
         raise click.UsageError(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
     screen = Screen(sys.stderr)
     catalogue = Catalogue(plan.absolute().parent, os.environ)
-    person = None if asks_nothing or as_json or not (sys.stdin.isatty() and screen.is_terminal) else screen
+    has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
+    person = screen if has_terminal and not asks_nothing else None
+    if approvals is None and not has_terminal:
+        approvals = False
     try:
         if not replaces and os.path.lexists(plan):
             raise PlanExistsError(plan)  # before anybody is asked
         choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
-        wishes = _wishes(catalogue, choice.choose(provider), tools, logs, person)
+        wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
         modules = wishes.modules()
         if person is not None and not _is_wanted(plan, modules, person):
             person.note("nothing was written")
@@ -127,17 +135,31 @@ def _needs_trust(modules: Sequence[PlannedModule]) -> bool:
 
 
 def _wishes(
-    catalogue: Catalogue, provider: PlannedModule, tools: Sequence[str], logs: bool | None, person: Screen | None
+    catalogue: Catalogue,
+    provider: PlannedModule,
+    tools: Sequence[str],
+    approvals: bool | None,
+    logs: bool | None,
+    person: Screen | None,
 ) -> _Wishes:
     """Return what options say, and for the rest what the person says, or the default."""
     if tools or person is None:
         wanted = _tools(catalogue, tools or _TOOLS)
     else:
         wanted = _asked_tools(catalogue, person)
+    if approvals is None:
+        approvals = any(map(_changes_things, wanted))
+        if approvals and person is not None:
+            approvals = confirm(person, "Ask you before a tool writes a file or runs a program?", default=True)
     if logs is None:
         question = f"Keep a log of the session's events in ./{_LOG}?"
         logs = person is not None and confirm(person, question, default=False)
-    return _Wishes(provider, wanted, logs)
+    return _Wishes(provider, wanted, approvals, logs)
+
+
+def _changes_things(tool: PlannedModule) -> bool:
+    granted = tool.permissions
+    return bool(granted.preset in ("workspace", "shell") or granted.write or granted.run)
 
 
 def _asked_tools(catalogue: Catalogue, person: Screen) -> tuple[PlannedModule, ...]:

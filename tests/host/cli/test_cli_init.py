@@ -82,6 +82,32 @@ def test_a_log_has_its_folder_made_since_what_is_granted_has_to_exist(told: Told
     assert load_plan(Path("plan.yaml"), environ={}).hooks[0].permissions.write == ("./logs",)
 
 
+@pytest.mark.parametrize(
+    ("has_terminal", "options", "is_there"),
+    [
+        (False, {}, False),
+        (False, {"approvals": True}, True),
+        (True, {}, True),
+        (True, {"approvals": False}, False),
+        (True, {"as_json": True}, False),
+        (True, {"tools": ["tool-bash"]}, True),
+        (True, {"tools": ["tool-search", "tool-todo"]}, False),
+        (True, {"tools": ["tool-search"], "approvals": True}, True),
+    ],
+)
+def test_on_a_terminal_tools_that_change_things_have_approvals(
+    told: Told, monkeypatch: pytest.MonkeyPatch, has_terminal: bool, options: dict[str, Any], is_there: bool
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: has_terminal)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: has_terminal)
+    assert told(asks_nothing=True, **options)[0] == 0
+    hooks = load_plan(Path("plan.yaml"), environ={}).hooks
+    assert [hook.module for hook in hooks] == ["hooks-approval"] * is_there
+    assert all(hook.permissions == Permissions() and not hook.config for hook in hooks)
+    text = Path("plan.yaml").read_text()
+    assert ("# asks you before a tool does more than read files and plan" in text) == is_there
+
+
 def test_modules_in_folders_are_named_by_what_they_are_and_where_they_are(told: Told, tmp_path: Path) -> None:
     module_folder(tmp_path / "amplifier-module-tool-mine", "tool-mine")
     elsewhere = module_folder(tmp_path / "elsewhere" / "odd name", "provider-own")
