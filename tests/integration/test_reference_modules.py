@@ -43,6 +43,7 @@ _NAMED = {
     "content_block:end": {"block"},
     "message.end": {"status"},
 }
+_OF_OTHERS = {"artifact:write", "approval:required", "approval:granted", "task:agent_spawned"}  # than the loop
 
 
 class Person:
@@ -155,7 +156,8 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
     person = Person()
     with anyio.fail_after(_SECONDS):
         async with Session(plan, working_dir=work, isolation=ns, consent=person, approval=person) as session:
-            events = listen(session, *_NAMED)
+            events, others = listen(session, *_NAMED), listen(session, *_OF_OTHERS)
+            session.coordinator.session_state["turn_id"] = "the turn"
             answer = await session.execute("mend the calculator")
             conversation = await messages(session)
             results = await contents(session, "tool")
@@ -171,6 +173,8 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
     assert person.questions == ["web_fetch", "bash", "edit_file", "bash", "task", "bash"]
     assert {(module.level, module.restarts) for module in modules} == {("ns", 0)}
     assert _fields_missing(events) == {}
+    assert {event.event for event in others if event.data["turn_id"] == "the turn"} == _OF_OTHERS
+    assert {event.data["turn_id"] for event in others if event.data["session_id"] == session.session_id} == {"the turn"}
     logged = [json.loads(line)["event"] for line in (work / "session.jsonl").read_text().splitlines()]
     assert {"prompt:submit", "tool:pre", "message.end", "session:end"} <= set(logged)
 

@@ -22,7 +22,7 @@ from paddock.policy.presets import grants_of
 from paddock.policy.proposal import propose
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
-from twins.published import OURS, Python, published_in, with_packages
+from twins.published import OURS, Python
 
 _ACTS = Path(__file__).parent / "acts"
 _SECONDS = 600  # for the tests of all modules on a busy machine; hit only by a hang
@@ -42,17 +42,6 @@ from paddock_sdk.validation.behavioral import Strict{base}Tests
 class TestStrictly(Strict{base}Tests):
     pass
 """
-
-
-@pytest.fixture(params=["ours", "published"])
-def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Python:
-    """An interpreter with our contract package or the published one, and with all that the modules depend on."""
-    if request.param == "ours":
-        return OURS
-    shared = tmp_path_factory.getbasetemp().parent
-    wanted = {one for module_id in shipped.IDS for one in shipped.requirements(module_id)}
-    runners = ("pytest", "pytest-asyncio")
-    return with_packages(published_in(shared), shared, sorted(one for one in wanted if not one.startswith(runners)))
 
 
 @pytest.mark.parametrize("module_id", shipped.IDS)

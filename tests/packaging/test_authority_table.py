@@ -32,6 +32,7 @@ def _shown(rights: KindRights) -> list[str]:
         _listed(rights.reserves),
         _listed(rights.replaces),
         "yes" if rights.decides else "no",
+        "yes" if rights.marks else "no",
     ]
 
 
@@ -39,4 +40,4 @@ def test_security_shows_the_rights_of_each_kind() -> None:
     rows = _rows()
     by_grant = rows.pop("by grant")
     assert rows == {kind: _shown(rights) for kind, rights in RIGHTS.items()}
-    assert by_grant == ["`mount`", "`emit`", "`hooks`", "`call`", "none", "none", "`replaces`", "none"]
+    assert by_grant == ["`mount`", "`emit`", "`hooks`", "`call`", "none", "none", "`replaces`", "none", "none"]

@@ -15,7 +15,7 @@ from paddock_sdk.contract.boundary_errors import OverLimitError
 
 _MAX_THINGS: Final = 4096
 _MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
-_LASTING: Final = frozenset({"state", "attribute", "capability", "data", "default fields"})  # outlive who left them
+_LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive who left them
 
 
 class Allowance:

@@ -45,7 +45,8 @@ class KindRights:
     `calls` is what is mounted and may be called without being handed it; `lent` are, by mount point, the members that
     may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
     capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
-    `decides`, it acts for the session: on hook results, on cancellation, and on what the application wrote.
+    `decides`, it acts for the session: on hook results, on cancellation, and on what the application wrote. With
+    `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
     """
 
     mounts: tuple[str, ...]
@@ -56,6 +57,7 @@ class KindRights:
     reserves: tuple[str, ...] = ()
     replaces: tuple[Kind, ...] = ()
     decides: bool = False
+    marks: bool = False
 
 
 RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
@@ -84,6 +86,7 @@ RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
             reserves=HOST_NAMES,
             replaces=("tool", "provider", "context"),
             decides=True,
+            marks=True,
         ),
     }
 )
@@ -218,6 +221,16 @@ class Authority:
         """
         if not self.acts_for_the_session:
             raise CallRefusedError(Denial("act on", "hook results", self._name))
+
+    def check_default_fields(self) -> None:
+        """Refuse to set the fields that every event carries, other modules' too.
+
+        Raises:
+            CallRefusedError: for all kinds but orchestrators.
+        """
+        if not self._rights.marks:
+            reason = "every module's events carry them, and the orchestrator sets them"
+            raise CallRefusedError(Denial("set", "default fields", self._name, reason=reason))
 
     def check_cancellation(self, operation: str, what: str) -> None:
         """Refuse what is about the turn's cancellation to kinds that do not decide on it.

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _LATE_SECONDS: Final = 5.0  # for one function that is called when things come to an end; it must not hang on it
 _MAX_OPTIONS: Final = 64  # of one approval; a person reads them
+_MAX_DEFAULT_FIELDS_BYTES: Final = 4096  # in every event, for every handler; ids take some 200
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 _NOTHING: Final = Encoded(b"\xc0")
 _OF_OBJECTS: Final = frozenset(  # methods that are about an object; in what others are told it is only named
@@ -240,6 +241,7 @@ class HostService:
     def forget(self, peer: Peer) -> None:
         """A worker is gone, and with it the numbers of its registrations, and what it was answered."""
         self._questions.forget(peer)
+        self._coordinator.hooks.forget(peer)
         gone = [number for number, (owner, _) in self._handlers.items() if owner is peer]
         for number in gone:
             del self._handlers[number]
@@ -304,11 +306,15 @@ class HostService:
     def _set_default_fields(self, module: HostedModule, args: Any) -> None:
         match args:
             case [dict() as fields] if all(isinstance(name, str) for name in fields):
-                module.authority.check_hook_results()
-                module.allowance.spend(
-                    ("default fields",), weight_of(self._plain.encode(Payload.of(fields).data(), live_objects=False)[0])
-                )
-                self._coordinator.hooks.set_default_fields(**fields)
+                module.authority.check_default_fields()
+                converted = Payload.of(fields).data()
+                size = len(self._plain.encode(converted, live_objects=False)[0])
+                if size > _MAX_DEFAULT_FIELDS_BYTES:
+                    raise OverLimitError(
+                        f"default fields of {size} bytes; every event carries them, so that they may take "
+                        f"{_MAX_DEFAULT_FIELDS_BYTES}"
+                    )
+                self._coordinator.hooks.set_fields_of_module(module.peer, converted)
                 return
         raise _malformed("default fields")
 

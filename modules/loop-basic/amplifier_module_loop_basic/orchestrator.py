@@ -1,6 +1,6 @@
 """The orchestrator the session talks to: it plays one turn for each prompt.
 
-It keeps nothing between prompts, so one instance may serve prompts side by side.
+It keeps nothing from one prompt for the next, so one instance may serve prompts side by side.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .agent_loop.settings import LoopSettings
+from .agent_loop.spans import RunningTurns
 from .agent_loop.turn import Parts, Turn
 
 NAME = "loop-basic"
@@ -19,6 +20,7 @@ class BasicOrchestrator:
 
     def __init__(self, settings: LoopSettings | None = None) -> None:
         self._settings = settings or LoopSettings()
+        self._turns = RunningTurns()
 
     async def execute(
         self,
@@ -36,4 +38,6 @@ class BasicOrchestrator:
             RuntimeError: no provider is mounted.
             LLMError: the provider failed.
         """
-        return await Turn(Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator)).run(prompt)
+        turn = Turn(Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator))
+        with self._turns.named(hooks, coordinator, turn.span.turn_id):
+            return await turn.run(prompt)

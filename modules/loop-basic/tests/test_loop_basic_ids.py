@@ -54,6 +54,66 @@ async def test_the_application_names_one_turn_and_the_next_gets_an_id() -> None:
     assert "turn_id" not in stage.coordinator.session_state
 
 
+def telling_tool(stage: Stage) -> MockTool:
+    """A tool that emits events of its own, one that names no turn and one that does."""
+    tool = MockTool("tell")
+
+    async def execute(_: dict[str, Any]) -> ToolResult:
+        await stage.coordinator.hooks.emit("artifact:read", {"path": "a"})
+        await stage.coordinator.hooks.emit("artifact:write", {"turn_id": "its own"})
+        return ToolResult(output="said")
+
+    tool.execute = execute
+    return tool
+
+
+async def test_events_of_others_name_the_turn_while_it_runs() -> None:
+    stage = Stage(calls("tell"), "done", RateLimitError("slow down"))
+    stage.tools["tell"] = telling_tool(stage)
+    stage.record("prompt:submit", "artifact:read", "artifact:write", "session:end")
+    session = {"session_id": stage.coordinator.session_id, "parent_id": stage.coordinator.parent_id}
+    await stage.play()
+    (turn,) = {data["turn_id"] for data in stage.emitted("prompt:submit")}
+    (read,), (write,) = stage.emitted("artifact:read"), stage.emitted("artifact:write")
+    assert (read["turn_id"], write["turn_id"]) == (turn, "its own")
+    assert read.items() >= session.items()
+    with pytest.raises(RateLimitError):
+        await stage.play()
+    await stage.coordinator.hooks.emit("session:end", {})
+    (end,) = stage.emitted("session:end")
+    assert "turn_id" not in end and end.items() >= session.items()
+
+
+async def test_events_of_others_name_no_turn_while_two_run() -> None:
+    gate, started = asyncio.Event(), asyncio.Event()
+    stage = Stage(calls("wait"), calls("tell"), "second done", calls("tell"), "first done")
+    stage.tools |= {"wait": waiting_tool("wait", started, gate), "tell": telling_tool(stage)}
+    stage.record("artifact:read")
+    async with anyio.create_task_group() as group:
+        group.start_soon(stage.play, "first")
+        await started.wait()
+        await stage.play("second")
+        gate.set()
+    during, after = stage.emitted("artifact:read")
+    assert "turn_id" not in during and after["turn_id"]
+
+
+async def test_a_registry_that_refuses_fields_does_not_fail_the_turn() -> None:
+    stage, refused = Stage("hello"), []
+
+    class Refusing:
+        emit = stage.coordinator.hooks.emit
+
+        def set_default_fields(self, **fields: Any) -> None:
+            refused.append(fields)
+            raise PermissionError("not yours")
+
+    answer = await stage.orchestrator.execute(
+        "go", stage.context, {"test": stage.provider}, {}, Refusing(), stage.coordinator
+    )
+    assert answer == "hello" and ["turn_id" in fields for fields in refused] == [True, False]
+
+
 async def test_the_ids_reach_the_provider_and_the_tool() -> None:
     tool, seen = MockTool("look"), []
 

@@ -1,6 +1,6 @@
 """The orchestrator the session talks to: it plays one turn for each prompt.
 
-It keeps nothing between prompts, so one instance may serve prompts side by side.
+It keeps nothing from one prompt for the next, so one instance may serve prompts side by side.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .agent_loop.spans import RunningTurns
 from .agent_loop.turn import Parts
 from .settings import Settings
 from .turn import EventsTurn
@@ -20,6 +21,7 @@ class EventsOrchestrator:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
+        self._turns = RunningTurns()
 
     async def execute(
         self,
@@ -38,4 +40,6 @@ class EventsOrchestrator:
             LLMError: the provider failed.
         """
         parts = Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator)
-        return await EventsTurn(parts, self._settings.planning).run(prompt)
+        turn = EventsTurn(parts, self._settings.planning)
+        with self._turns.named(hooks, coordinator, turn.span.turn_id):
+            return await turn.run(prompt)

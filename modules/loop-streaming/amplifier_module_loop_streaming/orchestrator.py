@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .agent_loop.spans import RunningTurns
 from .agent_loop.turn import Parts
 from .settings import Settings
 from .steering import SteeringQueue
@@ -21,6 +22,7 @@ class StreamingOrchestrator:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
+        self._turns = RunningTurns()
         self._steering = SteeringQueue(self._settings.max_steering)
 
     def steer(self, message: str) -> None:
@@ -49,4 +51,6 @@ class StreamingOrchestrator:
             LLMError: the provider failed.
         """
         parts = Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator)
-        return await StreamingTurn(parts, self._settings, self._steering, providers).run(prompt)
+        turn = StreamingTurn(parts, self._settings, self._steering, providers)
+        with self._turns.named(hooks, coordinator, turn.span.turn_id):
+            return await turn.run(prompt)

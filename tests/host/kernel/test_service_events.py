@@ -11,7 +11,7 @@ import pytest
 from paddock.kernel.rates import Rates
 from paddock.plan.models import Kind
 from paddock.rpc.budget import Budget
-from paddock_sdk.contract.boundary_errors import RefusedError
+from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import event_emitter
 from paddock_sdk.kernel.payload import Payload
@@ -286,16 +286,52 @@ async def test_a_handler_that_is_no_object_is_a_type_error(hosted: Hosted) -> No
         await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, "not a function"])
 
 
-async def test_default_fields_are_for_hooks_and_orchestrators_to_set(hosted: Hosted) -> None:
-    module, tool_worker = await hosted.start("tool", "tool-x")
+async def _carried(hosted: Hosted) -> dict[str, Any]:
+    """Return the data of an event as a handler is given it, but for the time."""
+    heard: list[dict[str, Any]] = []
+    unregister = hosted.coordinator.hooks.register("news", lambda event, data: heard.append(data))
+    await hosted.coordinator.hooks.emit("news", {})
+    unregister()
+    return {name: value for name, value in heard[0].items() if name != "timestamp"}
+
+
+@pytest.mark.parametrize("kind", ["tool", "hook", "provider", "context"])
+async def test_default_fields_are_for_the_orchestrator_to_set(hosted: Hosted, kind: Kind) -> None:
+    hosted.coordinator.hooks.set_default_fields(session_id="s")
+    module, worker = await hosted.start(kind, "one-x")
     with pytest.raises(RefusedError):
-        await tool_worker.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "forged"}])
-    assert len(module.denials) == 1
+        await worker.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "forged"}])
+    assert [denial.describe() for denial in module.denials] == [
+        "module `one-x` may not set `default fields`: every module's events carry them, and the orchestrator sets them"
+    ]
+    assert await _carried(hosted) == {"session_id": "s"}
+
+
+async def test_an_orchestrators_fields_lie_over_the_applications(hosted: Hosted) -> None:
+    hosted.coordinator.hooks.set_default_fields(session_id="s", parent_id=None, tenant="t", turn_id="none yet")
+    _, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "s", "turn_id": "7"}])
+    assert await _carried(hosted) == {"session_id": "s", "tenant": "t", "turn_id": "7"}
+    hosted.coordinator.hooks.set_default_fields(session_id="s", parent_id=None, tenant="u")
+    assert await _carried(hosted) == {"session_id": "s", "tenant": "u", "turn_id": "7"}
+    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"session_id": "s", "parent_id": None}])
+    assert await _carried(hosted) == {"session_id": "s", "parent_id": None, "tenant": "u"}
+
+
+async def test_default_fields_go_with_the_worker_that_set_them(hosted: Hosted) -> None:
+    hosted.coordinator.hooks.set_default_fields(session_id="s", tenant="t")
+    module, loop = await hosted.start("orchestrator", "loop-x")
+    await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn_id": "7"}])
+    module.supervisor.die()
+    await until(lambda: not hosted.mirrors.peers)
+    assert await _carried(hosted) == {"session_id": "s", "tenant": "t"}
+
+
+async def test_default_fields_are_json_and_small(hosted: Hosted) -> None:
     _, loop = await hosted.start("orchestrator", "loop-x")
     await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": 1}])
     with pytest.raises(RuntimeError, match="JSON"):
         await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": float("nan")}])
-    heard: list[dict[str, Any]] = []
-    hosted.coordinator.hooks.register("news", lambda event, data: heard.append(data))
-    await loop.ask(0, HostMethod.EMIT, ["news", {}])
-    assert heard[0]["turn"] == 1
+    with pytest.raises(OverLimitError, match="every event carries them"):
+        await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": "x" * 4096}])
+    assert await _carried(hosted) == {"turn": 1}

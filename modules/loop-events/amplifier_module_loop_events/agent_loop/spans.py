@@ -1,10 +1,18 @@
-"""The ids that tell the events of one turn apart: turn, span, parent span and iteration."""
+"""The ids that tell the events of one turn apart: turn, span, parent span and iteration.
+
+The loop's own events carry all of them. `RunningTurns` has every other event of the session carry the turn's.
+"""
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 TURN_ID = "turn_id"  # the key under which an application leaves the id of the next turn in the session's state
 
@@ -36,6 +44,38 @@ class Span:
             "iteration": self.iteration,
         }
         return {name: value for name, value in ids.items() if value is not None}
+
+
+class RunningTurns:
+    """Has what tools, contexts and hooks emit name the turn, by the fields that the registry adds to every event.
+
+    An event that names a turn itself keeps it. While turns run side by side, the fields name none, since they can name
+    only one. The contract has no way to read the fields or to add one: these are the session's own and the turn's.
+    """
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    @contextmanager
+    def named(self, hooks: Any, coordinator: Any | None, turn_id: str) -> Iterator[None]:
+        """Name the turn for as long as it runs; a registry that cannot, or refuses, is no reason for it to fail."""
+        self._ids.append(turn_id)
+        self._write(hooks, coordinator)
+        try:
+            yield
+        finally:
+            self._ids.remove(turn_id)
+            self._write(hooks, coordinator)
+
+    def _write(self, hooks: Any, coordinator: Any | None) -> None:
+        set_fields = getattr(hooks, "set_default_fields", None)
+        if set_fields is None or coordinator is None:
+            return
+        turn = {"turn_id": self._ids[0]} if len(self._ids) == 1 else {}
+        try:
+            set_fields(session_id=coordinator.session_id, parent_id=coordinator.parent_id, **turn)
+        except Exception:
+            logger.warning("events of tools, contexts and hooks do not name the turn", exc_info=True)
 
 
 def take_turn_id(coordinator: Any | None) -> str | None:
