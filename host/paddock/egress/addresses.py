@@ -75,11 +75,19 @@ def why_not_public(address: IPv4Address | IPv6Address) -> str | None:
     """Return what an address is instead of public, in words that follow `is`; None if it is public."""
     if isinstance(address, IPv4Address):
         return next((what for network, what in _NOT_PUBLIC_V4 if address in network), None)
-    for network, shift in _CARRIERS:
-        if address in network:
-            inner = IPv4Address(int(address) >> shift & 0xFFFFFFFF)
-            what = why_not_public(inner)
-            return f"a way to {inner}, which is {what}" if what else None
+    inner = carried_in(address)
+    if inner is not None:
+        what = why_not_public(inner)
+        return f"a way to {inner}, which is {what}" if what else None
     if address not in _GLOBAL_UNICAST:
         return next((what for network, what in _OUTSIDE_V6 if address in network), "reserved")
     return next((what for network, what in _NOT_PUBLIC_V6 if address in network), None)
+
+
+def carried_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address leads to, if it is one that carries another."""
+    if isinstance(address, IPv6Address):
+        for network, shift in _CARRIERS:
+            if address in network:
+                return IPv4Address(int(address) >> shift & 0xFFFFFFFF)
+    return None

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import anyio
 import anyio.to_thread
 
-from paddock.egress.addresses import why_not_public
+from paddock.egress.addresses import carried_in, why_not_public
 from paddock.egress.neighbours import Neighbourhood, SystemNeighbourhood
 from paddock.egress.refusal import RefusedError
 from paddock.egress.rules import NetRules
@@ -29,7 +29,10 @@ Address = IPv4Address | IPv6Address
 
 _MAX_TRIED: Final = 8
 _MAX_LOOKED_AT: Final = 64  # of the addresses that a name has; an answer has room for thousands
-_OF_CLOUDS: Final = (ip_address("fd00:ec2::254"), ip_address("100.100.100.200"))  # as link-local ones, elsewhere
+# Where clouds keep their credentials, as most do at link-local addresses.
+_OF_CLOUDS: Final = frozenset(
+    map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd20:ce::254"))
+)
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
 
 
@@ -182,9 +185,10 @@ class Dialer:
         return allowed
 
     def _refuse_by_policy(self, address: Address, destination: Destination) -> None:
-        refused = self._rules.refusal_of(address)
+        by_place = ((place, self._rules.refusal_of(place)) for place in _places(address))
+        place, refused = next(((place, refused) for place, refused in by_place if refused is not None), (address, None))
         if refused is not None:
-            to = "it is" if address == destination.host else f"it leads to {address}, which is"
+            to = "it is" if place == destination.host else f"it leads to {place}, which is"
             raise RefusedError(destination.text, f"{to} in {refused.network}, which {refused.by} refuses")
 
     def _refuse_inside(self, address: Address, destination: Destination) -> None:
@@ -196,8 +200,7 @@ class Dialer:
         what = why_not_public(address)
         if what is not None:
             # Not to link-local ones, where clouds keep their credentials, under any grant.
-            is_never = address.is_link_local or address.is_multicast or address in _OF_CLOUDS
-            if self._rules.names_lead_inside and not is_never:
+            if self._rules.names_lead_inside and not any(map(_is_never_for_names, _places(address))):
                 return
             literal = Destination(address, destination.port).text
             reason = f"it leads to {address}, which is {what}; such an address is granted by itself"
@@ -207,12 +210,13 @@ class Dialer:
         if not is_by_public:
             return
         try:
-            near = self._neighbours.why_near(address)
+            found = ((place, self._neighbours.why_near(place)) for place in _places(address))
+            place, near = next(((place, near) for place, near in found if near is not None), (address, None))
         except OSError as error:
             reason = f"it leads to {address}, and whether that is of this machine's networks cannot be found out"
             raise DialError(f"{destination.host}: {reason}: {why(error)}") from None
         if near is not None:
-            reason = f"it leads to {address}, which is {near}; `public` does not lead there"
+            reason = f"it leads to {place}, which is {near}; `public` does not lead there"
             raise RefusedError(destination.text, reason, lacks=[destination.text])
 
 
@@ -246,6 +250,16 @@ async def _connect(address: Address, port: int) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _places(address: Address) -> tuple[Address, ...]:
+    """Return an address, and the one that it carries: a packet for it may end at either."""
+    inner = carried_in(address)
+    return (address,) if inner is None else (address, inner)
+
+
+def _is_never_for_names(address: Address) -> bool:
+    return address.is_link_local or address.is_multicast or address in _OF_CLOUDS
 
 
 def _canonical(address: Address) -> Address:

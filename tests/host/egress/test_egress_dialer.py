@@ -35,7 +35,17 @@ async def test_a_name_leads_inside_only_where_whoever_runs_the_host_named_it(add
             await _dialer(address, names_lead_inside=True).dial(_DESTINATION)
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "224.0.0.1"])
+_OF_CLOUDS = ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "fd20:ce::254"]
+_CARRYING = [
+    "192.0.0.192",
+    "64:ff9b::a9fe:a9fe",
+    "::ffff:0:169.254.169.254",
+    "2002:a9fe:a9fe::",
+    "64:ff9b::100.100.100.200",
+]
+
+
+@pytest.mark.parametrize("address", [*_OF_CLOUDS, *_CARRYING, "224.0.0.1"])
 async def test_no_name_leads_to_where_clouds_keep_credentials_whoever_named_it(address: str) -> None:
     with anyio.fail_after(PATIENCE), pytest.raises(RefusedError):
         await _dialer(address, names_lead_inside=True).dial(_DESTINATION)

@@ -343,6 +343,20 @@ async def test_a_network_that_the_operator_closed_is_reached_by_no_grant(world: 
     assert all("policy.toml:3: refused_networks refuses" in denial.reason for denial in ground.ledger.denials)
 
 
+@pytest.mark.parametrize("address", ["64:ff9b::93.184.216.9", "2002:5db8:d809::1", "::ffff:93.184.216.9"])
+async def test_what_an_address_carries_is_judged_as_well(world: World, address: str) -> None:
+    closed = RefusedNetwork(ip_network("93.184.216.0/24"), "policy.toml:3: refused_networks")
+    near = Nowhere({"93.184.216.9": "on 93.184.216.0/24, a network that this machine is in"})
+    for given in ({"refused": [closed]}, {"neighbours": near}):
+        async with gate(at("news.example.org", [address]), **given) as ground:
+            line = await ground.connect("news.example.org", 443)
+            assert await line.rest() == b"RESET"
+            await line.close()
+        (denial,) = ground.ledger.denials
+        assert "it leads to 93.184.216.9, which is " in denial.reason
+    assert world.connected == []
+
+
 @pytest.mark.parametrize("port", [80, 443])
 async def test_what_goes_beyond_the_budget_of_bytes_waits(
     world: World, authority: TestAuthority, port: int, monkeypatch: pytest.MonkeyPatch
