@@ -45,22 +45,38 @@ AT_HOME: Final = (
     GuardedPlace((".local/bin",), "each command that is named like a file in it"),
     GuardedPlace((".ssh",), "your next ssh command, and each login by its keys,"),
     GuardedPlace((".gitconfig", ".config/git"), GIT_COMMAND),
-    GuardedPlace((".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf"), "your editor"),
+    GuardedPlace((".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf", ".screenrc"), "your editor"),
+    GuardedPlace((".sqliterc", ".psqlrc"), "your next database shell"),
 )
 """In the user's home, and at the top of each granted folder, which may be a copy or a part of it."""
 
 AT_PROJECT: Final = (
     GuardedPlace((GIT,), GIT_COMMAND),  # its hooks, and commands that its configuration names
+    GuardedPlace((".hg", ".jj"), "your next hg or jj command"),
     GuardedPlace((".husky", ".githooks", ".lefthook", "lefthook.yml", ".pre-commit-config.yaml"), GIT_COMMAND),
-    GuardedPlace((".vscode", ".idea", ".fleet", ".zed"), _EDITOR),  # tasks, and which interpreter they have
+    GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and which interpreter they have
     GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and what a container may see of it
     GuardedPlace((".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el"), _EDITOR),
     GuardedPlace((".envrc", ".direnv"), "your shell, when it enters the folder,"),
-    GuardedPlace((".gdbinit", ".pdbrc"), "your debugger, when it is started there,"),
+    GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), "your debugger, when it is started there,"),
+    GuardedPlace((".Rprofile", ".irbrc", ".pryrc"), "your interpreter, when it is started there,"),
     # Hooks and servers of tools, which are commands; and where modules come from.
-    GuardedPlace((".claude", ".cursor", ".codex", ".gemini", ".mcp.json"), "your coding agent"),
+    GuardedPlace(
+        (
+            *(".claude", ".cursor", ".codex", ".gemini", ".mcp.json", ".windsurf", ".roo", ".kiro", ".continue"),
+            *(".opencode", "opencode.json", ".aider.conf.yml"),
+        ),
+        "your coding agent",
+    ),
     GuardedPlace((".amplifier/settings.yaml", ".amplifier/settings.local.yaml"), "Amplifier"),
-    GuardedPlace((".github/workflows", ".github/actions"), "the server you push to, with the repository's secrets,"),
+    GuardedPlace(
+        (
+            *(".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml"),
+            *(".circleci", ".buildkite", ".woodpecker", ".woodpecker.yml", ".drone.yml", ".travis.yml"),
+            *("azure-pipelines.yml", "bitbucket-pipelines.yml"),
+        ),
+        "the server you push to, with the repository's secrets,",
+    ),
 )
 """At the top of each granted folder, and of each repository in it."""
 

@@ -44,6 +44,21 @@ def test_the_folder_of_a_repository_is_guarded_as_a_whole(tmp_path: Path) -> Non
     assert found(tmp_path) == {".git"}
 
 
+RUN_UNASKED = [
+    *(".hg/hgrc", ".jj/repo/config.toml", ".helix/languages.toml", ".lldbinit", ".Rprofile", ".irbrc", ".sqliterc"),
+    *(".opencode/plugin/x.ts", "opencode.json", ".aider.conf.yml", ".windsurf/mcp.json"),
+    *(".gitlab-ci.yml", ".circleci/config.yml", ".forgejo/workflows/x.yml", "azure-pipelines.yml"),
+]
+
+
+@pytest.mark.parametrize("name", RUN_UNASKED)
+def test_what_other_tools_run_unasked_stays_as_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).touch()
+    kept = GuardedPaths.find(tmp_path, tmp_path / "no-home").to_protect(())
+    assert any((tmp_path / name).is_relative_to(path) for path in kept)
+
+
 def test_of_a_repository_only_what_git_runs_is_watched(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     assert set(GuardedPaths.find(tmp_path, tmp_path).watched) == {git / "hooks", git / "config"}
