@@ -199,7 +199,7 @@ _BAD_CALL = {"tool_calls": [{"name": "look", "arguments": '{"at": '}], "finish":
     ("turn", "config", "script", "kind", "says"),
     [
         ("a", {"api_key": ""}, {}, llm_errors.AuthenticationError, "Set ANTHROPIC_API_KEY"),
-        ("a", {"api_key": "wrong"}, {"key": "sk-1"}, llm_errors.AuthenticationError, "to a key that is valid"),
+        ("a", {"api_key": "wrong"}, {"key": "sk-1"}, llm_errors.AuthenticationError, "the key in `api_key`"),
         ("a", {"default_model": "gone"}, {"models": ["small"]}, llm_errors.NotFoundError, "`list_models`"),
         ("a" * 900, {}, {"context_tokens": 1}, llm_errors.ContextLengthError, "Clear or compact it"),
         ([{"kind": "html"}], {}, {}, llm_errors.ProviderUnavailableError, "text/html instead of events"),

@@ -50,11 +50,16 @@ async def scene() -> AsyncIterator[Open]:
     """Open scenes that end with the test: `scene(turns, config, **script)`."""
     async with AsyncExitStack() as closing:
 
-        def begin(turns: list[Any], config: dict[str, Any] | None = None, **script: Any) -> Scene:
+        def begin(
+            turns: list[Any],
+            config: dict[str, Any] | None = None,
+            environ: dict[str, str] | None = None,
+            **script: Any,
+        ) -> Scene:
             played = Script(turns, **script)
             server = closing.enter_context(VendorServer(played, OpenAIDialect(played.quirks)))
             written = {"base_url": server.url, "default_model": "small", **(config or {})}
-            settings = Settings.of(written, {})
+            settings = Settings.of(written, environ or {})
             events, slept = EventRecorder(), []
 
             async def sleep(seconds: float) -> None:
@@ -155,7 +160,7 @@ _BROKEN = {"tool_calls": [{"name": "look", "arguments": '{"at": '}]}
 _CUT_CALL = {**_BROKEN, "finish": "length"}
 _LIMIT = {"kind": "rate_limit", "retry_after": "7"}
 _BAD = {
-    "wrong key": Bad(["never"], llm_errors.AuthenticationError, ("OPENAI_API_KEY",), script={"key": "sk-right"}),
+    "no key": Bad(["never"], llm_errors.AuthenticationError, ("has none", "${NAME}"), script={"key": "sk-right"}),
     "key may not": Bad(_faults(kind="permission"), llm_errors.AccessDeniedError, ("may use",)),
     "unknown model": Bad(
         ["never"], llm_errors.NotFoundError, ("`small`", "`default_model`"), script={"models": ["large"]}
@@ -209,6 +214,23 @@ async def test_what_goes_wrong_is_the_contracts_error_and_what_to_do(scene: Open
     assert (await played.provider.complete(ask("again"))).content[0].text == "and on it goes"
 
 
+@pytest.mark.parametrize(
+    ("config", "environ", "place"),
+    [
+        ({"api_key": "sk-wrong"}, {}, "`api_key`"),
+        ({"api_key": "sk-wrong"}, {"OPENAI_API_KEY": "sk-other"}, "`api_key`"),
+        ({}, {"OPENAI_API_KEY": "sk-wrong"}, "OPENAI_API_KEY"),
+    ],
+)
+async def test_a_key_that_is_wrong_is_named_by_where_it_is_from(
+    scene: Open, config: dict[str, Any], environ: dict[str, str], place: str
+) -> None:
+    played = scene(["never"], config, environ, key="sk-right")
+    with pytest.raises(llm_errors.AuthenticationError, match=f"does not take the key in {place}: ") as caught:
+        await played.provider.complete(ask())
+    assert str(caught.value).count("OPENAI_API_KEY") == (place == "OPENAI_API_KEY")
+
+
 async def test_without_a_key_nothing_is_sent_and_the_error_says_where_it_goes() -> None:
     settings = Settings.of({}, {})
     provider = OpenAIProvider(settings, Endpoint(settings))
@@ -219,15 +241,15 @@ async def test_without_a_key_nothing_is_sent_and_the_error_says_where_it_goes() 
 
 
 async def test_a_server_that_is_not_there_is_named_with_its_port() -> None:
-    with socket.socket() as unused:
+    with socket.socket() as unused:  # bound and never listening: no other process gets the port
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/v1"
-    settings = Settings.of({"base_url": url, "default_model": "small", "max_retries": 0}, {})
-    provider = OpenAIProvider(settings, Endpoint(settings))
-    with pytest.raises(llm_errors.NetworkError, match=rf"127.0.0.1:{port} cannot be reached.*runs.*net: "):
-        await provider.complete(ask())
-    await provider.close()
+        url = f"http://127.0.0.1:{port}/v1"
+        settings = Settings.of({"base_url": url, "default_model": "small", "max_retries": 0}, {})
+        provider = OpenAIProvider(settings, Endpoint(settings))
+        with pytest.raises(llm_errors.NetworkError, match=rf"127.0.0.1:{port} cannot be reached.*runs.*net: "):
+            await provider.complete(ask())
+        await provider.close()
 
 
 @pytest.mark.parametrize("after", [None, 1])

@@ -13,6 +13,8 @@ import anthropic
 import httpx2
 from amplifier_core import llm_errors as errors
 
+from .settings import KEY_VARIABLE
+
 _TOO_LONG = re.compile(r"prompt is too long|context (window|length|limit)|maximum context|too many tokens", re.I)
 _UNPAID = re.compile(r"credit balance|spend limit|usage limit|billing", re.I)
 _FILTERED = re.compile(r"content filtering policy|content.filter", re.I)
@@ -22,11 +24,12 @@ _SHOWN_CHARACTERS = 300  # of what a server says
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The server and the model that a request went to, as errors name them."""
+    """The server and the model that a request went to, and where its key is from, as errors name them."""
 
     provider: str
     model: str
     host: str
+    key_place: str = KEY_VARIABLE
 
 
 def failure_of(error: Exception, asked: Asked, now: Callable[[], float] = time.time) -> errors.LLMError:
@@ -63,9 +66,8 @@ def no_key(asked: Asked) -> errors.LLMError:
     """Return the failure of a provider that was given no key."""
     return _made(
         errors.AuthenticationError,
-        "There is no key for Anthropic. Set ANTHROPIC_API_KEY in your environment, and have the plan grant it: "
-        "`secrets: [{name: ANTHROPIC_API_KEY, inject: api.anthropic.com}]` with "
-        '`env: ["ANTHROPIC_API_KEY=${ANTHROPIC_API_KEY}"]`.',
+        f"There is no key for {asked.host}. Set {KEY_VARIABLE} to it, and `api_key` to ${{{KEY_VARIABLE}}}; in a "
+        f"sandbox, grant it as well: `secrets: [{{name: {KEY_VARIABLE}, inject: {asked.host!r}}}]`.",
         asked,
     )
 
@@ -133,7 +135,7 @@ def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], fl
     # An error in the midst of a stream has the status of the stream, so its own kind comes first.
     match (kind if status < 400 else "", status):
         case ("authentication_error", _) | (_, 401):
-            told = f"{host} does not take the key: {said}. Set ANTHROPIC_API_KEY to a key that is valid."
+            told = f"{host} does not take the key in {asked.key_place}: {said}. Set it to one that is valid there."
             return _made(errors.AuthenticationError, told, asked, **about)
         case ("billing_error", _) | (_, 402):
             return _unpaid(said, asked, **about)

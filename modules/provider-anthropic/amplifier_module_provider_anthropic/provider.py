@@ -353,7 +353,7 @@ class AnthropicProvider:
     # -- the client ------------------------------------------------------------------------
 
     def _asked(self, model: str) -> Asked:
-        return Asked(self.name, model, urlsplit(self._settings.base_url).netloc)
+        return Asked(self.name, model, urlsplit(self._settings.base_url).netloc, self._settings.key_place)
 
     def _client(self, asked: Asked) -> anthropic.AsyncAnthropic:
         if not self._settings.api_key:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from .prices import Catalogue, Prices
 
+KEY_VARIABLE = "ANTHROPIC_API_KEY"
 ANTHROPIC_URL = "https://api.anthropic.com"
 DEFAULT_MODEL = "claude-sonnet-5-5"
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -26,10 +27,11 @@ class Settings:
 
     `thinking` is `auto` (what the model does by itself, shown), `adaptive`, `off`, or a number of tokens.
     `timeout_seconds` bounds each silence of the server, not the whole answer. `prices` add to the module's own table,
-    or replace lines of it.
+    or replace lines of it. `key_place` is no setting: it says where the key was looked for, as errors name it.
     """
 
     api_key: str = field(default="", repr=False)
+    key_place: str = KEY_VARIABLE
     base_url: str = ANTHROPIC_URL
     default_model: str = DEFAULT_MODEL
     name: str = "anthropic"
@@ -52,7 +54,7 @@ class Settings:
         Raises:
             ValueError: a setting is unknown or has the wrong shape; the message names it.
         """
-        known = {one.name for one in fields(cls)}
+        known = {one.name for one in fields(cls)} - {"key_place"}
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
             raise ValueError(
@@ -77,7 +79,9 @@ class Settings:
         if given.get("reasoning_effort", EFFORTS[0]) not in EFFORTS:
             raise _refused("reasoning_effort", f"one of {', '.join(EFFORTS)}", given["reasoning_effort"])
         given["prices"] = Catalogue.prices_of(given.get("prices", {}))
-        given.setdefault("api_key", environ.get("ANTHROPIC_API_KEY", ""))
+        given.setdefault("api_key", environ.get(KEY_VARIABLE, ""))
+        # A reference to a variable is filled in before it comes here, so that its name is not known.
+        given["key_place"] = "`api_key`" if config.get("api_key") else KEY_VARIABLE
         given.setdefault("base_url", environ.get("ANTHROPIC_BASE_URL", "") or ANTHROPIC_URL)
         parts = urlsplit(given["base_url"])
         if parts.scheme not in ("http", "https") or not parts.hostname:

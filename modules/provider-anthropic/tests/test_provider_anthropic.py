@@ -332,7 +332,7 @@ async def test_thinking_that_is_taken_no_more_is_left_out_then_and_later() -> No
         (
             refused(401, "authentication_error", "invalid x-api-key"),
             llm_errors.AuthenticationError,
-            "ANTHROPIC_API_KEY",
+            "the key in `api_key`",
         ),
         (refused(402, "billing_error", "no money"), llm_errors.QuotaExceededError, "balance"),
         (refused(400, "invalid_request_error", "Your credit balance is too low"), llm_errors.QuotaExceededError, "bal"),
@@ -397,6 +397,7 @@ async def test_without_a_message_nothing_is_asked() -> None:
     ("config", "says"),
     [
         ({"modle": "x"}, "there is no setting `modle`; there are"),
+        ({"key_place": "x"}, "there is no setting `key_place`"),
         ({"api_key": 7}, "`api_key` must be a line of text, not what it is"),
         ({"base_url": "ftp://x"}, "`base_url` must be an address"),
         ({"max_output_tokens": 0}, "`max_output_tokens` must be a whole number of at least 1"),
@@ -435,6 +436,8 @@ def test_settings_come_from_the_environment_where_the_plan_has_none() -> None:
     environ = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     assert (Settings.of({}, environ).api_key, Settings.of({}, environ).base_url) == ("k", "http://127.0.0.1:1")
     assert "k'" not in repr(Settings.of({}, environ))
+    assert Settings.of({}, environ).key_place == "ANTHROPIC_API_KEY"
+    assert Settings.of({"api_key": "mine"}, environ).key_place == "`api_key`"
 
 
 async def test_models_are_listed_with_what_is_known_of_them() -> None:

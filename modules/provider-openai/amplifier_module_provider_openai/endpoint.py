@@ -29,7 +29,10 @@ class Endpoint:
     def __init__(self, settings: Settings) -> None:
         address = urlsplit(settings.base_url)
         port = address.port or (443 if address.scheme == "https" else 80)
-        self._place = Place(settings.name, settings.base_url, f"{address.hostname}:{port}", settings.is_openai)
+        key_place = settings.key_place if settings.api_key else ""
+        self._place = Place(
+            settings.name, settings.base_url, f"{address.hostname}:{port}", settings.is_openai, key_place
+        )
         self.has_key = bool(settings.api_key) or not settings.is_openai  # or needs none
         self._client = openai.AsyncOpenAI(
             api_key=settings.api_key or _NO_KEY,

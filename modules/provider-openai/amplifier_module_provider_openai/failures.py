@@ -29,15 +29,13 @@ class Place:
     base_url: str
     host: str  # with the port
     is_openai: bool
+    key_place: str = ""  # where the key is from; empty where there is none
 
 
 def no_key(place: Place, model: str) -> LLMError:
     """Return the error of a request that needs a key where there is none."""
     return llm_errors.AuthenticationError(
-        f"There is no key for {place.host}: set the variable OPENAI_API_KEY (in a sandbox, grant this provider the "
-        "secret as well), or set `api_key` to a reference such as ${OPENAI_API_KEY}.",
-        provider=place.provider,
-        model=model,
+        f"There is no key for {place.host}. {_give_a_key(place)}", provider=place.provider, model=model
     )
 
 
@@ -104,10 +102,13 @@ def _of_status(error: openai.APIStatusError, place: Place, about: dict[str, Any]
     known = _of_code(said, code, place, about)
     if known is not None:
         return known
+    if status == 401 and not place.key_place:
+        return llm_errors.AuthenticationError(
+            f"{place.host} asks for a key, and this provider has none: {said} {_give_a_key(place)}", **about
+        )
     if status == 401:
         return llm_errors.AuthenticationError(
-            f"{place.host} does not take the key: {said} Check OPENAI_API_KEY (or `api_key`) and that it is for "
-            "this server.",
+            f"{place.host} does not take the key in {place.key_place}: {said} Set it to one that is for this server.",
             **about,
         )
     if status == 403:
@@ -162,6 +163,14 @@ def _of_code(said: str, code: str, place: Place, about: dict[str, Any]) -> LLMEr
             **about,
         )
     return None
+
+
+def _give_a_key(place: Place) -> str:
+    variable = "OPENAI_API_KEY" if place.is_openai else "NAME"
+    return (
+        f"Set a variable to it, and `api_key` to ${{{variable}}}; in a sandbox, grant it as well: "
+        f"`secrets: [{{name: {variable}, inject: {place.host!r}}}]`."
+    )
 
 
 def _limited(said: str, place: Place, about: dict[str, Any]) -> LLMError:

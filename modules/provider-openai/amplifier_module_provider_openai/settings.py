@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from .prices import Catalogue, Prices
 
+KEY_VARIABLE = "OPENAI_API_KEY"
 OPENAI_URL = "https://api.openai.com/v1"
 _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _DEFAULT_MODEL = "gpt-5-mini"
@@ -21,10 +22,11 @@ class Settings:
     """Where the models are, which one is asked, and how patiently. Sizes are in tokens, times in seconds.
 
     `timeout_seconds` bounds each silence of the server, not the whole answer. None stands for what the model or the
-    server has by itself.
+    server has by itself. `key_place` is no setting: it says where the key was looked for, as errors name it.
     """
 
     api_key: str = field(default="", repr=False)
+    key_place: str = KEY_VARIABLE
     base_url: str = OPENAI_URL
     default_model: str = _DEFAULT_MODEL
     name: str = "openai"
@@ -53,7 +55,7 @@ class Settings:
         Raises:
             ValueError: a setting is unknown or has the wrong shape; the message names it.
         """
-        known = {one.name for one in fields(cls)}
+        known = {one.name for one in fields(cls)} - {"key_place"}
         unknown = sorted(str(key) for key in config if key not in known)
         if unknown:
             raise ValueError(
@@ -75,7 +77,9 @@ class Settings:
         if "stream" in given and not isinstance(given["stream"], bool):
             raise _refused("stream", "true or false", given["stream"])
         given["prices"] = Catalogue.prices_of(given.get("prices", {}))
-        given.setdefault("api_key", environ.get("OPENAI_API_KEY", ""))
+        given.setdefault("api_key", environ.get(KEY_VARIABLE, ""))
+        # A reference to a variable is filled in before it comes here, so that its name is not known.
+        given["key_place"] = "`api_key`" if config.get("api_key") else KEY_VARIABLE
         given.setdefault("base_url", environ.get("OPENAI_BASE_URL", "") or OPENAI_URL)
         parts = urlsplit(given["base_url"])
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -66,6 +66,7 @@ def _ask(**more: Any) -> ChatRequest:
     ("config", "words"),
     [
         ({"modell": "x"}, "`modell`"),
+        ({"key_place": "x"}, "there is no setting `key_place`"),
         ({"max_retries": -1}, "`max_retries` must be a whole number of at least 0"),
         ({"max_retries": True}, "`max_retries`"),
         ({"priority": "first"}, "`priority`"),
