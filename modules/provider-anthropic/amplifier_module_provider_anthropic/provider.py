@@ -40,7 +40,7 @@ from .observers import Observers
 from .prices import Catalogue
 from .reply import Piece, Reply, Spent
 from .settings import DEFAULT_MODEL, Settings
-from .wire_request import Parameters, parameters
+from .wire_request import Parameters, Sending, parameters
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +49,6 @@ _FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_call
 _FINISHED |= {"model_context_window_exceeded": "length"}
 _CONNECT_SECONDS = 15.0
 _REMEMBERED_REPAIRS = 10_000
-_GO_ON = (
-    "Your answer was cut off where it may not be longer. Go on exactly where it stopped, and repeat nothing. Make a "
-    "tool call that was cut off again, with shorter arguments."
-)
 
 
 class AnthropicProvider:
@@ -193,12 +189,12 @@ class AnthropicProvider:
         if not conversation.messages:
             raise failures.nothing_said(asked)
         await self._tell_repairs(conversation, observers)
-        sent = parameters(request, model, self._catalogue.of(model), self._settings, conversation)
-        await observers.asked(len(sent["messages"]), len(request.tools or ()))
+        sending = Sending(parameters(request, model, self._catalogue.of(model), self._settings, conversation))
+        await observers.asked(len(sending.parameters["messages"]), len(request.tools or ()))
         replies: list[Reply] = []
         while True:
             reply = Reply(replies[-1].next_index if replies else 0)
-            async with aclosing(self._replied(request, sent, reply, asked, observers, may_repeat)) as pieces:
+            async with aclosing(self._replied(sending, reply, asked, observers, may_repeat)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Reply):
                         reply = piece
@@ -209,33 +205,27 @@ class AnthropicProvider:
             is_over = reply.stop_reason != "max_tokens" or reply.has_calls or not so_far
             if is_over or len(replies) > self._settings.max_continuations:
                 break
-            go_on = [{"type": "text", "text": _GO_ON}]
-            sent = {
-                **sent,
-                "messages": [
-                    *sent["messages"],
-                    {"role": "assistant", "content": so_far},
-                    {"role": "user", "content": go_on},
-                ],
-            }
+            sending.go_on(so_far)
         response = self._response(request, replies, asked)
         await observers.answered(response, time.monotonic() - started)
         yield response
 
     async def _replied(
         self,
-        request: ChatRequest,
-        sent: Parameters,
+        sending: Sending,
         reply: Reply,
         asked: Asked,
         observers: Observers,
         may_repeat: bool,
     ) -> AsyncGenerator[Piece | Reply, None]:
-        """Yield the pieces of one reply and then the reply, with as many tries as it takes and settings allow."""
+        """Yield the pieces of one reply and then the reply, with as many tries as it takes and settings allow.
+
+        Thinking that the vendor refuses is left out of `sending` from then on, and of later requests.
+        """
         attempt, was_shown, was_stripped = 0, False, False
         while True:
             try:
-                async with aclosing(self._pieces(sent, reply, asked)) as pieces:
+                async with aclosing(self._pieces(sending.parameters, reply, asked)) as pieces:
                     async for piece in pieces:
                         was_shown = True
                         yield piece
@@ -244,10 +234,10 @@ class AnthropicProvider:
             except Exception as error:
                 failure = failures.failure_of(error, asked)
                 if failures.is_about_thinking(failure) and not (was_shown or was_stripped):
-                    was_stripped = True
-                    stripped = self._without_thinking(sent)
-                    if stripped is not None:
-                        sent = stripped
+                    was_stripped, refused = True, sending.leave_out_thinking()
+                    if refused is not None:
+                        logger.warning("left out %d thinking blocks that the vendor takes no more", len(refused))
+                        self._unusable |= refused
                         continue
                 attempt += 1
                 delay = self._backoff.delay(attempt, failure, self._chance())
@@ -273,29 +263,6 @@ class AnthropicProvider:
         if not reply.is_whole:
             raise failures.ended_early(asked)
         reply.content()  # raises for a call that cannot be carried out, so that the answer is asked for again
-
-    def _without_thinking(self, sent: Parameters) -> Parameters | None:
-        """Return a request without the thinking that the vendor refused; None where nothing can be left out.
-
-        The vendor accepts thinking only after the same messages and tools as when it was made, so not after
-        a compaction. Refused thinking is left out of later requests too. With a budget for thinking, the vendor
-        refuses tool results without the thinking before them, so the budget is left out as well.
-        """
-        refused: set[str] = set()
-        messages = []
-        for message in sent["messages"]:
-            kept = [block for block in message["content"] if not block["type"].endswith("thinking")]
-            refused |= {block.get("signature") or block["data"] for block in message["content"] if block not in kept}
-            if kept:
-                messages.append({**message, "content": kept})
-        stripped = {**sent, "messages": messages}
-        if sent.get("thinking", {}).get("type") == "enabled":
-            del stripped["thinking"]
-        if stripped == sent:
-            return None
-        logger.warning("left out %d thinking blocks that the vendor takes no more", len(refused))
-        self._unusable |= refused
-        return stripped
 
     async def _tell_repairs(self, conversation: Conversation, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]

@@ -1,4 +1,8 @@
-"""The parameters of one request, from the contract's request, the settings and the conversation."""
+"""The parameters of one request, from the contract's request, the settings and the conversation.
+
+They change while the request is answered: thinking that the vendor refuses is left out, and an answer that was cut off
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,10 @@ Parameters = dict[str, Any]
 
 _CACHED = {"type": "ephemeral"}
 _CACHED_MESSAGES = 2  # the user's last ones; with tools and system text these are the four marks that the vendor takes
+_GO_ON = (
+    "Your answer was cut off where it may not be longer. Go on exactly where it stopped, and repeat nothing. Make a "
+    "tool call that was cut off again, with shorter arguments."
+)
 _CHOICES = {"auto": "auto", "required": "any", "any": "any", "none": "none"}
 
 
@@ -46,6 +54,44 @@ def parameters(
     if settings.prompt_caching:
         _cache(made)
     return {name: value for name, value in made.items() if value not in (None, [], {})}
+
+
+class Sending:
+    """What is sent for one request until it is answered."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+
+    def go_on(self, so_far: list[dict[str, Any]]) -> None:
+        """Ask next for the rest of an answer that begins with these blocks."""
+        messages = [
+            *self.parameters["messages"],
+            {"role": "assistant", "content": so_far},
+            {"role": "user", "content": [{"type": "text", "text": _GO_ON}]},
+        ]
+        self.parameters = {**self.parameters, "messages": messages}
+
+    def leave_out_thinking(self) -> frozenset[str] | None:
+        """Leave out the thinking that the vendor refused, and return its signatures; None where there is none.
+
+        The vendor accepts thinking only after the same messages and tools as when it was made, so not after
+        a compaction. With a budget for thinking, it refuses tool results without the thinking before them, so the
+        budget is left out as well.
+        """
+        refused: set[str] = set()
+        messages = []
+        for message in self.parameters["messages"]:
+            kept = [block for block in message["content"] if not block["type"].endswith("thinking")]
+            refused |= {block.get("signature") or block["data"] for block in message["content"] if block not in kept}
+            if kept:
+                messages.append({**message, "content": kept})
+        stripped = {**self.parameters, "messages": messages}
+        if stripped.get("thinking", {}).get("type") == "enabled":
+            del stripped["thinking"]
+        if stripped == self.parameters:
+            return None
+        self.parameters = stripped
+        return frozenset(refused)
 
 
 def _tool(name: str, description: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -323,6 +323,22 @@ async def test_thinking_that_is_taken_no_more_is_left_out_then_and_later() -> No
     assert stage.waits == []
 
 
+@pytest.mark.parametrize("settings", [{"default_model": "claude-sonnet-5-5"}, {"thinking": 2048}])
+async def test_thinking_that_was_refused_is_left_out_of_continuations_too(settings: dict[str, Any]) -> None:
+    refusal = refused(400, "invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block.")
+    cut = answer(thinking("new", signature="new"), text("one, "), stop="max_tokens")
+    stage = Stage(refusal, cut, cut, answer(text("two")), **settings)
+    thought = Message(role="assistant", content=[ThinkingBlock(thinking="hm", signature="old"), TextBlock(text="yes")])
+    response = await stage.complete("go", thought, "on")
+    assert response.content[-1].text == "one, one, two" and len(stage.sent) == 4
+    signatures = [
+        [block["signature"] for one in sent["messages"] for block in one["content"] if block["type"] == "thinking"]
+        for sent in stage.sent
+    ]
+    assert signatures == [["old"], [], ["new"], ["new", "new"]]
+    assert ["budget_tokens" in sent.get("thinking", {}) for sent in stage.sent[1:]] == [False] * 3
+
+
 # --- failures
 
 
