@@ -235,6 +235,36 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
     assert entry["permissions"]["read"] == [".", "/etc/hostname"]
 
 
+def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Callable[..., Path]) -> None:
+    path = plan("first answer", "second answer", "third answer")
+    before = path.read_bytes()
+    with Seen(100, 30, "chat") as terminal:
+        terminal.until(_READY)
+        terminal.until(_OPEN)
+        terminal.type("hello\r")
+        terminal.until("first answer")
+        terminal.until(_OPEN)
+        terminal.type("/grant tool-filesystem read=/etc/hostname\r")  # outside, so that the plan's question shows where
+        terminal.until("yes, no or stop, and Enter:")
+        terminal.type("\x03")
+        terminal.until("the plan is as it was before")
+        terminal.until(_READY)
+        assert path.read_bytes() == before
+        terminal.until(_OPEN)
+        terminal.type("/grant tool-filesystem net=example.org\r")
+        terminal.until("yes or no, and Enter:")
+        terminal.type("yes\n")
+        terminal.until(_READY)
+        terminal.until(_OPEN)
+        terminal.type("again\r")
+        terminal.until("first answer")  # of another process, whose script begins anew
+        terminal.until(_OPEN)
+        rows = "\n".join(terminal.rows(all_of_them=True))
+        _leave(terminal)
+    assert rows.count("Paddock asks, not a module") == 2 and "look at it first" not in rows
+    assert "example.org" in path.read_text(encoding="utf-8") and "hostname" not in path.read_text(encoding="utf-8")
+
+
 def test_the_history_is_for_its_owner_alone(plan: Callable[..., Path], tmp_path: Path) -> None:
     plan()
     with _chat() as terminal:

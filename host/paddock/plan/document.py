@@ -51,8 +51,8 @@ _Parsed = tuple[Any, Callable[[], Part]]
 """What a text says, and what finds its lines when they are wanted."""
 
 
-def read_document(path: Path) -> Document:
-    """Read the file at `path`.
+def read_document(path: Path, written: bytes | None = None) -> Document:
+    """Read the file at `path`, or what is to be `written` to it.
 
     Raises:
         PlanError: it cannot be read, is too large, of an unknown extension, or malformed.
@@ -67,7 +67,10 @@ def read_document(path: Path) -> Document:
     if parse is None:
         problem = f"`{path.suffix}` is no extension of a plan" if path.suffix else "the file's name has no extension"
         raise _error(path, problem, "plans are .yaml, .yml, .json or .toml files")
-    written = _read_bytes(path)
+    if written is None:
+        written = _read_bytes(path)
+    if len(written) > _MAX_BYTES:
+        raise _error(path, f"larger than {_MAX_BYTES // 1024} KiB")
     try:
         content, find_lines = parse(_decoded(path, written))
         return Document(content, written, Positions(str(path), find_lines))
@@ -91,13 +94,10 @@ def _read_bytes(path: Path) -> bytes:
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise _error(path, "not a regular file")
-            content = file.read(_MAX_BYTES + 1)
+            return file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         raise _error(path, f"cannot be read: {reason}", _instead_of(path)) from error
-    if len(content) > _MAX_BYTES:
-        raise _error(path, f"larger than {_MAX_BYTES // 1024} KiB")
-    return content
 
 
 def _instead_of(path: Path) -> str:

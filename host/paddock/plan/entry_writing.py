@@ -29,7 +29,8 @@ from .document import read_document
 from .loading import load_plan
 from .models import Kind, MountPlan
 from .permissions import Permissions
-from .yaml_items import flow_text, item_lines, with_item, with_key, without_item
+from .writing import GRANT_COMMENT
+from .yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
 
 SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -58,6 +59,7 @@ class PlanEdit:
     place: str
     before: bytes
     after: bytes
+    plan: MountPlan
 
     def write(self) -> MountPlan:
         """Write it, as a whole or not at all, and return the plan that it is.
@@ -65,16 +67,24 @@ class PlanEdit:
         Raises:
             PlanNotEditedError: the plan changed meanwhile, or cannot be written.
         """
+        self._replace(self.before, self.after)
+        return self.plan
+
+    def undo(self) -> None:
+        """Write the plan as it was before `write`; raises as that does."""
+        self._replace(self.after, self.before)
+
+    def _replace(self, before: bytes, after: bytes) -> None:
         real = Path(os.path.realpath(self.path))
         unfinished = real.with_name(f".{real.stem}.unfinished-{os.getpid()}{real.suffix}")
         try:
             try:
                 with open(unfinished, "xb") as file:
                     os.fchmod(file.fileno(), stat.S_IMODE(real.stat().st_mode))
-                    file.write(self.after)
+                    file.write(after)
                     file.flush()
                     os.fsync(file.fileno())
-                if real.read_bytes() != self.before:
+                if real.read_bytes() != before:
                     raise PlanNotEditedError(self.path, "somebody else changed it at this moment", hints=["try again"])
                 os.replace(unfinished, real)
             finally:
@@ -84,7 +94,6 @@ class PlanEdit:
             raise PlanNotEditedError(
                 self.path, f"it cannot be written: {(error.strerror or str(error)).lower()}"
             ) from error
-        return load_plan(self.path, environ={})
 
 
 def with_entry(path: Path, kind: Kind, entry: Mapping[str, str]) -> PlanEdit:
@@ -211,27 +220,16 @@ def _edited(
     with suppress(yaml.YAMLError, TOMLKitError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         for proposed in propose(text):
             if _says(path, proposed, expected, section):
-                edit = PlanEdit(path, place, document.written, (mark + proposed).encode("utf-8"))
-                _check(edit)
-                return edit
+                after = (mark + proposed).encode("utf-8")
+                return PlanEdit(path, place, document.written, after, _read_back(path, after))
     raise PlanNotEditedError(path, "where in its text the change belongs could not be told for certain", lines=lines)
 
 
-def _check(edit: PlanEdit) -> None:
-    """Raise a `PlanError` unless what is to be written is a plan."""
-    real = Path(os.path.realpath(edit.path))
-    trial = real.with_name(f".{real.stem}.trial-{os.getpid()}{real.suffix}")
+def _read_back(path: Path, after: bytes) -> MountPlan:
     try:
-        trial.write_bytes(edit.after)
-        load_plan(trial, environ={})
+        return load_plan(path, environ={}, written=after)
     except PlanError as error:
-        raise PlanNotEditedError(edit.path, "with the change it would be no plan", lines=error.detail) from error
-    except OSError as error:
-        problem = f"its folder cannot be written to: {(error.strerror or str(error)).lower()}"
-        raise PlanNotEditedError(edit.path, problem) from error
-    finally:
-        with suppress(OSError):
-            trial.unlink()
+        raise PlanNotEditedError(path, "with the change it would be no plan", lines=error.detail) from error
 
 
 def _says(path: Path, text: str, expected: dict[str, Any], section: str) -> bool:
@@ -271,7 +269,8 @@ class _Yaml:
         return without_item(self._text, section, index)
 
     def permit(self, section: str, index: int, written: object) -> Iterator[str]:
-        return with_key(self._text, section, index, "permissions", written)
+        for text in (without_comments(self._text, section, index, GRANT_COMMENT), self._text):
+            yield from with_key(text, section, index, "permissions", written)
 
 
 class _Json:

@@ -32,8 +32,10 @@ _UNWRITTEN = "the plan"  # where one that is no file is told of
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 
 
-def load_plan(plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str]) -> MountPlan:
-    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping.
+def load_plan(
+    plan: Path | str | Mapping[str, object], *, environ: Mapping[str, str], written: bytes | None = None
+) -> MountPlan:
+    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; of a file, as it is or `written`.
 
     Relative sources start from the file's folder, those of a mapping from the current one. Whether references to
     secrets are granted and set is not asked here: it depends on what else the operator gives. `environ` has no effect.
@@ -43,7 +45,7 @@ def load_plan(plan: Path | str | Mapping[str, object], *, environ: Mapping[str, 
     """
     if isinstance(plan, (str, Path)):
         path = Path(plan)
-        document = read_document(path)
+        document = read_document(path, written)
         origin = path.resolve()
         reading = _Reading(origin.parent, origin, document.positions)
         loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))

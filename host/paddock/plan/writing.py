@@ -7,6 +7,7 @@ what is written is there as a whole or not at all.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +32,11 @@ _PRESETS: Final[Mapping[Preset, str]] = {
 }
 _NEVER_FOLDED: Final = 1_000_000  # characters of a line
 _NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"
+_GOES_WITHOUT: Final = "it goes without "
+GRANT_COMMENT: Final = re.compile(
+    rf"# (?:{'|'.join(map(re.escape, (*_PRESETS.values(), _NOTHING)))}|{_GOES_WITHOUT}[^\n]*?)(?=\r?\n|\Z)"
+)
+"""A comment about what an entry is granted, which another grant may make untrue."""
 _FAMILIES: Final[Mapping[str, str]] = {
     "read": "files and folders that it may read; `.` is the folder it works in",
     "write": "files and folders that it may read and change; they have to exist",
@@ -150,7 +156,7 @@ def _entry(module: PlannedModule) -> Iterator[str]:
             yield from (f"  {line}" for line in (first + note, *rest))
     yield from _permissions(module)
     for lack in module.lacks:
-        yield f"# it goes without {escape(lack)}"
+        yield f"# {_GOES_WITHOUT}{escape(lack)}"
 
 
 def _permissions(module: PlannedModule) -> Iterator[str]:

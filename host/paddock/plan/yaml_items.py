@@ -60,6 +60,24 @@ def with_key(text: str, section: str, index: int, key: str, value: object) -> It
         yield from edit.with_value(item, key, flow_text(value))
 
 
+def without_comments(text: str, section: str, index: int, stale: re.Pattern[str]) -> str:
+    """Return the text without those comments of an item that `stale` matches, each from its mark to the line's end."""
+    edit = _Edit.of(text)
+    found = edit.section(section) if edit is not None else None
+    if found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+        return text
+    item = found[1].value[index]
+    lines = text.splitlines(keepends=True)
+    kept = []
+    for line in lines[item.start_mark.line : item.end_mark.line + 1]:
+        match = stale.search(line)
+        if match is None:
+            kept.append(line)
+        elif line[: match.start()].strip():
+            kept.append(line[: match.start()].rstrip() + line[match.end() :])
+    return "".join([*lines[: item.start_mark.line], *kept, *lines[item.end_mark.line + 1 :]])
+
+
 def item_lines(item: Mapping[str, Any]) -> list[str]:
     """Return the lines of an item in a list, its dash first."""
     first, *rest = [f"{flow_text(key)}: {flow_text(value)}" for key, value in item.items()]

@@ -18,6 +18,7 @@ from paddock.errors import PlanError
 from paddock.plan import load_plan
 from paddock.plan.entry_writing import PlanNotEditedError, grant_line, with_entry, with_permissions, without_entry
 from paddock.plan.permissions import Permissions
+from paddock.plan.writing import PlannedModule, plan_text
 from paddock.plan.yaml_items import with_item, without_item
 
 SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"
@@ -37,7 +38,8 @@ def added(folder: Path, text: str, name: str = "plan.yaml", kind: Any = "tool") 
 
 LIST = f"{SESSION}tools:\n  - module: a\n"
 FLAT = f"{SESSION}tools:\n- module: a\n"
-COMMENTED = f"{SESSION}tools:\n  # first\n  - module: a # why\n    # it goes without much\n"
+LACKS = "    # it goes without much\n"
+COMMENTED = f"{SESSION}tools:\n  # first\n  - module: a # why\n{LACKS}"
 LITERAL = f"{LIST}    config:\n      text: |\n        # not a comment\n\n        - nor an item\n"
 KEEPING = f"{LIST}    config:\n      text: |+\n        line\n\n"
 ON_A_LINE = f"{SESSION}tools: [{{module: a}}, {{module: b}}"
@@ -283,7 +285,7 @@ GRANTED = "permissions: {read: [., /data]}"
         (f"{LIST}    permissions: workspace # enough\nx: 1\n", f"{LIST}    {GRANTED} # enough\nx: 1\n"),
         (f"{LIST}    permissions:\n      read:\n      - .\nx: 1\n", f"{LIST}    {GRANTED}\nx: 1\n"),
         (f"{ON_A_LINE}]\n", f"{SESSION}tools: [{{module: a, {GRANTED}}}, {{module: b}}]\n"),
-        (f"{COMMENTED}# end\n", f"{COMMENTED}    {GRANTED}\n# end\n"),
+        (f"{COMMENTED}# end\n", f"{COMMENTED.removesuffix(LACKS)}    {GRANTED}\n# end\n"),
         (f"{LIST}  - module: b\n", f"{LIST}    {GRANTED}\n  - module: b\n"),
         (f"{LITERAL}\nx: 1\n", f"{LITERAL}    {GRANTED}\n\nx: 1\n"),
     ],
@@ -294,6 +296,36 @@ def test_what_a_yaml_entry_is_granted_is_all_that_changes(text: str, expected: s
     path.write_text(text, encoding="utf-8")
     with_permissions(path, "tools[0]", Permissions.model_validate({"read": (".", "/data")})).write()
     assert path.read_text(encoding="utf-8") == expected
+
+
+def test_a_comment_of_init_that_a_grant_makes_untrue_goes(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    modules = [
+        PlannedModule("orchestrator", "loop-basic"),
+        PlannedModule("context", "context-simple"),
+        PlannedModule("tool", "a", permissions=Permissions.model_validate({"preset": "workspace"}), purpose="edits"),
+        PlannedModule("tool", "b", lacks=("the network",), purpose="fetches"),
+        PlannedModule("tool", "c"),
+    ]
+    path.write_text(plan_text(modules), encoding="utf-8")
+    for place in ("tools[0]", "tools[1]", "tools[2]"):
+        with_permissions(path, place, Permissions.model_validate({"read": (".", "/data")})).write()
+    assert path.read_text(encoding="utf-8").partition("tools:\n")[2] == (
+        f"  # edits\n  - module: a\n    {GRANTED}\n  # fetches\n  - module: b\n    {GRANTED}\n"
+        f"  - module: c\n    {GRANTED}\n"
+    )
+    assert path.read_text(encoding="utf-8").count("# no permissions") == 2  # of those that were granted nothing more
+
+
+def test_an_edit_is_undone_unless_the_plan_changed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(LIST, encoding="utf-8")
+    edit = with_permissions(path, "tools[0]", Permissions.model_validate({"preset": "workspace"}))
+    assert edit.write().digest == load_plan(path, environ={}).digest
+    edit.undo()
+    assert path.read_text(encoding="utf-8") == LIST
+    with pytest.raises(PlanNotEditedError):
+        edit.undo()
 
 
 def test_what_a_toml_or_json_entry_is_granted_is_written(tmp_path: Path) -> None:

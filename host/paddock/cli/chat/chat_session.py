@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from paddock.cli import failure, plan_options
 from paddock.cli.approval import TerminalApproval
@@ -26,18 +27,21 @@ from paddock.cli.question import Option, Question
 from paddock.cli.source_options import SourceFlags
 from paddock.errors import PaddockError, render
 from paddock.kernel.session import ModuleStatus, Session
-from paddock.plan.entry_writing import grant_line, with_permissions
+from paddock.plan.entry_writing import PlanEdit, PlanNotEditedError, grant_line, with_permissions
 from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.text import escape
 
 from .chat_command import ChatOptions
 from .conversation import Conversation, Follower
+from .grant_consent import GrantConsent
 from .interrupts import on_interrupt
 from .prompt_input import PromptInput
 from .prompted_screen import PromptedDialogue, PromptedScreen
 from .slash_commands import Next, SlashCommands
 from .spending import Spending
+
+_WORDS: Final = {"yes": True, "no": False}
 
 Line = asyncio.Task[str | None]
 Use = Callable[[SlashCommands, Callable[[str], str]], None]
@@ -57,7 +61,10 @@ class ChatSession:
         self._fetching = FetchProgress(self._screen)
         self._sources = SourceFlags(**options.sources).read(self._fetching)
         self._spending = Spending()
+        self._consent = GrantConsent(TerminalConsent(self._dialogue), folder, is_trusted=options.is_trusted)
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
+        self._agreed: PlanEdit | None = None  # to be written when the session has ended
+        self._written: PlanEdit | None = None  # to be undone if no session starts with it
         self._conversation: Conversation | None = None
 
     async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
@@ -68,31 +75,52 @@ class ChatSession:
                 try:
                     following = await self._one_session(line, ready, use)
                 except Exception as error:  # the top of a command: an unforeseen error is reported here
-                    if self._prompt.is_open:
-                        self._prompt.leave()
-                    else:  # a line was sent, which waits for a session that does not come
-                        first.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await first
+                    is_over = self._written is None
+                    if is_over:
+                        await self._end_line(first)
                     self._screen.text(failure.text(error))
-                    return failure.exit_code(error)
+                    if is_over:
+                        return failure.exit_code(error)
+                    following = Next.RESTART
                 if following is Next.LEAVE:
                     return 0
                 line = None
+                self._change_plan()
+
+    async def _end_line(self, first: Line) -> None:
+        if self._prompt.is_open:
+            self._prompt.leave()
+        else:  # a line was sent, which waits for a session that does not come
+            first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
+
+    def _change_plan(self) -> None:
+        """Write what was agreed to, or undo what no session started with; the plan stays as it is where that fails."""
+        written, self._written = self._written, None
+        agreed, self._agreed = self._agreed, None
+        try:
+            if written is not None:
+                written.undo()
+                self._screen.note("the plan is as it was before, and the chat goes on with it")
+            elif agreed is not None:
+                agreed.write()
+                self._written = agreed
+                self._screen.note("written; the session is started anew with it")
+        except PlanNotEditedError as error:
+            self._screen.text(render(error))
 
     async def _one_session(self, line: Line | None, ready: asyncio.Event, use: Use) -> Next:
         screen = self._screen
         approval = TerminalApproval(self._dialogue, preview=self._preview)
         session = self._session(approval)
         screen.mask = session.mask
-        with anyio.CancelScope() as scope:
-            if line is not None:
-                line.add_done_callback(lambda done: _cancel_if_left(done, scope))
+        with anyio.CancelScope() as scope, self._interruptible_start(line, scope):
             with Progress(screen, lambda: activity_of(session)):
                 await session.initialize()
         if scope.cancel_called:
             await session.cleanup()
-            return Next.LEAVE
+            return Next.LEAVE if self._written is None else Next.RESTART
         try:
             is_verbose = self._options.is_verbose
             follower = Follower(session, screen, self._folder, is_verbose=is_verbose)
@@ -104,6 +132,7 @@ class ChatSession:
             self._say_what_started(session)
             if self._said:
                 await conversation.go_on_from(self._said)
+            self._written = None
             ready.set()
             return await self._talk(conversation, commands, line)
         finally:
@@ -112,6 +141,26 @@ class ChatSession:
                 await session.cleanup()
             for change in session.changes:
                 screen.warning(change)
+
+    @contextmanager
+    def _interruptible_start(self, line: Line | None, scope: anyio.CancelScope) -> Iterator[None]:
+        """Cancel a start when the person leaves, and a later one by Ctrl-C: by the second where that ends the chat."""
+        if line is not None:
+            line.add_done_callback(lambda done: _cancel_if_left(done, scope))
+            yield
+            return
+        warned = False
+
+        def interrupt() -> None:
+            nonlocal warned
+            if warned or self._written is not None:
+                scope.cancel()
+            else:
+                warned = True
+                self._screen.note("the session is starting; Ctrl-C again ends the chat")
+
+        with on_interrupt(interrupt):
+            yield
 
     def _session(self, approval: TerminalApproval) -> Session:
         options, screen = self._options, self._screen
@@ -124,7 +173,7 @@ class ChatSession:
             isolation=options.isolation,
             trust_plan=options.is_trusted,
             grants=self._presets,
-            consent=TerminalConsent(self._dialogue),
+            consent=self._consent,
             on_confined=lambda confined: tell_confinements(screen, confined, verbose=options.is_verbose),
             sources=self._sources,
         )
@@ -170,25 +219,33 @@ class ChatSession:
         if edit.after == edit.before:
             self._screen.note(f"the plan grants {escape(entry.module)} that already, and stays as it is")
             return False
-        said = await self._dialogue.ask(
-            Question(
-                title="Paddock asks, not a module",
-                text=f"In {escape(str(path))}, the entry of {escape(entry.module)} ({entry.path}) would say\n{line}\n"
-                "Write it, and start the session anew with what was said so far?",
-                options=(Option("yes", "write it"), Option("no ", "leave the plan as it is")),
-                told=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
-                is_ours=True,
-            ),
-            lambda typed, _: {"yes": "yes", "no": "no"}.get(typed.casefold()),
-        )
-        if said != "yes":
-            self._screen.note("the plan stays as it is")
-            return False
-        said_so_far = await conversation.messages()
-        edit.write()
-        self._said = said_so_far
-        self._screen.note(f"written; {entry.module} is started anew with it")
+        is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
+        if is_covered:
+            if not await self._agrees(entry, line):
+                self._screen.note("the plan stays as it is")
+                return False
+        else:
+            self._screen.note(
+                f"the entry of {escape(entry.module)} would say {line}; the whole plan is asked about next"
+            )
+        self._said = await conversation.messages()
+        # Written once the session has ended: a running one takes any change of its plan for a stranger's.
+        self._agreed = edit
+        if is_covered:
+            self._consent.agree(edit.plan)
         return True
+
+    async def _agrees(self, entry: ModuleEntry, line: str) -> bool:
+        path = escape(str(self._options.plan))
+        question = Question(
+            title="Paddock asks, not a module",
+            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) would say\n{line}\n"
+            "Write it, accept the plan with it, and start the session anew with what was said so far?",
+            options=(Option("yes", "write it"), Option("no ", "leave the plan as it is")),
+            told=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
+            is_ours=True,
+        )
+        return await self._dialogue.ask(question, lambda typed, _: _WORDS.get(typed.casefold())) or False
 
     # -- what is shown ---------------------------------------------------------------------
 

@@ -1,0 +1,52 @@
+"""Consent in a chat: `/grant` asks about one entry, and its answer is good for exactly the plan that this makes.
+
+A person is asked one question for each grant. Where that about the entry does not show all that the plan would open
+(a path that leads out of the working directory, a plan that was not accepted before), the question about the whole plan
+takes its place. Every other plan is asked about as the session's start does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from paddock.kernel.consent import Answer, Consent, PlanReview
+from paddock.plan.models import MountPlan
+from paddock.policy import Owner
+from paddock.policy.trust import with_places
+
+_NONE: Final = ""
+
+
+class GrantConsent:
+    """Asks `terminal`, unless the person agreed to the plan by `/grant`; `is_trusted`: plans are accepted by a flag."""
+
+    def __init__(self, terminal: Consent, working_dir: Path, *, is_trusted: bool) -> None:
+        self._terminal = terminal
+        self._working_dir = working_dir
+        self._is_trusted = is_trusted
+        self._agreed = _NONE  # digest of a plan
+        self._is_declined = False  # whether the session that was started last goes without what takes consent
+
+    def covers(self, plan: MountPlan) -> bool:
+        """Return whether a question about the entry that changed is enough; blocks: paths are followed."""
+        if self._is_trusted:
+            return True
+        if self._is_declined:
+            return False
+        return with_places(plan, self._working_dir, Owner.current(os.environ)).digest == plan.digest
+
+    def agree(self, plan: MountPlan) -> None:
+        """Accept this plan once it is asked about, as it is and with no path leading elsewhere than now."""
+        self._agreed = plan.digest
+
+    async def ask(self, review: PlanReview) -> Answer:
+        """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
+        agreed, self._agreed = self._agreed, _NONE
+        if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings):
+            self._is_declined = False
+            return Answer.ACCEPT
+        answer = await self._terminal.ask(review)
+        self._is_declined = answer is Answer.AS_IT_IS and (review.needs_trust or review.has_proposals)
+        return answer

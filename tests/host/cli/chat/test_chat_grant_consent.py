@@ -1,0 +1,74 @@
+"""Which plans a chat does not ask about again after `/grant`: exactly the one that was agreed to, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from paddock.cli.chat.grant_consent import GrantConsent
+from paddock.kernel.consent import Answer, ModuleReview, PlanReview
+from paddock.plan import load_plan
+from paddock.plan.entry_writing import PlanEdit, with_permissions
+from paddock.plan.permissions import Permissions
+
+_PLAN = "session: {orchestrator: loop-basic, context: context-simple}\ntools:\n  - module: a\n"
+_NETWORK = ModuleReview("a", "tool", "here", needs_trust=("net: example.org:443",))
+
+
+class Person:
+    """A person who declines, and counts what they are asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def ask(self, review: PlanReview) -> Answer:
+        self.asked += 1
+        return Answer.AS_IT_IS
+
+
+def _edit(folder: Path, **granted: list[str]) -> PlanEdit:
+    path = folder / "plan.yaml"
+    path.write_text(_PLAN, encoding="utf-8")
+    return with_permissions(path, "tools[0]", Permissions.model_validate(granted))
+
+
+async def test_the_answer_to_a_grant_is_good_for_its_plan_once(tmp_path: Path) -> None:
+    person = Person()
+    consent = GrantConsent(person, tmp_path, is_trusted=False)
+    edit = _edit(tmp_path, net=["example.org"])
+    assert consent.covers(edit.plan)
+    consent.agree(edit.plan)
+    assert edit.write().digest == load_plan(edit.path, environ={}).digest
+    review = PlanReview("plan.yaml", edit.plan.digest, (_NETWORK,))
+    assert await consent.ask(review) is Answer.ACCEPT and person.asked == 0
+    assert await consent.ask(review) is Answer.AS_IT_IS and person.asked == 1
+
+
+async def test_whatever_a_grants_question_did_not_show_is_asked_about(tmp_path: Path) -> None:
+    person = Person()
+    consent = GrantConsent(person, tmp_path, is_trusted=False)
+    plan = _edit(tmp_path, net=["example.org"]).plan
+    proposing = replace(_NETWORK, proposed_lines=("read: .",))
+    for review in (
+        PlanReview("plan.yaml", "sha256:another", (_NETWORK,)),
+        PlanReview("plan.yaml", plan.digest, (proposing,)),
+        PlanReview("plan.yaml", plan.digest, (_NETWORK,), warnings=("the whole web",)),
+    ):
+        consent.agree(plan)
+        assert await consent.ask(review) is Answer.AS_IT_IS
+    assert person.asked == 3
+
+
+async def test_a_grant_in_a_plan_that_was_declined_is_not_enough(tmp_path: Path) -> None:
+    consent = GrantConsent(Person(), tmp_path, is_trusted=False)
+    edit = _edit(tmp_path, net=["example.org"])
+    await consent.ask(PlanReview("plan.yaml", "sha256:before", (_NETWORK,)))
+    assert not consent.covers(edit.plan)
+
+
+def test_a_path_that_leads_outside_takes_the_whole_question(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "data").symlink_to("/etc")
+    edit = _edit(tmp_path / "work", read=["data"])
+    assert not GrantConsent(Person(), tmp_path / "work", is_trusted=False).covers(edit.plan)
+    assert GrantConsent(Person(), tmp_path / "work", is_trusted=True).covers(edit.plan)
