@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -82,8 +82,11 @@ class ConversationScreen:
     def show_change(self, change: Change) -> None:
         """Write the change that a call asks for, above the question whether to allow it."""
         self.end_text()
-        told = self._screen.mask(f"would change {change.path} ({change.summary})")
-        self._rows([Text(row, "bold") for row in self._folded(told, "", "  ")])
+        summary = f" ({change.summary})" if change.summary else ""
+        title = self._screen.mask(f"would change {change.path}{summary}")
+        self._rows([Text(row, "bold") for row in self._folded(title, "", "  ")])
+        if change.doubt:
+            self._rows([Text(row, "bold yellow") for row in self._folded(change.doubt, "  ", "  ")])
         self._show_change(change)
 
     # -- text ------------------------------------------------------------------------------
@@ -178,13 +181,17 @@ class ConversationScreen:
         self._rows([*rows, shown])
         if call.change is not None:
             self._show_change(call.change)
+        self._show_lines(call.said, call.left_out, {})
         self._was_call = True
 
     def _show_change(self, change: Change) -> None:
-        styles = {"+": "green", "-": "red", "@": "cyan"}
+        self._show_lines(change.lines, change.left_out, {"+": "green", "-": "red", "@": "cyan"})
+
+    def _show_lines(self, lines: Iterable[str], left_out: int, styles: Mapping[str, str]) -> None:
+        """Write lines below a call, each in the style of its first character."""
         rows = [
             Text(row, styles.get(line[:1], "dim"))
-            for line in change.lines
+            for line in lines
             for row in fold(
                 escape(self._screen.mask(line).expandtabs(4)[:_MAX_ROW]) or " ",
                 self._screen.width,
@@ -192,8 +199,8 @@ class ConversationScreen:
                 rest=_CODE_MARGIN + "  ",
             )
         ]
-        if change.left_out:
-            rows.append(Text(f"{_CODE_MARGIN}{change.left_out} more lines are not shown", "dim"))
+        if left_out:
+            rows.append(Text(f"{_CODE_MARGIN}{left_out} more lines are not shown", "dim"))
         if rows:
             self._rows(rows)
 

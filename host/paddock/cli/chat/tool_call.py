@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -24,22 +24,30 @@ _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "t
 _PATHS: Final = ("file_path", "path")
 _PATCHES: Final = ("patch", "diff")
 _MAX_ARGUMENT: Final = 200  # characters of the short argument
-_MAX_MASKED: Final = 1 << 20  # characters of a text that is cut to far fewer afterwards
+MAX_MASKED: Final = 1 << 20  # characters of a text that is cut to far fewer afterwards
 _MAX_COMPARED_LINES: Final = 1000  # of either text, where they differ
 _MAX_COMPARED: Final = 256 * 1024  # characters of either text
 _MAX_SHOWN: Final = 30  # lines of a change
+_NO_MATCH: Final = "the text to replace is not in the file: the edit would fail"
+_SAME: Final = "the text and its replacement are the same: nothing would change"
+_AMBIGUOUS: Final = "the text to replace is there {times} times, and this is the first: the edit may fail"
+_UNSEEN: Final = "the file cannot be shown here: it is not known whether the text to replace is in it"
 _CONTEXT: Final = 2  # unchanged lines around a change
 _MARKS: Final = ("+", "-", " ")  # at the start of a patch's lines
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts the lines cut off."""
+    """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts the lines cut off.
+
+    `doubt` says why the change may not come about as it is shown, or at all; it is then without `lines`.
+    """
 
     path: str
     lines: tuple[str, ...]
     left_out: int = 0
     summary: str = ""
+    doubt: str = ""
 
 
 def short_argument(arguments: Mapping[str, Any], folder: str = "", mask: Mask = str) -> str:
@@ -54,7 +62,7 @@ def short_argument(arguments: Mapping[str, Any], folder: str = "", mask: Mask = 
 
 def one_line(text: str, most: int, mask: Mask, folder: str = "") -> str:
     """Return a text on one line of `most` characters, masked before it is cut; a path is relative to `folder`."""
-    shown = relative(mask(text[:_MAX_MASKED]), folder)
+    shown = relative(mask(text[:MAX_MASKED]), folder)
     line = " ".join(shown[: 4 * most].split())
     return line if len(line) <= most else f"{line[:most]}…"
 
@@ -66,22 +74,30 @@ def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "", ma
     """
     path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
     patch = next((arguments[key] for key in _PATCHES if isinstance(arguments.get(key), str)), None)
-    shown = relative(mask((path or "")[:_MAX_MASKED]), folder)
+    shown = relative(mask((path or "")[:MAX_MASKED]), folder)
     if patch is not None and "\n" in patch:
         return _patch(shown, patch, mask)
     if path is None:
         return None
     old, new, content = (arguments.get(key) for key in ("old_string", "new_string", "content"))
     if isinstance(old, str) and isinstance(new, str):
-        before = read(path)
-        if before is None or old not in before:
-            return _compared(shown, old, new, mask, with_places=False)
-        count = -1 if arguments.get("replace_all") is True else 1
-        return _compared(shown, before, before.replace(old, new, count), mask, with_places=True)
+        return _replaced(shown, read(path), old, new, mask, is_everywhere=arguments.get("replace_all") is True)
     if isinstance(content, str):
         before = read(path)
         return _compared(shown, before or "", content, mask, with_places=bool(before))
     return None
+
+
+def _replaced(path: str, before: str | None, old: str, new: str, mask: Mask, *, is_everywhere: bool) -> Change:
+    if before is None:
+        return replace(_compared(path, old, new, mask, with_places=False), doubt=_UNSEEN)
+    times = before.count(old) if old else 0
+    if times == 0:
+        return Change(path, (), doubt=_NO_MATCH)
+    if old == new:
+        return Change(path, (), doubt=_SAME)
+    change = _compared(path, before, before.replace(old, new, -1 if is_everywhere else 1), mask, with_places=True)
+    return change if times == 1 or is_everywhere else replace(change, doubt=_AMBIGUOUS.format(times=times))
 
 
 def relative(path: str, folder: str) -> str:

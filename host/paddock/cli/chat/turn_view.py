@@ -11,14 +11,15 @@ the turn. It is shown once. The hint `visibility` is honoured: `internal` is nev
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from .tool_call import Change, Mask, ReadText, change_of, one_line, short_argument
+from .tool_call import MAX_MASKED, Change, Mask, ReadText, change_of, one_line, short_argument
 
 _MAX_CALLS: Final = 256  # open calls of a turn that are remembered
 _MAX_REASON: Final = 300  # characters of the reason for which a call failed
+_MAX_LINES: Final = 5  # of what a failed command wrote
 _MAX_SAID: Final = 64  # texts of a turn that are remembered, so that none is shown twice
 
 Outcome = Literal["ok", "failed", "refused"]
@@ -48,6 +49,8 @@ class CallEnd:
     reason: str = ""
     change: Change | None = None
     is_nested: bool = False
+    said: tuple[str, ...] = ()  # the first lines of what a failed command wrote
+    left_out: int = 0  # lines of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,14 @@ class TurnView:
         """Note a call from its `tool:pre`, before any hook can refuse it."""
         if isinstance(data, Mapping):
             hint, is_nested = _hint(data), not self._is_own(data)
-            self._know(
+            call = self._know(
                 data.get("tool_call_id"), data.get("tool_name"), data.get("tool_input"), hint, is_nested=is_nested
             )
+            if call.change is not None and call.change.doubt:
+                call.change = self._change_of(call.arguments)  # anew: calls before it may have changed the file
+
+    def _change_of(self, arguments: Mapping[str, Any]) -> Change | None:
+        return change_of(arguments, self._read, self._folder, self._mask)
 
     def begin(self) -> None:
         """Forget the turn before."""
@@ -184,8 +192,10 @@ class TurnView:
         ]
         if len(calls) != 1 or calls[0].is_previewed:
             return None
-        calls[0].is_previewed = True
-        return calls[0].change
+        call = calls[0]
+        call.is_previewed = True
+        call.change = self._change_of(call.arguments)  # anew: calls before it may have changed the file
+        return call.change
 
     # -- what the model says ---------------------------------------------------------------
 
@@ -293,7 +303,7 @@ class TurnView:
                 one_line(str(name), _MAX_REASON, self._mask),
                 short_argument(shown, self._folder, self._mask),
                 shown,
-                change_of(shown, self._read, self._folder, self._mask),
+                self._change_of(shown),
                 not self._shows(hint),
                 is_nested,
             )
@@ -316,19 +326,29 @@ class TurnView:
     def _on_tool_post(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         result = data.get("result", data.get("tool_response"))
         failed = isinstance(result, Mapping) and result.get("success") is False
-        reason = ""
-        if failed and isinstance(result, Mapping):
-            error = result.get("error")
-            said = error.get("message") if isinstance(error, Mapping) else result.get("output")
-            reason = self._one_line(said)
-        yield from self._ended(data, "failed" if failed else "ok", reason)
+        if not failed or not isinstance(result, Mapping):
+            yield from self._ended(data, "ok", "")
+            return
+        error, output = result.get("error"), result.get("output")
+        reason = self._one_line(error.get("message") if isinstance(error, Mapping) else output)
+        yield from self._ended(data, "failed", reason, self._written_by(output))
 
     def _on_tool_error(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         error = data.get("error")
         said = (error.get("msg") or error.get("message")) if isinstance(error, Mapping) else error
         yield from self._ended(data, "failed", self._one_line(said))
 
-    def _ended(self, data: Mapping[str, Any], outcome: Outcome, reason: str) -> Iterator[Shown]:
+    def _written_by(self, output: object) -> list[str]:
+        """Return the lines that a failed command wrote to stderr; to stdout if it wrote nothing there."""
+        if not isinstance(output, Mapping):
+            return []
+        written = (output.get(name) for name in ("stderr", "stdout"))
+        text = next((one for one in written if isinstance(one, str) and one.strip()), "")
+        return self._mask(text[:MAX_MASKED]).strip("\r\n").splitlines()
+
+    def _ended(
+        self, data: Mapping[str, Any], outcome: Outcome, reason: str, said: Sequence[str] = ()
+    ) -> Iterator[Shown]:
         is_nested = not self._is_own(data)
         call = self._know(
             data.get("tool_call_id"), data.get("tool_name"), data.get("tool_input"), _hint(data), is_nested=is_nested
@@ -336,12 +356,15 @@ class TurnView:
         call_id, name = data.get("tool_call_id"), data.get("tool_name")
         self._calls.pop(call_id if isinstance(call_id, str) and call_id else f"{name}", None)
         if not call.is_hidden and self._shows(_hint(data)):
-            yield self._end_of(call, outcome, reason)
+            yield self._end_of(call, outcome, reason, said)
 
-    def _end_of(self, call: _Call, outcome: Outcome, reason: str) -> CallEnd:
+    def _end_of(self, call: _Call, outcome: Outcome, reason: str, said: Sequence[str] = ()) -> CallEnd:
         seconds = None if call.started is None else self._clock() - call.started
         change = call.change if outcome == "ok" and not call.is_previewed else None
-        return CallEnd(call.name, call.argument, outcome, seconds, reason, change, call.is_nested)
+        if change is not None and change.doubt:  # it came about all the same
+            change = replace(change, doubt="")
+        shown, left_out = tuple(said[:_MAX_LINES]), max(0, len(said) - _MAX_LINES)
+        return CallEnd(call.name, call.argument, outcome, seconds, reason, change, call.is_nested, shown, left_out)
 
     def _on_denied(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         call_id = data.get("tool_call_id")

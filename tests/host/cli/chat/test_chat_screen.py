@@ -104,6 +104,14 @@ async def test_a_call_shows_its_outcome_however_long_it_is(person: Person, drawn
     assert len(marks) == 2
 
 
+async def test_a_preview_says_why_it_may_not_come_about(person: Person, drawn: Drawn) -> None:
+    drawn.screen.show_change(Change("a.txt", (), doubt="the text is not there"))
+    drawn.screen.show([CallEnd("bash", "x", "failed", 0.1, "exit", said=("\x1b[2Jno sk-123456",), left_out=3)])
+    text = " ".join(row.strip() for row in person.all_rows())
+    assert "would change a.txt the text is not there" in text
+    assert r"\x1b[2Jno [secret KEY]" in text and "3 more lines" in text
+
+
 async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: Drawn) -> None:
     lines = ("+" + "x" * 1995 + "sk-123456", "+\tsk-123456")
     drawn.screen.show_change(Change("x" * 1980 + "sk-123456", lines, 0, "sk-123456"))

@@ -160,6 +160,33 @@ def test_a_change_that_was_shown_with_a_question_is_not_shown_again() -> None:
     assert [call.change for call in _calls(shown)] == [None]
 
 
+def test_a_preview_follows_what_earlier_calls_changed() -> None:
+    files = {"/code/a.txt": "one\n"}
+    view = _view(files)
+    arguments = {"file_path": "/code/a.txt", "old_string": "two", "new_string": "three"}
+    view.foresee({"tool_name": "edit_file", "tool_call_id": "1", "tool_input": arguments})
+    files["/code/a.txt"] = "two\n"
+    change = view.preview("may it change /code/a.txt?")
+    assert change is not None and not change.doubt and change.lines == ("@ line 1", "-two", "+three")
+
+
+@pytest.mark.parametrize(
+    ("output", "said", "left_out"),
+    [
+        ({"stdout": "out", "stderr": "one\ntwo\n"}, ("one", "two"), 0),
+        ({"stdout": "out", "stderr": " \n"}, ("out",), 0),
+        ({"stderr": "\n".join("abcdefg")}, tuple("abcde"), 2),
+        ({"stderr": 7}, (), 0),
+        ("text", (), 0),
+    ],
+)
+def test_a_failed_command_shows_what_it_wrote(output: Any, said: tuple[str, ...], left_out: int) -> None:
+    result = {"success": False, "output": output, "error": {"message": "ended with exit code 1"}}
+    events = _call("tool:pre", "bash"), _call("tool:post", "bash", result=result)
+    (done,) = _calls(_played(_view(), *events))
+    assert (done.reason, done.said, done.left_out) == ("ended with exit code 1", said, left_out)
+
+
 def test_a_question_about_one_of_several_calls_shows_no_guess() -> None:
     view = _view()
     for call_id, path in (("1", "a"), ("2", "ab")):
