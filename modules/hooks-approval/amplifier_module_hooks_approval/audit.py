@@ -34,7 +34,7 @@ class AuditFile:
         working_dir = lookup("session.working_dir") if lookup is not None else None
         file = Path(working_dir or Path.cwd()) / Path(path).expanduser()
         try:
-            if working_dir is not None and _is_temporary(file):
+            if working_dir is not None and _is_temporary(file, Path(working_dir)):
                 raise OSError("this process has a file system of its own there, which goes with it")
             file.parent.mkdir(parents=True, exist_ok=True)
             return cls(file, os.open(file, _FLAGS, 0o600))
@@ -60,10 +60,14 @@ class AuditFile:
         os.close(self._descriptor)
 
 
-def _is_temporary(path: Path) -> bool:
-    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files."""
+def _is_temporary(path: Path, working_dir: Path) -> bool:
+    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files.
+
+    Where the working directory itself is there, as in a test, nothing is meant to outlive the process.
+    """
     home = Path.home()
     if home != Path(tempfile.gettempdir()) or not home.is_mount():
         return False
+    device = home.stat().st_dev
     nearest = next(place for place in (path, *path.parents) if place.exists())
-    return nearest.stat().st_dev == home.stat().st_dev
+    return nearest.stat().st_dev == device and not (working_dir.exists() and working_dir.stat().st_dev == device)

@@ -414,7 +414,7 @@ async def test_an_audit_file_that_would_go_with_a_sandbox_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coordinator = MockCoordinator()
-    coordinator.register_capability("session.working_dir", str(tmp_path))
+    coordinator.register_capability("session.working_dir", str(tmp_path / "not granted"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)

@@ -112,20 +112,21 @@ class EventLogger:
             self._registered[event] = register(event, self.handle, priority=self._settings.priority, name=NAME)
 
     def _open(self, path: Path) -> None:
-        problem = "this process has a file system of its own there, which goes with it" if is_temporary(path) else None
         try:
-            if problem is None:
-                self._file.open(path)
-                return
+            if is_temporary(path, self._folder()):
+                raise OSError("this process has a file system of its own there, which goes with it")
+            self._file.open(path)
         except OSError as error:
-            problem = error.strerror or str(error)
-        raise ValueError(
-            f"hooks-logging: `path`: {path} cannot be written ({problem}); grant the module `write` for its folder, or "
-            "name another"
-        )
+            raise ValueError(
+                f"hooks-logging: `path`: {path} cannot be written ({error.strerror or error}); "
+                "grant the module `write` for its folder, or name another"
+            ) from error
 
     def _path(self) -> Path:
-        return Path(self._working_dir() or Path.cwd()) / Path(self._settings.path).expanduser()
+        return self._folder() / Path(self._settings.path).expanduser()
+
+    def _folder(self) -> Path:
+        return Path(self._working_dir() or Path.cwd())
 
     def _working_dir(self) -> str | None:
         lookup = getattr(self._coordinator, "get_capability", None)

@@ -107,13 +107,17 @@ class LogFile:
             os.close(descriptor)
 
 
-def is_temporary(path: Path) -> bool:
-    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files."""
+def is_temporary(path: Path, working_dir: Path) -> bool:
+    """Return whether a file would go with this process: in a sandbox, the home is the folder for temporary files.
+
+    Where the working directory itself is there, as in a test, nothing is meant to outlive the process.
+    """
     home = Path.home()
     if home != Path(tempfile.gettempdir()) or not home.is_mount():
         return False
+    device = home.stat().st_dev
     nearest = next(place for place in (path, *path.parents) if place.exists())
-    return nearest.stat().st_dev == home.stat().st_dev
+    return nearest.stat().st_dev == device and not (working_dir.exists() and working_dir.stat().st_dev == device)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

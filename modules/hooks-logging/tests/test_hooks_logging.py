@@ -178,7 +178,7 @@ async def test_a_log_that_could_not_be_kept_is_an_error_at_the_start(
     await mount(coordinator, {"path": "log.jsonl"})
     monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     with pytest.raises(ValueError, match="a file system of its own there, which goes with it"):
-        await mount(coordinator, {"path": "made/other.jsonl"})
+        await mount(session_in(tmp_path / "not granted"), {"path": "made/other.jsonl"})
     assert names_in(tmp_path) == ["file", "log.jsonl"]
 
 
