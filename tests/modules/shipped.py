@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 from collections.abc import Iterator
@@ -55,6 +56,14 @@ def sandboxed() -> list[str]:
     if os.environ.get("PADDOCK_EVERY_MODULE"):
         return IDS
     return ["tool-filesystem", "tool-web"]  # of those with dependencies, the one with the fewest
+
+
+def imported(folder: Path) -> set[str]:
+    """Return the names of the top-level packages that the code in a folder imports."""
+    statements = [node for path in folder.glob("**/*.py") for node in ast.walk(ast.parse(path.read_bytes()))]
+    plain = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom) and node.level == 0}
+    return {name.partition(".")[0] for name in plain | parts}
 
 
 def installed_for(names: list[str]) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from packaging.requirements import Requirement
 
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from host.policy.entries import owner
@@ -69,6 +71,18 @@ def test_it_is_laid_out_as_modules_are_and_named_in_the_readme(module_id: str) -
     assert (folder / package / "py.typed").is_file() and list((folder / "tests").glob("test_*.py"))
     section = (shipped.ROOT / "README.md").read_text(encoding="utf-8").partition("## Reference modules\n")[2]
     assert f"| [{module_id}](modules/{module_id}) |" in section.partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("module_id", shipped.IDS)
+def test_its_tests_import_only_what_its_project_names(module_id: str) -> None:
+    folder = shipped.FOLDER / module_id
+    stages = {path.stem for path in (folder / "tests").glob("*.py")}
+    named = {Requirement(one).name for one in shipped.requirements(module_id)}
+    assert shipped.imported(folder / "tests") - stages - sys.stdlib_module_names <= {
+        f"amplifier_module_{module_id.replace('-', '_')}",
+        "amplifier_core",
+        *named,
+    }
 
 
 @pytest.mark.slow
