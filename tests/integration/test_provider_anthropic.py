@@ -13,6 +13,7 @@ from host.egress.certificates import TestAuthority
 from integration.command_line import require_level
 from integration.community import Heard, listen, messages, until
 from integration.conftest import OpenSession
+from integration.vendor_turns import assert_tried_again, cancel_in_the_midst, faults
 from modules import shipped
 from vendored import lay_beside
 from vendors.anthropic_dialect import AnthropicDialect
@@ -44,14 +45,14 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
     monkeypatch.setenv("ANTHROPIC_API_KEY", _KEY)
     call = {"name": "todo", "arguments": {"action": "list"}}
     thought = {"reasoning": ["hm, ", "so"], "text": "I look.", "tool_calls": [call]}
-    turns = [{**thought, "faults": [{"kind": "stall", "after": 4}]}, "Nothing.", "Bye."]
+    turns = [{**thought, "faults": faults(after=4)}, "Nothing.", "Bye."]
     dialect = AnthropicDialect(frozenset({"binds_thinking"}))
     with VendorServer(Script(turns, key=_KEY), dialect, tls=authority.server("127.0.0.1")) as server:
         place = f"127.0.0.1:{server.port}"
         entry = {
             "module": "provider-anthropic",
             "source": provider_module,
-            "config": {"base_url": server.url},
+            "config": {"base_url": server.url, "max_retry_delay": 0.1},
             "permissions": {
                 "net": [place],
                 "env": ["ANTHROPIC_API_KEY=${ANTHROPIC_API_KEY}"],
@@ -65,7 +66,9 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
             tools=[{"module": "tool-todo", "permissions": {}}],
             isolation="ns",
         ) as session:
+            retries = listen(session, "provider:retry")
             heard: list[Heard] = listen(session, "content_block:delta", "llm:response")
+            await cancel_in_the_midst(session, heard, server)
             answers: list[str] = []
             async with anyio.create_task_group() as group:
 
@@ -81,9 +84,11 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
             costs = [one.data["usage"]["cost_usd"] for one in heard if one.event == "llm:response"]
             assert len(costs) == 3 and all(float(cost) > 0 for cost in costs)
             said = await messages(session)
-            assert [one["role"] for one in said] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+            turn_with_tool = ["user", "assistant", "tool", "assistant"]
+            assert [one["role"] for one in said] == ["user", *turn_with_tool, "user", "assistant"]
+            assert_tried_again(retries)
         assert not server.refusals  # nor would the vendor take a signature with another conversation before it
-        blocks = [one.body["messages"][1]["content"][0] for one in server.answers[1:]]
+        blocks = [one.body["messages"][1]["content"][0] for one in server.answers[-2:]]
         assert [block["thinking"] for block in blocks] == ["hm, so", "hm, so"]
         assert len({block["signature"] for block in blocks}) == 1
         assert {dialect.key(one.headers) for one in server.asked} == {_KEY}

@@ -16,6 +16,7 @@ from host.egress.certificates import TestAuthority
 from integration.command_line import require_level
 from integration.community import Heard, listen, messages, until
 from integration.conftest import OpenSession
+from integration.vendor_turns import assert_tried_again, cancel_in_the_midst, faults
 from modules import shipped
 from vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
@@ -45,7 +46,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
     monkeypatch.setenv("OPENAI_API_KEY", _KEY)
     call = {"name": "todo", "arguments": {"action": "list"}}
     turns = [
-        {"text": ["I look", " first"], "tool_calls": [call], "faults": [{"kind": "stall", "after": 2}]},
+        {"text": ["I look", " first"], "tool_calls": [call], "faults": faults(after=2)},
         {"text": "done", "usage": {"input": 10, "output": 2}},
     ]
     script = Script(turns, key=_KEY)
@@ -54,7 +55,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
         entry = {
             "module": "provider-openai",
             "source": provider_module,
-            "config": {"base_url": server.url, "default_model": "small"},
+            "config": {"base_url": server.url, "default_model": "small", "max_retry_delay": 0.1},
             "permissions": {
                 "net": [place],
                 "env": ["OPENAI_API_KEY=${OPENAI_API_KEY}"],
@@ -74,7 +75,9 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
             tools=[{"module": "tool-todo", "permissions": {}}],
             isolation="ns",
         ) as session:
+            retries = listen(session, "provider:retry")
             heard: list[Heard] = listen(session, "content_block:delta", "llm:response", "tool:post")
+            await cancel_in_the_midst(session, heard, server)
             answers: list[str] = []
             async with anyio.create_task_group() as group:
 
@@ -88,7 +91,9 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
             assert answers == ["done"]
             names = [one.event for one in heard]
             assert names.count("llm:response") == 2 and names.count("tool:post") == 1
-            assert [one["role"] for one in await messages(session)] == ["user", "assistant", "tool", "assistant"]
+            said = [one["role"] for one in await messages(session)]
+            assert said == ["user", "assistant", "user", "assistant", "tool", "assistant"]
+            assert_tried_again(retries)
             other = session.coordinator.get("providers", "elsewhere")
             with pytest.raises(llm_errors.NetworkError, match=r"127\.0\.0\.1:9.*net: "):
                 await other.complete(ChatRequest(messages=[Message(role="user", content="hello")]))
