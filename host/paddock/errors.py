@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol, Self
 
@@ -517,7 +517,7 @@ class Denial:
 
     def as_dict(self) -> dict[str, object]:
         """Return its facts for scripts; who saw it is for the audit log."""
-        return {name: value for name, value in asdict(self).items() if name != "seen_by"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seen_by"}
 
 
 class CallRefusedError(PaddockError, boundary_errors.RefusedError):

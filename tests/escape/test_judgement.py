@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from paddock.selftest import CATALOGUE, Attack, Verdict
 from paddock.selftest.attack import Outside, Sign
 from paddock.selftest.control import perform_outside
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
-from paddock.selftest.stage import Stage
+from paddock.selftest.stage import ATTACKER, Stage
 
 _ATTACK = Attack("open_the_door", "files", "opens a door")
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
@@ -129,3 +130,14 @@ def test_every_attack_has_a_name_of_its_own() -> None:
     names = [attack.name for attack in CATALOGUE]
     assert len(set(names)) == len(names)
     assert all(name.isidentifier() for name in names)
+
+
+def test_every_attack_has_a_body_in_the_file_that_is_loaded_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ATTACKER))
+    files = import_module("amplifier_module_tool_attacker.performance").FILES
+    found = {file: import_module(f"amplifier_module_tool_attacker.{file}").__all__ for file in files}
+    assert {file: sorted(names.split()) for file, names in files.items()} == {
+        file: sorted(name for name in names if name.islower()) for file, names in found.items()
+    }
+    names = [name for names in files.values() for name in names.split()]
+    assert len(set(names)) == len(names) and {attack.act for attack in CATALOGUE} <= set(names)

@@ -181,11 +181,13 @@ class HostedSession(AmplifierSession):
         return tuple(self._status_of(entry) for entry in self.plan.entries())
 
     def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
-        module = self._hosting.modules.at(entry.path)
-        problem = self._problems.get(entry.path)
-        code = self._cleared[entry.path].resolution
+        path = entry.path
+        module = self._hosting.modules.at(path)
+        problem = self._problems.get(path)
+        cleared = self._cleared[path]
+        code = cleared.resolution
         live_from = code.root if code.is_live else None
-        granted = self._cleared[entry.path].entry.permissions
+        granted = cleared.entry.permissions
         if module is None:
             return ModuleStatus(
                 entry.module,
@@ -197,14 +199,14 @@ class HostedSession(AmplifierSession):
                 (),
                 problem=problem,
                 live_from=live_from,
-                place=entry.path,
+                place=path,
                 granted=granted,
             )
         return ModuleStatus(
             module.name,
             module.kind,
             module.level,
-            entry.path in self._mounted,
+            path in self._mounted,
             module.supervisor.restarts,
             tuple(denial.as_dict() for denial in module.denials),
             tuple(module.reports),
@@ -213,6 +215,6 @@ class HostedSession(AmplifierSession):
             problem,
             live_from,
             module.denials_left_out,
-            entry.path,
+            path,
             granted,
         )

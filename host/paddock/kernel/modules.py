@@ -44,6 +44,7 @@ class HostedModules:
 
     def __init__(self, router: Router, journal: ContextJournal) -> None:
         self.all: list[HostedModule] = []
+        self._by_path: dict[str, HostedModule] = {}
         self._router = router
         self._journal = journal
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as somebody asks for one
@@ -51,6 +52,7 @@ class HostedModules:
     def add(self, module: HostedModule) -> None:
         """Take a module into the session."""
         self.all.append(module)
+        self._by_path[module.entry.path] = module
         module.on_born = self._on_born
         module.on_mounted = self._on_mounted
         if module.kind == "context":
@@ -59,7 +61,7 @@ class HostedModules:
 
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""
-        return next((module for module in self.all if module.entry.path == path), None)
+        return self._by_path.get(path)
 
     def of(self, peer: Peer) -> HostedModule:
         """Return the module whose worker `peer` is or was."""

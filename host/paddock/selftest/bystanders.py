@@ -46,8 +46,9 @@ class Bystanders:
         for point in _POINTS:
             seen |= {f"{name} of the {point}": mounted for name, mounted in coordinator.get(point).items()}
         seen |= {f"the capability {name}": coordinator.get_capability(name) for name in _CAPABILITIES}
-        tools = [status for status in self._session.modules if status.kind == "tool"]
-        for status in (*(other for other in self._session.modules if other.kind != "tool"), *tools[:1]):
+        modules = self._session.modules
+        tools = [status for status in modules if status.kind == "tool"]
+        for status in (*(other for other in modules if other.kind != "tool"), *tools[:1]):
             seen[f"the process of the honest {status.kind}"] = len(status.exit_reports)
         listening = coordinator.hooks.list_handlers()
         return seen | {f"who listens to {gate}": tuple(listening.get(gate, ())) for gate in GATES}

@@ -26,8 +26,7 @@ from .stage import Stage
 # What is compiled of it is kept for the next one, where no attack looks for it.
 _CODE: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.pycache_prefix = sys.argv[2]\n"
-    "from amplifier_module_tool_attacker.outside import main\n"
-    "sys.pycache_prefix, sys.dont_write_bytecode = None, True; main()"
+    "from amplifier_module_tool_attacker.outside import main; main()"
 )
 _ANSWER_SECONDS: Final = 20.0  # for one attack; hit only by a hang
 _ENDLESS_SECONDS: Final = 0.4  # what has not ended by then is taken not to end

@@ -7,7 +7,7 @@ from typing import Any
 
 from amplifier_core.models import ToolResult
 
-from .performance import IN_A_SESSION, perform, perform_in_session
+from .performance import is_on_the_session, perform, perform_in_session
 
 __all__ = ["Attack"]
 
@@ -29,6 +29,6 @@ class Attack:
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return what came of the attack `name`; not every attack leaves anybody to return it."""
         name, arguments = input["name"], input.get("arguments", {})
-        if name in IN_A_SESSION:
+        if is_on_the_session(name):
             return ToolResult(output=await perform_in_session(name, self._coordinator, arguments))
         return ToolResult(output=perform(name, arguments))
