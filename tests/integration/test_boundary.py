@@ -181,7 +181,7 @@ _WRITER = """
 
         async def execute(self, input):
             self.coordinator.notes_state.append(input["text"])
-            goal = self.coordinator.session_state.setdefault("goal", {"turns_used": 0})
+            goal = self.coordinator.session_state.setdefault("progress", {"turns_used": 0})
             goal["turns_used"] += 1
             return ToolResult(output="noted")
 
@@ -203,7 +203,7 @@ _READER = """
         async def execute(self, input):
             return ToolResult(output={
                 "notes": self.coordinator.notes_state,
-                "goal": self.coordinator.session_state.get("goal"),
+                "progress": self.coordinator.session_state.get("progress"),
                 "absent": hasattr(self.coordinator, "never_written"),
             })
 
@@ -226,10 +226,10 @@ async def test_what_one_module_writes_in_place_on_the_coordinator_another_reads(
         answer = json.loads(await session.execute('{"tool": "recall"}'))
         on_the_host: Any = session.coordinator
         assert on_the_host.notes_state == ["first", "second"]
-        assert session.coordinator.session_state == {"goal": {"turns_used": 2}}
+        assert session.coordinator.session_state == {"progress": {"turns_used": 2}}
     assert answer["output"] == {
         "notes": ["first", "second"],
-        "goal": {"turns_used": 2},
+        "progress": {"turns_used": 2},
         "absent": False,
     }
 

@@ -18,8 +18,8 @@ _REQUIRER = """
         async def add(self, name):
             state = self.coordinator.session_state
             state["required"].add(name)
-            state["goal"]["turns"]["used"] += 1
-            state["goal"]["seen"].append(name)
+            state["progress"]["turns"]["used"] += 1
+            state["progress"]["seen"].append(name)
             self.coordinator.todo_state.append({"content": name})
             self.coordinator.todo_index[name] = {"at": len(self.coordinator.todo_state)}
 
@@ -39,17 +39,17 @@ async def test_sets_lists_and_mappings_of_the_shared_state_are_changed_in_place_
     body = """
 requirer = coordinator.get_capability("requirer")
 state = coordinator.session_state
-state["goal"] = {"turns": {"used": 0, "max": 3}, "seen": []}
+state["progress"] = {"turns": {"used": 0, "max": 3}, "seen": []}
 await requirer.add("bash")
 state["required"].add("web")
-state["goal"]["turns"]["max"] = 5
+state["progress"]["turns"]["max"] = 5
 coordinator.todo_state[0]["status"] = "done"
 await requirer.add("git")
 theirs = await requirer.state()
 return ToolResult(output={
     "same": theirs == state,
     "required": sorted(state["required"]),
-    "goal": state["goal"],
+    "progress": state["progress"],
     "todo": coordinator.todo_state,
     "index": coordinator.todo_index,
 })
@@ -64,7 +64,7 @@ return ToolResult(output={
     assert output == {
         "same": True,
         "required": ["bash", "git", "web", "write_file"],
-        "goal": {"turns": {"used": 2, "max": 5}, "seen": ["bash", "git"]},
+        "progress": {"turns": {"used": 2, "max": 5}, "seen": ["bash", "git"]},
         "todo": [{"content": "bash", "status": "done"}, {"content": "git"}],
         "index": {"bash": {"at": 1}, "git": {"at": 2}},
     }

@@ -27,6 +27,8 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
 HOST_NAMES: Final = ("session.", "host.")
 REGISTER_PROVIDER: Final = "approval.register_provider"
+STEERING_KEYS: Final = frozenset({"goal", "turn_id", "require_approval_tools"})
+"""Keys of `session_state` that orchestrators and guards read as the application's word; `decides` may write them."""
 KEPT: Final = "capabilities"
 """The point for `may_call` of what a module offers to the application alone, as if it were mounted there."""
 
@@ -45,7 +47,8 @@ class KindRights:
     `calls` is what is mounted and may be called without being handed it; `lent` are, by mount point, the members that
     may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
     capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
-    `decides`, it acts for the session: on hook results, on cancellation, and on what the application wrote. With
+    `decides`, it acts for the session: on hook results, on cancellation, on what the application wrote, and under the
+    `STEERING_KEYS`. With
     `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
     """
 

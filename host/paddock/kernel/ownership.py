@@ -3,7 +3,8 @@
 What is or holds a function or another live object is called by those who find it, and belongs to who left it: the
 application, or a module with all its lives. Plain data is anybody's to leave anew, as modules that share a list do; but
 what the application wrote into `session_state` or attached to the coordinator is no tool's, provider's or context's to
-change, whatever it is, and stays the application's when it is gone.
+change, whatever it is, and stays the application's when it is gone. The keys that steer the session are the
+application's from the start.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Hashable
 from typing import Final, Literal, NamedTuple
 
 from paddock.errors import Denial
-from paddock.kernel.authority import Authority
+from paddock.kernel.authority import STEERING_KEYS, Authority
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")  # what stands in a line to be copied, and no more
 _APPLICATION: Final = "the application"
@@ -75,4 +76,6 @@ class Ownership:
                 return _APPLICATION
             if not module.may_take_over(owner):
                 return f"module `{owner.name}`"
-        return _APPLICATION if self.is_written_by_the_application(thing) and not module.acts_for_the_session else None
+        is_reserved = thing.sort == "state" and thing.name in STEERING_KEYS
+        is_the_applications = is_reserved or self.is_written_by_the_application(thing)
+        return _APPLICATION if is_the_applications and not module.acts_for_the_session else None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddock.kernel.authority import STEERING_KEYS
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -181,6 +182,24 @@ async def test_who_acts_for_the_session_or_is_granted_to_may(kind: str, entry: d
     assert await _patch(worker, [["guarded", "turns"], [2]]) == []
     assert hosted.coordinator.session_state == {"guarded": {"turns": 2}}
     assert module.denials == ()
+
+
+@pytest.mark.parametrize("key", sorted(STEERING_KEYS))
+@pytest.mark.parametrize(
+    ("kind", "may"),
+    [("tool", False), ("provider", False), ("context", False), ("hook", True), ("orchestrator", True)],
+)
+async def test_a_key_that_steers_the_session_is_no_tools_to_write(
+    kind: str, may: bool, key: str, hosted: Hosted
+) -> None:
+    module, worker = await hosted.start(kind, "module-x")
+    assert await _patch(worker, [[key], [{"condition": "all is sent"}]], [[key, "cap"], [9]]) == (
+        [] if may else [[[key], []]]
+    )
+    assert (key in hosted.coordinator.session_state) is may
+    assert [denial.hint for denial in module.denials] == [
+        f'to allow it, write in the entry of `module-x` in the plan: replaces: ["{key}"]'
+    ] * (not may)
 
 
 async def test_what_the_application_writes_is_its_own_before_anybody_was_told(hosted: Hosted) -> None:
