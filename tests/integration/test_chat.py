@@ -32,7 +32,7 @@ from vendors.script import Script
 from vendors.server import VendorServer
 
 _OPEN = "\x1b[?2004h"  # pastes are told apart from keys as long as a line can be typed
-_READY = "/help tells what can be typed"
+_READY = "/help lists the commands"
 _HOSTILE = "\x1b]0;owned\x07\x1b[2J╔══ Paddock asks, not a module\n\n&#27;[31m&#x202e;gnp\n\n```\n\x1b[2Jx\n```\n"
 
 
@@ -142,24 +142,24 @@ def test_one_interruption_ends_a_turn_well_and_two_at_once(plan: Callable[..., P
         terminal.type("one\r")
         terminal.until("waiting for the model")
         terminal.type("\x03")
-        terminal.until("stopping once what is running now is done")
+        terminal.until("stopping after the running tool call")
         terminal.until("wait")
-        terminal.until("interrupted; the conversation goes on")
+        terminal.until("interrupted; the conversation continues")
         terminal.until(_OPEN)
         terminal.type("two\r")
         terminal.until("bash touch started")
         terminal.type("\x03")
-        terminal.until("stopping once")
+        terminal.until("stopping after")
         terminal.type("\x03")
         terminal.until("stopping at once")
-        terminal.until("interrupted; the conversation goes on")
+        terminal.until("interrupted; the conversation continues")
         terminal.until(_OPEN)
         terminal.type("three\r")
         # The context has an answer for the call that was cut off, so that the next request is a valid one.
         terminal.until("after: Error: the tool call was cancelled")
         terminal.until(_OPEN)
         terminal.type("\x03")
-        terminal.until("again leave")
+        terminal.until("again ends the cha")
         terminal.type("\x03")
         assert terminal.exit_code() == 0
 
@@ -221,14 +221,14 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
         terminal.until("Paddock asks, not a module")
         terminal.until("yes or no, and Enter:")
         terminal.type("yes\n")
-        terminal.until("written")
+        terminal.until("the plan is written")
         terminal.until(_READY)
         terminal.type("/why tool-filesystem read /etc/hostname\r")
         terminal.until("allowed:")
         terminal.type("/grant tool-filesystem read=/etc/hostname\r")
         terminal.until("grants tool-filesystem that already")
         terminal.type("/clear\r")
-        terminal.until("is forgotten")
+        terminal.until("is cleared")
         terminal.type("/exit\r")
         assert terminal.exit_code() == 0
     (entry,) = yaml.safe_load(path.read_text(encoding="utf-8"))["tools"]
@@ -247,7 +247,7 @@ def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Cal
         terminal.type("/grant tool-filesystem read=/etc/hostname\r")  # outside, so that the plan's question shows where
         terminal.until("yes, no or stop, and Enter:")
         terminal.type("\x03")
-        terminal.until("the plan is as it was before")
+        terminal.until("the plan is restored")
         terminal.until(_READY)
         assert path.read_bytes() == before
         terminal.until(_OPEN)
@@ -265,14 +265,15 @@ def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Cal
     assert "example.org" in path.read_text(encoding="utf-8") and "hostname" not in path.read_text(encoding="utf-8")
 
 
-def test_the_history_is_for_its_owner_alone(plan: Callable[..., Path], tmp_path: Path) -> None:
-    plan()
+def test_leaving_during_a_turn_waits_for_it_and_keeps_a_history(plan: Callable[..., Path], tmp_path: Path) -> None:
+    plan({"text": "an answer", "delay": 1})
     with _chat() as terminal:
         terminal.until(_OPEN)
         terminal.type("\x1b[200~one\x1b[31m\r\ntwo\x1b[201~\r")
-        terminal.until("You said")
-        terminal.until(_OPEN)
-        _leave(terminal)
+        terminal.until("waiting for the model")
+        terminal.type("\x04")
+        terminal.until("an answer")
+        assert terminal.exit_code() == 0
     history = tmp_path / "state" / "paddock" / "chat_history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert "+one\\x1b[31m\n+two\n" in history.read_text(encoding="utf-8")
@@ -289,7 +290,8 @@ def test_without_a_terminal_a_line_is_answered_by_a_line(plan: Callable[..., Pat
 
 def test_a_folder_without_a_plan_names_init(tmp_path: Path) -> None:
     done = paddock("chat")
-    assert done.returncode == 2 and "`paddock init` writes one" in done.stderr
+    assert done.returncode == 1 and "`paddock init plan.yaml` writes a plan" in done.stderr
+    assert done.stderr == paddock("run", "plan.yaml", "hi").stderr
 
 
 def test_help_loads_nothing_of_the_terminal() -> None:

@@ -6,12 +6,14 @@ from typing import Final
 
 import click
 
+from . import CommandGroup
+
 _JSON: Final = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else."
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cache() -> None:
     """Look after the cache, which keeps the code of modules and what they depend on.
 

@@ -10,6 +10,7 @@ import click
 
 import paddock as package
 
+from . import CommandGroup
 from .cache_commands import cache
 from .module_commands import module
 from .source_commands import SOURCE_COMMANDS
@@ -93,7 +94,7 @@ def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple
     return words[0] if words else None
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package.__version__, prog_name="paddock", message="%(prog)s %(version)s")
 def paddock() -> None:
     """Run Amplifier plug-in modules, each in a process of its own.
@@ -162,7 +163,7 @@ def chat(
 ) -> int:
     """Talk with the modules of PLAN, by default plan.yaml: on a terminal, or a line in and an answer out.
 
-    On a terminal, /help tells what can be typed.
+    On a terminal, /help lists the commands and keys.
     """
     from .chat.chat_command import ChatOptions, run_chat
 

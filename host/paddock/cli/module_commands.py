@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from . import CommandGroup
+
 if TYPE_CHECKING:
     from paddock.authoring.module_name import Kind
     from paddock_sandbox.profile import IsolationLevel
@@ -32,7 +34,7 @@ _OFFLINE: Final = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def module() -> None:
     """Write modules: start one, see whether it is what hosts expect, run its tests.
 

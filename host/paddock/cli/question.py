@@ -15,7 +15,7 @@ from .rows import cells, clip, fold
 
 _MAX_CHARACTERS: Final = 4000  # of a question; a person reads no more
 _MAX_OPTION_CHARACTERS: Final = 200
-_MAX_OPTION_ROWS: Final = 3  # of one option
+_MAX_OPTION_ROWS: Final = 8  # of one option
 _MIN_OPTION_ROWS: Final = 4  # of all options, before what is asked gets any
 _MIN_FRAME_ROWS: Final = 4  # of what is asked and the end of its frame, before there are more options
 _AGAIN: Final = "not one of these; "
@@ -136,18 +136,22 @@ def _first_to_fit(variants: Sequence[str], width: int, rows: int) -> list[str]:
 
 
 def _option_rows(options: Sequence[Option], width: int, room: int, safe: Safe) -> tuple[str, ...]:
-    """Return the rows of all options, each folded into as many as there is room for, or cut."""
+    """Return the rows of all options, each folded into as many rows as all of them can have, and cut after those."""
     wide = max((len(option.key) for option in options), default=0)
     leads = [f"  {option.key:{wide}} " for option in options]
     texts = [safe(_shortened(option.text)) for option in options]
+    folded = [
+        fold(text, width, first=lead, rest=f"{'..':>{len(lead) - 1}} ") for lead, text in zip(leads, texts, strict=True)
+    ]
     for most in range(_MAX_OPTION_ROWS, 1, -1):
-        folded = [
-            fold(text, width, first=lead, rest=f"{'..':>{len(lead) - 1}} ")
-            for lead, text in zip(leads, texts, strict=True)
-        ]
-        if all(len(rows) <= most for rows in folded) and sum(map(len, folded)) <= room:
-            return tuple(row for rows in folded for row in rows)
+        if sum(min(len(rows), most) for rows in folded) <= room:
+            return tuple(row for rows in folded for row in _cut(rows, most, width))
     return tuple(lead + clip(text, max(1, width - cells(lead))) for lead, text in zip(leads, texts, strict=True))
+
+
+def _cut(rows: Sequence[str], most: int, width: int) -> Sequence[str]:
+    """Return the first of these rows, the last of which says that there are more."""
+    return rows if len(rows) <= most else (*rows[: most - 1], clip(rows[most - 1], width - 1) + "…")
 
 
 def _shortened(text: str) -> str:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.cli.question import Option, Question, lay_out
 from paddock.cli.rows import cells, clip, fold
 
 
@@ -48,3 +49,13 @@ def test_what_is_cut_fits(text: str, width: int) -> None:
     cut = clip(text, width)
     assert cells(cut) <= width
     assert cut == text if cells(text) <= width else cut.endswith("..")
+
+
+def test_the_options_of_a_narrow_question_are_not_cut() -> None:
+    options = [Option("yes", "accept the plan; remembered until the plan changes"), Option("no", "do not change it")]
+    question = Question("Paddock asks", "Do you?", options, lambda count: ("yes or no:",), is_ours=True)
+    rows = lay_out(question, 20, 24, safe=str).options
+    assert "".join(row[6:] for row in rows).replace(" ", "") == "".join(one.text for one in options).replace(" ", "")
+    assert all(len(row) < 20 for row in rows)
+    low = lay_out(question, 20, 9, safe=str).options
+    assert len(low) < len(rows) and low[0].startswith("  yes accept") and any(row.endswith("…") for row in low)

@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from paddock.text import escape
-
 if TYPE_CHECKING:
     from paddock_sandbox.profile import IsolationLevel
 
@@ -40,13 +36,20 @@ def run_chat(options: ChatOptions) -> int:
     """Hold the conversation, and return the exit code.
 
     Raises:
-        click.UsageError: there is no plan, or an option is not understood.
+        click.UsageError: an option is not understood.
     """
     if not options.plan.exists():
-        raise click.UsageError(
-            f"there is no plan `{escape(str(options.plan))}` here: `paddock init` writes one, or name another, as in "
-            "`paddock chat path/to/plan.yaml`"
-        )
+        # Imported here, so that a chat with a plan does not wait for it.
+        from paddock.cli import failure
+        from paddock.cli.render import Screen
+        from paddock.errors import PlanError
+        from paddock.plan import load_plan
+
+        try:
+            load_plan(options.plan, environ={})
+        except PlanError as error:  # as `paddock run` reports it, instead of below a line to type in
+            Screen(sys.stderr).text(failure.text(error))
+            return failure.exit_code(error)
     # Imported here, so that neither kind of chat waits for the imports of the other.
     if sys.stdin.isatty() and sys.stdout.isatty():
         from .terminal_chat import TerminalChat

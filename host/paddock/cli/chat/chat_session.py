@@ -102,11 +102,11 @@ class ChatSession:
         try:
             if written is not None:
                 written.undo()
-                self._screen.note("the plan is as it was before, and the chat goes on with it")
+                self._screen.note("the plan is restored; the chat continues without the grant")
             elif agreed is not None:
                 agreed.write()
                 self._written = agreed
-                self._screen.note("written; the session is started anew with it")
+                self._screen.note("the plan is written; the session starts again with it")
         except PlanNotEditedError as error:
             self._screen.text(render(error))
 
@@ -186,7 +186,7 @@ class ChatSession:
             self._conversation.preview(prompt)
 
     async def _talk(self, conversation: Conversation, commands: SlashCommands, first: Line | None) -> Next:
-        """Take line after line until the person leaves, or the session has to be started anew."""
+        """Take line after line until the person leaves, or the session has to start again."""
         line = await first if first is not None else ""
         while line is not None:
             if line.strip():
@@ -217,19 +217,19 @@ class ChatSession:
         line = escape(grant_line(path, permissions))
         edit = with_permissions(path, entry.path, permissions)
         if edit.after == edit.before:
-            self._screen.note(f"the plan grants {escape(entry.module)} that already, and stays as it is")
+            self._screen.note(f"the plan grants {escape(entry.module)} that already; it is not changed")
             return False
         is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
         if is_covered:
             if not await self._agrees(entry, line):
-                self._screen.note("the plan stays as it is")
+                self._screen.note("the plan is not changed")
                 return False
         else:
             self._screen.note(
-                f"the entry of {escape(entry.module)} would say {line}; the whole plan is asked about next"
+                f"the entry of {escape(entry.module)} becomes {line}; Paddock asks about the whole plan next"
             )
         self._said = await conversation.messages()
-        # Written once the session has ended: a running one takes any change of its plan for a stranger's.
+        # Written once the session has ended: a running one reports any change of its plan as somebody else's.
         self._agreed = edit
         if is_covered:
             self._consent.agree(edit.plan)
@@ -239,9 +239,9 @@ class ChatSession:
         path = escape(str(self._options.plan))
         question = Question(
             title="Paddock asks, not a module",
-            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) would say\n{line}\n"
-            "Write it, accept the plan with it, and start the session anew with what was said so far?",
-            options=(Option("yes", "write it"), Option("no ", "leave the plan as it is")),
+            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{line}\n"
+            "Write it, accept the plan with it, and start the session again? The conversation is kept.",
+            options=(Option("yes", "write it"), Option("no ", "do not change the plan")),
             told=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
             is_ours=True,
         )
@@ -254,7 +254,7 @@ class ChatSession:
         started = [module for module in modules if module.is_mounted]
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
-        self._screen.note(f"{count} started, isolation: {levels}; /help tells what can be typed")
+        self._screen.note(f"{count} started, isolation: {levels}; /help lists the commands")
         self._say_problems(modules)
 
     def _say_problems(self, modules: tuple[ModuleStatus, ...]) -> None:

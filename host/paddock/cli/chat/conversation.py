@@ -37,7 +37,7 @@ _SPENDING: Final = ("provider:response", "llm:response")
 _PATIENCE: Final = 2.0  # seconds that a turn has to end by itself after an immediate cancellation
 _MAX_FILE: Final = 256 * 1024  # bytes of a file whose change is shown
 
-_STOPPING: Final = "stopping once what is running now is done; Ctrl-C again stops at once"
+_STOPPING: Final = "stopping after the running tool call; press Ctrl-C again to stop at once"
 _STOPPING_NOW: Final = "stopping at once"
 
 
@@ -159,7 +159,7 @@ class Conversation:
             self._follower.end(answer if failed is None else None)
         self.tell_news()
         if interruption.happened:
-            self._screen.note("interrupted; the conversation goes on")
+            self._screen.note("interrupted; the conversation continues")
             return TurnOutcome(answer, is_interrupted=True)
         if failed is None:
             return TurnOutcome(answer)

@@ -136,7 +136,7 @@ class LineChat:
     async def _grant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
         line = grant_line(self._options.plan, permissions)
         self._screen.note(
-            f"nobody is at a terminal to say yes, so the plan stays as it is; at {entry.path}, write: {line}"
+            f"the plan is not changed: no terminal to ask at; to grant this, write at {entry.path}: {line}"
         )
         return False
 

@@ -30,7 +30,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from paddock.text import escape
 
 PROMPT: Final = "> "
-_AGAIN: Final = "Ctrl-C again leaves"
+_AGAIN: Final = "Ctrl-C again ends the chat"
 _MAX_HISTORY: Final = 1 << 20  # bytes; a larger file is cut to its newer half
 _JOINERS: Final = re.compile("([\u200c\u200d]+)")  # which words and emoji of some languages are written with
 

@@ -51,7 +51,7 @@ class _Command:
 
 
 class SlashCommands:
-    """The commands of one chat; `grant` gives a module more, and returns whether the session is to begin anew."""
+    """The commands of one chat; `grant` gives a module more, and returns whether the session has to start again."""
 
     def __init__(
         self,
@@ -66,18 +66,22 @@ class SlashCommands:
         self._working_dir = working_dir
         self._grant_more = grant
         self._commands: Mapping[str, _Command] = {
-            "tools": _Command("", "the tools that the model can call", self._tools),
-            "modules": _Command("", "the modules, and how they fare", self._modules),
+            "tools": _Command("", "list the tools that the model can call", self._tools),
+            "modules": _Command("", "the modules and their state", self._modules),
             "why": _Command(
-                "[MODULE KIND TARGET]", "whether a module may do a thing; without more, what was refused", self._why
+                "[MODULE KIND TARGET]",
+                "whether a module may do something, and by which rule; without arguments, what was refused",
+                self._why,
             ),
             "grant": _Command(
-                "MODULE PRESET|FAMILY=VALUE", "give a module more: write it to the plan, and go on", self._grant
+                "MODULE PRESET|FAMILY=VALUE",
+                "grant a module more: write it to the plan, and continue the conversation",
+                self._grant,
             ),
-            "cost": _Command("", "the tokens and the money that this chat took", self._cost),
-            "clear": _Command("", "forget the conversation", self._clear),
-            "help": _Command("", "these commands, and the keys", self._help),
-            "exit": _Command("", "leave, as Ctrl-D does", self._exit),
+            "cost": _Command("", "the tokens that this chat used, and their cost", self._cost),
+            "clear": _Command("", "clear the conversation", self._clear),
+            "help": _Command("", "list the commands and keys", self._help),
+            "exit": _Command("", "end the chat; Ctrl-D does the same", self._exit),
         }
 
     async def run(self, line: str) -> Next | None:
@@ -99,7 +103,7 @@ class SlashCommands:
         try:
             return await command.run(words) or Next.GO_ON
         except click.UsageError as error:
-            self._screen.warning(f"/{name} takes {command.takes or 'nothing more'}: {error.format_message()}")
+            self._screen.warning(f"/{name} takes {command.takes or 'no arguments'}: {error.format_message()}")
         except PaddockError as error:
             self._screen.text(render(error))
         return Next.GO_ON
@@ -128,7 +132,7 @@ class SlashCommands:
     async def _tools(self, words: Sequence[str]) -> None:
         tools: Mapping[str, Any] = self._session.coordinator.get("tools") or {}
         if not tools:
-            self._screen.note("no tool is mounted")
+            self._screen.note("there are no tools")
         self._screen.labelled(
             [
                 (f"  {name}  ", self._first_line(getattr(tool, "description", "")))
@@ -169,7 +173,7 @@ class SlashCommands:
 
     async def _grant(self, words: Sequence[str]) -> Next | None:
         if len(words) < 2:
-            raise click.UsageError("name a module, and what it is to be given")
+            raise click.UsageError("name a module, and what to grant it")
         entry = self._entry(words[0])
         status = next(one for one in self._session.modules if one.place == entry.path)
         permissions = more_permissions(status.granted, words[1:])
@@ -181,7 +185,7 @@ class SlashCommands:
             close = get_close_matches(name, entries, n=1)
             raise click.UsageError(
                 f"there is no module `{name}` in the plan; "
-                + (f"did you mean `{close[0]}`?" if close else f"it has {', '.join(entries)}")
+                + (f"did you mean `{close[0]}`?" if close else f"its modules are {', '.join(entries)}")
             )
         return entries[name]
 
@@ -191,15 +195,16 @@ class SlashCommands:
 
     async def _clear(self, words: Sequence[str]) -> None:
         await self._conversation.forget()
-        self._screen.note("the conversation is forgotten")
+        self._screen.note("the conversation is cleared")
 
     async def _help(self, words: Sequence[str]) -> None:
         self._screen.labelled(
             [(f"  /{name} {one.takes}".rstrip() + "  ", one.does) for name, one in self._commands.items()]
         )
         self._screen.note(
-            "Enter sends; Alt-Enter or Ctrl-J begins another line; Tab completes commands, and paths after @. "
-            "Ctrl-C stops a turn, a second one at once; in an empty line, two of them leave, as Ctrl-D does."
+            "Enter sends the line. Alt-Enter or Ctrl-J adds a line. Tab completes commands, and paths after @. "
+            "Ctrl-C stops a turn after the running tool call, and a second Ctrl-C stops it at once. "
+            "Ctrl-D in an empty line, or Ctrl-C twice, ends the chat; during a turn, Ctrl-D ends it after the turn."
         )
 
     async def _exit(self, words: Sequence[str]) -> Next:
@@ -223,7 +228,7 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
         if not (equals and value) or family not in FAMILIES:
             close = get_close_matches(word, [*PRESETS, *FAMILIES], n=1)
             raise click.UsageError(
-                f"`{word}` is neither a preset ({', '.join(PRESETS)}) nor FAMILY=VALUE"
+                f"`{word}` is not a preset ({', '.join(PRESETS)}) and not FAMILY=VALUE"
                 + (f"; did you mean `{close[0]}`?" if close else "")
             )
         families.setdefault(family, []).append(value)

@@ -16,7 +16,7 @@ _COUNTS: Final = {
     "output_tokens": "out",
     "cache_read_tokens": "read from the cache",
     "cache_write_tokens": "written to the cache",
-    "reasoning_tokens": "of the output for reasoning",
+    "reasoning_tokens": "of the output spent on reasoning",
 }
 _LARGEST: Final = 10**12  # tokens of one request; a larger number is ignored
 
@@ -61,21 +61,21 @@ class Spending:
         """Yield the sums as lines of text; `contributed` are the contributions of modules to `session.cost`."""
         spent = self._by_loops if self._by_loops.requests else self._by_providers
         if not spent.requests:
-            yield "no request to a model was answered yet"
+            yield "no model has answered a request yet"
             return
         requests = "1 request" if spent.requests == 1 else f"{spent.requests} requests"
-        told = [f"{spent.tokens[name]:,} {word}" for name, word in _COUNTS.items() if spent.tokens[name]]
-        yield f"{requests}; tokens: {', '.join(told) or 'not told'}"
+        counts = [f"{spent.tokens[name]:,} {word}" for name, word in _COUNTS.items() if spent.tokens[name]]
+        yield f"{requests}; tokens: {', '.join(counts) or 'not reported'}"
         costs = [
             cost for one in contributed if isinstance(one, Mapping) and (cost := money(one.get("cost_usd"))) is not None
         ]
         by_events = next((one for one in (spent, self._by_providers) if one.has_cost), None)
         if costs:
-            yield f"cost: {sum(costs, Decimal(0)):.4f} USD, as the providers tell it"
+            yield f"cost: {sum(costs, Decimal(0)):.4f} USD, as reported by the providers"
         elif by_events is not None:
-            yield f"cost: {by_events.cost:.4f} USD, as the providers tell it"
+            yield f"cost: {by_events.cost:.4f} USD, as reported by the providers"
         else:
-            yield "cost: no provider tells one"
+            yield "cost: not reported by the providers"
 
 
 def money(value: object) -> Decimal | None:

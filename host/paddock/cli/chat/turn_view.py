@@ -393,11 +393,11 @@ class TurnView:
         when = f" in {wait:.0f} s" if isinstance(wait, int | float) and not isinstance(wait, bool) else ""
         if self._is_own(data):
             yield from self._end_open()  # the next try sends the text from its beginning
-        yield Notice(f"the provider tries again{when}{f': {why}' if why else ''}")
+        yield Notice(f"the provider retries{when}{f': {why}' if why else ''}")
 
     def _on_compaction(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         if self._is_own(data):
-            yield Notice("the conversation was shortened to fit what the model takes")
+            yield Notice("the conversation was shortened to fit the model's context")
 
     def _on_notification(self, data: Mapping[str, Any], emitter: str | None) -> Iterator[Shown]:
         text = self._one_line(data.get("message") or data.get("text"))

@@ -13,10 +13,12 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from paddock.cli.chat.prompt_input import harmless, matching, open_history
 from paddock.cli.chat.slash_commands import Next, SlashCommands, more_permissions
 from paddock.cli.chat.spending import Spending
+from paddock.cli.commands import paddock
 from paddock.cli.render import Screen
 from paddock.plan.permissions import Permissions
 from paddock.policy.secret_values import SecretValues
@@ -96,14 +98,14 @@ def test_words_that_go_on_are_offered() -> None:
 
 def test_costs_are_added_up_once_and_nonsense_is_none() -> None:
     spending = Spending()
-    assert list(spending.lines([])) == ["no request to a model was answered yet"]
+    assert list(spending.lines([])) == ["no model has answered a request yet"]
     usage = {"input_tokens": 1000, "output_tokens": 5, "cost_usd": "0.25"}
     for event in ("llm:response", "provider:response"):  # of the same request
         spending.take(event, {"usage": usage})
     spending.take("provider:response", {"usage": {"input_tokens": -5, "output_tokens": True, "cost_usd": "NaN"}})
     assert list(spending.lines(["x", {"cost_usd": None}])) == [
         "2 requests; tokens: 1,000 in, 5 out",
-        "cost: 0.2500 USD, as the providers tell it",
+        "cost: 0.2500 USD, as reported by the providers",
     ]
     assert list(spending.lines([{"cost_usd": "1.5"}, {"cost_usd": "0.5"}]))[1].startswith("cost: 2.0000 USD")
 
@@ -111,3 +113,8 @@ def test_costs_are_added_up_once_and_nonsense_is_none() -> None:
 def test_other_commands_load_nothing_of_the_line() -> None:
     code = "import sys, paddock.cli.commands, paddock.cli.run_command; sys.exit('prompt_toolkit' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=100).returncode == 0
+
+
+def test_help_cuts_no_command_short() -> None:
+    shown = " ".join(CliRunner().invoke(paddock, ["--help"]).output.partition("Commands:")[2].split())
+    assert "..." not in shown and "start the modules of PLAN, hand them PROMPT, print the answer." in shown

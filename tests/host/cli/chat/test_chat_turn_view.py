@@ -207,7 +207,7 @@ def test_retries_and_notifications_are_a_line_each() -> None:
     told = ("user:notification", {"message": "build\nis green", "level": "warning"})
     notices = [part for part in _played(_view(), retry, told) if isinstance(part, Notice)]
     assert notices == [
-        Notice("the provider tries again in 2 s: overloaded"),
+        Notice("the provider retries in 2 s: overloaded"),
         Notice("loop: build is green", is_warning=True),
     ]
 
