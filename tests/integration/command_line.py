@@ -1,5 +1,7 @@
 """Run the installed command as people and scripts do: as a process of its own, with pipes or a terminal around it.
 
+In the tests beside this file it is one that has loaded Paddock already, but for those of how a command starts.
+
 Where a machine reaches only a weaker isolation level than is used by default, the commands that start modules are told
 to accept that; which level it is, the command itself finds out.
 """
@@ -25,13 +27,14 @@ from typing import Any, Self
 import psutil
 import pytest
 
-from integration.warm_commands import WarmCommands
+from integration.policed_machine import PolicedMachine
+from integration.warm_commands import WarmCommand, WarmCommands
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 200  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it
 _PR_SET_CHILD_SUBREAPER = 36
-_warm: WarmCommands | None = None  # what becomes commands, while a test has it do so
+_warm: WarmCommands | None = None  # what becomes commands, but for a test of how they start
 _PADDOCK = [sys.executable, "-c", "from paddock.cli import main; main()"]
 # Takes the terminal on stdin as its own, so that a typed Ctrl-C is a signal, then becomes the command.
 _ON_TERMINAL = (
@@ -74,9 +77,7 @@ def largest_worker(processes: set[psutil.Process]) -> psutil.Process:
 @functools.cache
 def diagnosis() -> Mapping[str, Any]:
     """Return what `paddock doctor` finds out about this machine, by trying it, once."""
-    done = subprocess.run(
-        [*_PADDOCK, "doctor", "--json"], capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
-    )
+    done = paddock("doctor", "--json")
     told: Mapping[str, Any] = json.loads(done.stdout)
     assert "levels" in told, done.stderr
     return told
@@ -133,6 +134,15 @@ def paddock(
     )
 
 
+def policed_paddock(
+    machine: PolicedMachine, system: Path, *args: str, cwd: Path, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end on a machine whose operator's policy is in the folder `system`."""
+    if _warm is not None:
+        return _warm.run(args, "", cwd, {**os.environ, **environ}, machine=machine.places(system))
+    return machine.run(system, [*_PADDOCK, *args], folder=cwd, environ=environ)
+
+
 class Terminal:
     """A command on a terminal of its own; stdout and stderr are both the terminal."""
 
@@ -140,14 +150,15 @@ class Terminal:
         self.shown = ""
         self._master, slave = pty.openpty()
         self._deadline = time.monotonic() + seconds
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *_accepting(args)],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100", **(environ or {})},
-            start_new_session=True,
-        )
+        env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100", **(environ or {})}
+        self._process: subprocess.Popen[bytes] | WarmCommand
+        if _warm is not None:
+            self._process = _warm.begin(_accepting(args), [slave] * 3, None, env, on_terminal=True)
+        else:
+            command = [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *_accepting(args)]
+            self._process = subprocess.Popen(
+                command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
+            )
         os.close(slave)
 
     def __enter__(self) -> Self:
@@ -160,6 +171,11 @@ class Terminal:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         os.close(self._master)
+
+    @property
+    def pid(self) -> int:
+        """The command's process."""
+        return self._process.pid
 
     def type(self, keys: str) -> None:
         """Press keys."""

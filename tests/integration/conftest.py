@@ -17,6 +17,8 @@ import pytest
 from host.process.conftest import descendants_of_this_process
 from integration import command_line
 from integration.command_line import require_level
+from integration.policed_machine import PolicedMachine, why_not
+from integration.policy_ground import Ground
 from integration.warm_commands import WarmCommands
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
@@ -118,15 +120,39 @@ def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def warm_commands() -> Iterator[WarmCommands]:
+def _warm_commands() -> Iterator[WarmCommands]:
     with WarmCommands() as commands:
         yield commands
 
 
+@pytest.fixture(autouse=True)
+def _commands_are_warm(_warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "_warm", _warm_commands)
+
+
 @pytest.fixture
-def warm(warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the commands of a test run in a process that has loaded Paddock already."""
-    monkeypatch.setattr(command_line, "_warm", warm_commands)
+def cold(_commands_are_warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each command of a test begin as a program, which loads what it needs."""
+    monkeypatch.setattr(command_line, "_warm", None)
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    """A project on this machine as it is."""
+    return Ground(tmp_path.resolve(), None)
+
+
+@pytest.fixture(scope="session")
+def _machine(tmp_path_factory: pytest.TempPathFactory) -> PolicedMachine:
+    if why_not():
+        pytest.skip(why_not())
+    return PolicedMachine(tmp_path_factory.getbasetemp().resolve())
+
+
+@pytest.fixture
+def policed(tmp_path: Path, _machine: PolicedMachine) -> Ground:
+    """A project on a machine whose operator may write a policy."""
+    return Ground(tmp_path.resolve(), _machine)
 
 
 @pytest.fixture(autouse=True)

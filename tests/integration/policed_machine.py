@@ -42,13 +42,16 @@ class PolicedMachine:
         self._etc = _copy_of_etc(ground)
         self._stage = Path(tempfile.mkdtemp(dir=ground, prefix="stage-"))
 
+    def places(self, system: Path) -> tuple[str, str, str, str]:
+        """Return what `enter` takes."""
+        return str(self._stage), str(self._etc), str(system), str(self._ground)
+
     def run(
         self, system: Path, command: Sequence[str], *, folder: Path, environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a folder below the ground to its end."""
-        places = map(str, (self._stage, self._etc, system, self._ground, folder))
         return subprocess.run(
-            [sys.executable, __file__, *places, *command],
+            [sys.executable, __file__, *self.places(system), str(folder), *command],
             env={**os.environ, **(environ or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -98,12 +101,19 @@ def _is_for_all(mode: int) -> bool:
 def main() -> None:
     """Set the machine up and become the command."""
     stage, etc, system, ground, folder, *command = sys.argv[1:]
+    enter(stage, etc, system, ground)
+    os.chdir(folder)
+    os.execv(command[0], command)
+
+
+def enter(stage: str, etc: str, system: str, ground: str) -> None:
+    """Have this process, which has one thread, be on such a machine; where there can be none, say so and end."""
     try:
         _own_namespaces()
         _build(stage, etc, system, ground)
-        _enter(stage)
-        os.chdir(folder)
-        os.execv(command[0], command)
+        os.chdir(stage)
+        call("pivot_root", b".", b".")
+        call("umount2", b".", _MNT_DETACH)
     except OSError as error:
         print(f"no machine with a policy can be made here: {error}", file=sys.stderr)
         sys.exit(CANNOT)
@@ -144,12 +154,6 @@ def _build(stage: str, etc: str, system: str, ground: str) -> None:
 
 def _bind(source: str, target: str, how: int = 0) -> None:
     call("mount", source.encode(), target.encode(), None, _MS_BIND | how, None)
-
-
-def _enter(stage: str) -> None:
-    os.chdir(stage)
-    call("pivot_root", b".", b".")
-    call("umount2", b".", _MNT_DETACH)
 
 
 if __name__ == "__main__":

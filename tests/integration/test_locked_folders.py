@@ -10,8 +10,6 @@ import pytest
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 
-pytestmark = pytest.mark.usefixtures("warm")
-
 _TOOL = """
     from amplifier_core import ToolResult
 

@@ -18,8 +18,6 @@ from integration.command_line import Terminal, nothing_outlives_its_command, pad
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, repository
 
-pytestmark = pytest.mark.usefixtures("warm")
-
 _PLAN = """\
 session: {{orchestrator: loop-basic, context: context-simple}}
 providers:

@@ -22,7 +22,13 @@ import psutil
 import pytest
 
 from host.egress.certificates import TestAuthority
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock, reachable_level
+from integration.command_line import (
+    Terminal,
+    nothing_outlives_its_command,
+    paddock,
+    policed_paddock,
+    reachable_level,
+)
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
 from vendor.openai_server import OpenAIServer
@@ -228,7 +234,6 @@ def test_a_secret_from_wherever_it_is_kept_reaches_the_configuration(operator: O
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["for people", "for scripts"])
 @pytest.mark.parametrize("do", _ACTS)
-@pytest.mark.usefixtures("warm")
 def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
@@ -242,7 +247,6 @@ def test_whatever_a_called_tool_does_with_a_secret_nothing_that_is_shown_or_kept
 
 @pytest.mark.parametrize("options", [(), ("--json", "-v")], ids=["for people", "for scripts, with more"])
 @pytest.mark.parametrize("do", _ACTS)
-@pytest.mark.usefixtures("warm")
 def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_or_kept_has_it(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
@@ -257,7 +261,6 @@ def test_whatever_a_tool_of_a_session_does_with_a_secret_nothing_that_is_shown_o
 
 @pytest.mark.parametrize("times", [2, 3])
 @pytest.mark.parametrize("command", ["call", "call --json", "run", "run --json"])
-@pytest.mark.usefixtures("warm")
 def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, command: str, times: int) -> None:
     half = len(operator.digits) // 2
     operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
@@ -276,7 +279,6 @@ def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, comm
 
 
 @pytest.mark.parametrize("config", [{"fails": True}, {"named": True}], ids=["in a traceback", "in a name"])
-@pytest.mark.usefixtures("warm")
 def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(
     operator: Operator, keyed: str, config: dict[str, object]
 ) -> None:
@@ -701,7 +703,7 @@ def test_a_key_is_injected_into_requests_to_a_name_over_tls(
     (operator.root / "system").mkdir()
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return machine.run(operator.root / "system", [*_COMMAND, *args], folder=operator.work, environ=operator.environ)
+        return policed_paddock(machine, operator.root / "system", *args, cwd=operator.work, environ=operator.environ)
 
     levels = [one["level"] for one in json.loads(run("doctor", "--json").stdout)["levels"] if one["reachable"]]
     with OpenAIServer(tls=authority.server(LOOPBACK_NAME)) as server:

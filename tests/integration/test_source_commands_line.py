@@ -13,8 +13,6 @@ import pytest
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock
 from sources.git.origin_repository import OriginRepository
 
-pytestmark = pytest.mark.usefixtures("warm")
-
 _SHOUT = """
 from amplifier_core import ToolResult
 

@@ -1,37 +1,85 @@
-"""Run commands without having the interpreter load Paddock for each: that takes half of what a short command takes.
+"""Run commands without having the interpreter load Paddock for each: that takes most of what a short command takes.
 
-As a program, loads it once, and for each request becomes the command in a child. For tests of what commands do; how
-one starts, and what of it is in its process, is shown by those of `command_line`.
+A process loads it once, and for each request becomes the command in a child. What a process gets from the one that
+starts it comes with the request: arguments, environment, folder, umask, standard streams, the terminal, and the machine
+with a policy that it is to be on. How a command starts, and what of it is in its process, is shown by tests that start
+it as people do.
 """
 
 from __future__ import annotations
 
 import array
+import fcntl
+import functools
+import gc
+import importlib
 import json
 import os
+import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, TextIO
+
+from integration.policed_machine import enter
 
 _SECONDS = 200  # for one command; hit only by a hang
 _LONGEST = 1 << 20  # bytes of a request: arguments and environment
-_MODULES = ("add", "call", "lock", "list", "remove", "run", "sync", "update", "verify")
+_PIPE = 1 << 20  # bytes of stdin, which are written before the command begins
+_LATER = ("anyio._backends._asyncio", "concurrent.futures.thread", "email.parser", "encodings.utf_8_sig")  # at run time
+_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(); from integration.warm_commands import serve; serve()"
+
+
+class WarmCommand:
+    """A command that has begun; `pid` is its process, which leads a session where it is on a terminal."""
+
+    def __init__(self, reports: socket.socket) -> None:
+        self._reports = reports
+        self._code: int | None = None
+        self.pid = self._next_report(_SECONDS)
+
+    def poll(self) -> int | None:
+        """Return how it ended, if it has."""
+        if self._code is None:
+            try:
+                self._code = self._next_report(0)
+            except BlockingIOError:
+                return None
+            self._reports.close()
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it ended, once it has.
+
+        Raises:
+            TimeoutError: It has not ended in time, and goes on.
+        """
+        if self._code is None:
+            self._code = self._next_report(timeout)
+            self._reports.close()
+        return self._code
+
+    def _next_report(self, timeout: float | None) -> int:
+        self._reports.settimeout(timeout)
+        return int(self._reports.recv(100))
 
 
 class WarmCommands:
-    """A process that becomes one command after the other; entered, it is there."""
+    """A process that becomes commands, each in a child; entered, it is there."""
 
     def __enter__(self) -> Self:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/"
-            )
+            command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(Path(__file__).parents[1])]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd="/")
         self._connection.settimeout(_SECONDS)
         return self
 
@@ -42,11 +90,17 @@ class WarmCommands:
         self._process.wait()
 
     def run(
-        self, args: Sequence[str], stdin: str, cwd: Path | None, environ: Mapping[str, str]
+        self,
+        args: Sequence[str],
+        stdin: str,
+        cwd: Path | None,
+        environ: Mapping[str, str],
+        *,
+        machine: Sequence[str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        request = json.dumps([[*args], os.fspath(cwd or Path.cwd()), {**environ}]).encode()
+        """Run a command to its end, on a `machine` with a policy or else on this one."""
         reading, writing = os.pipe()
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE)
         with (
             open(reading, "rb") as given,
             open(os.memfd_create("stdout"), "w+b") as stdout,
@@ -54,59 +108,129 @@ class WarmCommands:
         ):
             with open(writing, "w", encoding="utf-8") as pipe:
                 pipe.write(stdin)
-            socket.send_fds(self._connection, [request], [file.fileno() for file in (given, stdout, stderr)])
-            pid = int(self._connection.recv(100))
+            streams = [file.fileno() for file in (given, stdout, stderr)]
+            command = self.begin(args, streams, cwd, environ, machine=machine)
             try:
-                code = int(self._connection.recv(100))
+                code = command.wait(_SECONDS)
             except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                self._connection.recv(100)
+                os.kill(command.pid, signal.SIGKILL)
+                command.wait()
                 raise
             said = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (stdout, stderr)]
         return subprocess.CompletedProcess(args, code, said[0].decode(), said[1].decode())
+
+    def begin(
+        self,
+        args: Sequence[str],
+        streams: Sequence[int],
+        cwd: Path | None,
+        environ: Mapping[str, str],
+        *,
+        machine: Sequence[str] | None = None,
+        on_terminal: bool = False,
+    ) -> WarmCommand:
+        """Begin a command with the given standard streams; with `on_terminal` they are the terminal that it is on."""
+        os.umask(mask := os.umask(0o077))
+        request = json.dumps([[*args], os.fspath(cwd or Path.cwd()), {**environ}, mask, machine, on_terminal]).encode()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(self._connection, [request], [*streams, theirs.fileno()])
+        return WarmCommand(ours)
 
 
 # -- as a program --------------------------------------------------------------------------
 
 
-def _serve(connection: socket.socket) -> bool:
-    """Return in each child, which is to become the command, and at last in this process, which says so."""
+def serve() -> None:
+    """Load Paddock, then become each command that is asked for, until the other end of the connection is closed."""
+    sys.path.pop(0)  # the folder of these tests, which no command has on its path
+    from paddock import cli
+
+    for name in (*(found.name for found in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")), *_LATER):
+        importlib.import_module(name)
+    connection = socket.socket(fileno=int(sys.argv.pop()))
+    _check_nothing_leaks(connection)
+    gc.collect()
+    gc.freeze()  # what is collected there is copied in each child
+    if _become_each(connection):
+        cli.main()
+
+
+def _check_nothing_leaks(connection: socket.socket) -> None:
+    """End if a command would begin with more than what was loaded: with what this process has found out or opened."""
+    caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+    filled = [one for one in caches if one.__module__.startswith("paddock") and one.cache_info().currsize]
+    assert not filled, f"these have found something out: {filled}"
+    assert threading.active_count() == 1
+    opened = {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, connection.fileno()}
+    assert not [number for number in opened if os.path.exists(f"/proc/self/fd/{number}")], "files are open"
+
+
+def _become_each(connection: socket.socket) -> bool:
+    """Return in each child, once it has what a command begins with, and at last in this process, which says so."""
+    running: dict[int, tuple[int, socket.socket]] = {}  # by a descriptor that is readable once the process has ended
     while True:
-        request, ancillary, _, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+        ready, _, _ = select.select([connection, *running], [], [])
+        for ended in running.keys() & {*ready}:
+            pid, reports = running.pop(ended)
+            os.close(ended)
+            with reports:
+                reports.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        if connection not in ready:
+            continue
+        request, ancillary, _, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(4 * array.array("i").itemsize))
         if not request:
             return False
-        given = array.array("i")
-        for _, _, data in ancillary:
-            given.frombytes(data)
+        given = array.array("i", b"".join(data for _, _, data in ancillary))
+        reports = socket.socket(fileno=given.pop())
         child = os.fork()
         if child == 0:
-            _become(connection, given, *json.loads(request))
+            connection.close()
+            for number, (_, others) in running.items():
+                os.close(number)
+                others.close()
+            with reports:
+                _become(given, reports, *json.loads(request))
             return True
         for number in given:
             os.close(number)
-        connection.send(str(child).encode())
-        connection.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        running[os.pidfd_open(child)] = child, reports
 
 
-def _become(connection: socket.socket, given: array.array[int], args: list[str], cwd: str, env: dict[str, str]) -> None:
-    connection.close()
+def _become(
+    given: Sequence[int],
+    reports: socket.socket,
+    args: list[str],
+    cwd: str,
+    env: dict[str, str],
+    mask: int,
+    machine: list[str] | None,
+    on_terminal: bool,
+) -> None:
     for standard, number in enumerate(given):
         os.dup2(number, standard)
         os.close(number)
+    if on_terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    reports.send(str(os.getpid()).encode())
+    sys.stdin = sys.__stdin__ = _opened(0, sys.stdin, None)
+    sys.stdout = sys.__stdout__ = _opened(1, sys.stdout, "\n")
+    sys.stderr = sys.__stderr__ = _opened(2, sys.stderr, "\n")
+    os.umask(mask)
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
+    if machine is not None:
+        enter(*machine)
     os.chdir(cwd)
     sys.argv[1:] = args
 
 
-if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, which no command has on its path
-    import importlib
-
-    from paddock.cli import main
-
-    for name in _MODULES:
-        importlib.import_module(f"paddock.cli.{name}_command")
-    if _serve(socket.socket(fileno=int(sys.argv.pop()))):
-        sys.argv[0] = "-c"
-        main()
+def _opened(standard: int, before: TextIO, newline: str | None) -> TextIO:
+    """Open a standard stream anew: whether it is a terminal says how it is buffered."""
+    mode: Literal["r", "w"] = "w" if standard else "r"
+    stream = open(standard, mode, encoding=before.encoding, errors=before.errors, newline=newline, closefd=False)
+    if standard == 2:
+        stream.reconfigure(line_buffering=True)
+    return stream

@@ -1,0 +1,160 @@
+"""A rule about a source holds for it however it is spelled: in a plan, a variable, a call, or the rule itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import nothing_outlives_its_command
+from integration.policy_ground import PLAN, READ, Ground, copy_of_a_tool, refusals
+
+_VARIABLE = "AMPLIFIER_MODULE_TOOL_FILESYSTEM"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_command(
+    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def spelled(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Lay a module in the folder `modules/tool-x`, with links to it, and return a source as it is spelled."""
+    monkeypatch.chdir(ground.work)
+    folder = ground.root / "modules/tool-x"
+    copy_of_a_tool(folder)
+    (ground.root / "by-link").symlink_to("modules/tool-x")
+    (ground.root / "by-parent").symlink_to(ground.root / "modules")
+    (ground.root / "twice").symlink_to("by-parent/tool-x")
+    return lambda text: text.format(root=ground.root, encoded=str(folder).replace("tool-x", "%74ool%2Dx"))
+
+
+_SPELLINGS = [
+    "{root}/modules/tool-x",
+    "./modules/tool-x",
+    "./modules/../modules/./tool-x/",
+    "/{root}/modules//tool-x",
+    "{root}/by-link",
+    "./by-link",
+    "{root}/by-parent/tool-x",
+    "./twice",
+    "file://{root}/modules/tool-x",
+    "file://localhost{root}/modules/tool-x/",
+    "file://{encoded}",
+    "file://{root}/by-link",
+    "file://{root}/modules#subdirectory=tool-x",
+    "file://{root}#subdirectory=by-link",
+]
+
+
+def _ways() -> Iterator[tuple[str, str]]:
+    for index, spelling in enumerate(_SPELLINGS):
+        yield ("plan", "variable", "call")[index % 3], spelling  # what is done with them is one function's work
+
+
+@pytest.mark.parametrize(("way", "spelling"), [*_ways()])
+def test_a_rule_about_a_folder_holds_for_it_however_it_is_spelled(
+    ground: Ground, spelled: Callable[[str], str], spelling: str, way: str
+) -> None:
+    given = _given(ground, spelled(spelling), way)
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        if way != "call":
+            return ground.judge(environ={_VARIABLE: given} if way == "variable" else {})
+        return ground.judge_call(given, env="A=b")
+
+    _check_the_rule_holds(ground, ask, way)
+
+
+@pytest.mark.parametrize(
+    ("way", "spelling"), [("plan", "./twice"), ("variable", "./by-link"), ("call", "file://{encoded}")]
+)
+def test_a_command_keeps_a_rule_about_a_folder(
+    ground: Ground, spelled: Callable[[str], str], spelling: str, way: str
+) -> None:
+    given = _given(ground, spelled(spelling), way)
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        if way != "call":
+            return ground.run("--trust-plan", environ={_VARIABLE: given} if way == "variable" else {})
+        return ground.paddock("call", given, *READ[2:], "--allow-env=A=b", "--json")
+
+    _check_the_rule_holds(ground, ask, way)
+
+
+def _given(ground: Ground, source: str, way: str) -> str:
+    """Write the plan, and return the source as a variable or a call has it."""
+    ground.write_plan(f"source: {source}\n    permissions: {{env: [A=b]}}")
+    if way == "variable":
+        ground.write_plan("permissions: {env: [A=b]}")
+    # What is relative is so to the plan, or else to the folder that the command is given in.
+    return source.replace("./", "../", 1) if source.startswith("./") else source
+
+
+def _check_the_rule_holds(ground: Ground, ask: Callable[[], subprocess.CompletedProcess[str]], way: str) -> None:
+    policy = ground.own_rule(f'[[module]]\nmatch = "{ground.root}/elsewhere/*"\ngrants.env = []\n')
+    without = ask()
+    assert without.returncode == 0, without.stderr
+    ground.own_rule(f'[[module]]\nmatch = "{ground.root}/modules/*"\ngrants.env = []\n')
+    place = "--allow-env" if way == "call" else "tools[0].permissions.env[0]"
+    assert refusals(ask(), policy) == [(place, 3)]
+
+
+@pytest.mark.parametrize(
+    "match", ["{root}/modules/tool-x", "{root}/by-link", "file://{root}/by-parent/tool-x", "{root}/MODULES/*", "/*"]
+)
+def test_a_rule_about_a_folder_may_be_spelled_in_many_ways_as_well(
+    ground: Ground, spelled: Callable[[str], str], match: str
+) -> None:
+    ground.write_plan("source: ./modules/tool-x\n    permissions: {env: [A=b]}")
+    assert ground.judge().returncode == 0
+    policy = ground.own_rule(f'[[module]]\nmatch = "{spelled(match)}"\ngrants.env = []\n')
+    assert refusals(ground.judge(), policy) == [("tools[0].permissions.env[0]", 3)]
+
+
+def test_a_rule_about_what_is_shipped_holds_for_it_under_another_name(ground: Ground) -> None:
+    policy = ground.own_rule('[[module]]\nmatch = "builtin:tool-filesystem"\ngrants = "isolated"\n')
+    plan = PLAN.format(said="permissions: {read: [.]}").replace("tool-filesystem", "tool-mine")
+    for said in ("source: builtin:tool-filesystem", "source: builtin:tool-filesystem\n    instance_id: other"):
+        ground.plan.write_text(plan.replace("    permissions", f"    {said}\n    permissions"))
+        assert [place for place, _ in refusals(ground.judge(trust=False), policy)] == ["tools[0].permissions.read[0]"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "git+https://git.example.com/org/tool-x@main",
+        "git+https://GIT.example.COM/Org/Tool-X.git",
+        "git+https://git.example.com:443/org/tool-x",
+        "git+https://user@git.example.com/org/tool-x.git",
+        "git+https://git.example.com./org/tool-x",
+        "git+https://git.example.com//org/%74ool-x",
+        "git+ssh://git@git.example.com/org/tool-x",
+        "git+http://git.example.com:8080/org/tool-x",
+    ],
+)
+def test_a_repository_no_rule_allows_is_refused_in_any_spelling(ground: Ground, source: str) -> None:
+    policy = ground.own_rule('git_hosts = ["git.example.org"]\nrequire_pinned = true\n')
+    ground.write_plan(f"source: {source}")
+    assert refusals(ground.judge(), policy) == [("tools[0].source", 1), ("tools[0].source", 2)]
+
+
+def test_a_repository_that_no_rule_lets_be_used_starts_nothing(ground: Ground) -> None:
+    ground.own_rule('git_hosts = ["git.example.org"]\nrequire_pinned = true\n')
+    ground.write_plan("source: git+https://user@git.example.com/org/tool-x.git")
+    done = ground.run("--trust-plan")
+    assert done.returncode in (1, 4)
+    assert not json.loads(done.stdout)["modules"] and ground.is_untouched()
+
+
+def test_what_may_be_a_password_in_a_source_is_not_shown(ground: Ground) -> None:
+    ground.write_plan("source: git+https://user:password@git.example.com/org/tool-x.git")
+    done = ground.run("--trust-plan")
+    assert "git.example.com/org/tool-x" in done.stderr
+    assert "user:password" not in done.stdout + done.stderr

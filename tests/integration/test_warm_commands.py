@@ -1,0 +1,143 @@
+"""Commands as people start them, one of each kind: each loads what it needs, and begins with what a warm one has.
+
+The other tests of commands have them run in a process that has loaded Paddock already, which hides what one forgets to
+load.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import psutil
+import pytest
+
+from integration.command_line import Terminal, paddock
+from integration.conftest import WriteModule
+from paddock.cli.commands import paddock as every_command
+
+_PLAN = """\
+session: {orchestrator: loop-basic, context: context-simple}
+providers: [{module: provider-mock, config: {fallback: "You said: {prompt}"}}]
+tools: [{module: tool-mine, source: ./mine}]
+"""
+_MINE = """
+    class Mine:
+        name = "mine"
+        description = "answers"
+        input_schema = {"type": "object"}
+
+        async def execute(self, input):
+            from amplifier_core import ToolResult
+            return ToolResult(output="mine")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Mine())
+"""
+_HANGS = """
+    import asyncio
+
+    class Hangs:
+        name = "hangs"
+        description = "hangs"
+
+        async def execute(self, input):
+            print("begun")
+            await asyncio.sleep(3600)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Hangs())
+"""
+_ELSEWHERE = {"demo", "selftest", "module test"}  # each has tests of its own that start it as people do
+
+# What each is given, and what it then says.
+_COMMANDS = {
+    "run plan.yaml hello": "You said: hello",
+    "chat plan.yaml": "You said: hello",
+    "call ./mine mine": "mine",
+    "doctor": "  landlock",
+    "why tool-mine read plan.yaml": "session",
+    "init --yes --provider provider-mock new.yaml": "new.yaml is written",
+    "add ./mine": "tool-mine is in",
+    "remove tool-mine": "tool-mine",
+    "list": "tool-mine",
+    "lock": "nothing of this plan has to be locked",
+    "sync": "tool-mine  ready",
+    "update": "nothing is locked here",
+    "verify": "nothing is locked here",
+    "cache dir": "/paddock",
+    "cache size": "0 B",
+    "cache list": "there is nothing",
+    "cache verify": "none is damaged",
+    "cache prune": "0 entries",
+    "cache clean": "0 entries",
+    "module new tool other": "amplifier-module-tool-other/pyproject.toml",
+    "module validate ./mine": "PASSED",
+}
+
+
+def _names(group: click.Group, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from _names(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}"
+
+
+def test_each_command_is_started_cold() -> None:
+    def is_of(name: str, line: str) -> bool:
+        return f"{line} ".startswith(f"{name} ")
+
+    names = {*_names(every_command)} - _ELSEWHERE
+    assert [name for name in names if sum(is_of(name, line) for line in _COMMANDS) != 1] == []
+
+
+@pytest.mark.usefixtures("cold")
+@pytest.mark.parametrize("line", _COMMANDS)
+def test_a_command_loads_what_it_needs(
+    line: str, tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(write_module("tool-mine", _MINE)).rename("mine")
+    Path("plan.yaml").write_text(_PLAN)
+    done = paddock(*line.split(), stdin="hello\n")
+    assert _COMMANDS[line] in done.stdout + done.stderr, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def _state(pid: int) -> dict[str, object]:
+    """Return what a process began with, as far as it is not the command's own doing."""
+    process, proc = psutil.Process(pid), Path(f"/proc/{pid}")
+    status = dict(re.findall(r"^(\w+):[ \t]*(.*)$", (proc / "status").read_text(), re.MULTILINE))
+    kept = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigCgt", "CapEff", "NoNewPrivs", "Seccomp")
+    kinds = {re.match(r"/?\w+", os.readlink(one))[0] for one in (proc / "fd").iterdir()}  # type: ignore[index]
+    return {
+        **{name: status[name] for name in kept},
+        "limits": (proc / "limits").read_text(),
+        "cgroup": (proc / "cgroup").read_text(),
+        "priority": (process.nice(), process.cpu_affinity(), process.ionice()),
+        "folder": process.cwd(),
+        "leads": os.getsid(pid) == os.getpgid(pid) == pid,
+        "descriptors": kinds,
+    }
+
+
+def test_a_warm_command_begins_with_what_a_cold_one_has(
+    tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = write_module("tool-hangs", _HANGS)
+    states = []
+    mask = os.umask(0o027)
+    try:
+        for _ in range(2):
+            with Terminal("call", source, "hangs") as terminal:
+                terminal.until("begun")
+                states.append(_state(terminal.pid))
+            request.getfixturevalue("cold")
+    finally:
+        os.umask(mask)
+    assert states[0] == states[1] and (states[0]["Umask"], states[0]["folder"]) == ("0027", str(tmp_path))
