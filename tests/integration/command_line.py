@@ -108,7 +108,7 @@ def require_unreachable() -> Mapping[str, Any]:
     return found if found is not None else pytest.skip(f"every level of isolation can be had here: {had}")
 
 
-def _accepting(args: Sequence[str]) -> Sequence[str]:
+def accepting(args: Sequence[str]) -> Sequence[str]:
     """Return the arguments with a weaker level accepted, where a command needs that on this machine."""
     is_start = args[:1] in (("call",), ("chat",), ("run",)) and "--help" not in args
     if not is_start or {"--isolation", "--trust-plan"} & set(args) or diagnosis()["ok"]:
@@ -121,9 +121,9 @@ def paddock(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     if _warm is not None:
-        return _warm.run(_accepting(args), stdin, cwd, {**os.environ, **(environ or {})})
+        return _warm.run(accepting(args), stdin, cwd, {**os.environ, **(environ or {})})
     return subprocess.run(
-        [*_PADDOCK, *_accepting(args)],
+        [*_PADDOCK, *accepting(args)],
         input=stdin,
         cwd=cwd,
         env={**os.environ, **(environ or {})},
@@ -153,9 +153,9 @@ class Terminal:
         env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100", **(environ or {})}
         self._process: subprocess.Popen[bytes] | WarmCommand
         if _warm is not None:
-            self._process = _warm.begin(_accepting(args), [slave] * 3, None, env, on_terminal=True)
+            self._process = _warm.begin(accepting(args), [slave] * 3, None, env, on_terminal=True)
         else:
-            command = [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *_accepting(args)]
+            command = [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *accepting(args)]
             self._process = subprocess.Popen(
                 command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
             )
