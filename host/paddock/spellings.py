@@ -1,13 +1,14 @@
-"""How a value may be spelled in a text that somebody else wrote: as it is, in JSON, for a URL, in base64, by its lines.
+"""How a value may be spelled in a text that somebody else wrote: as it is, in JSON, for a URL, in HTML, in base64.
 
-What JSON has in it may be JSON again, and what is in that as well. How many spellings there are is bounded by JSON's
-styles and a value's lines. Hiding a secret means to hide all of these. Knows nothing of where it is hidden, or what is
-put there instead.
+What JSON has in it may be JSON again, and what is in that as well; a URL may have another in it. A value of several
+lines may also be shown line by line. How many spellings there are is bounded by JSON's styles and a value's lines.
+Hiding a secret means to hide all of these. Knows nothing of where it is hidden, or what is put there instead.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -29,8 +30,10 @@ def spellings(value: str) -> Iterator[str]:
     yield value
     yield from _json(value)
     for quoted in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield quoted
-        yield re.sub("%..", lambda escape: escape[0].lower(), quoted)
+        for text in (quoted, re.sub("%..", lambda escape: escape[0].lower(), quoted)):
+            yield text
+            yield quote(text, safe="")
+    yield from _html(value)
     yield from (one for encoded in _base64(value.encode()) for one in _json(encoded))
     lines = value.splitlines()
     if len(lines) > 1:
@@ -49,6 +52,16 @@ def _json(value: str) -> Iterator[str]:
         level = {style(one): None for one in level for style in _JSON_STYLES}
         found = found | level
     yield from found
+
+
+def _html(value: str) -> Iterator[str]:
+    """Yield how a page shows a value: libraries differ in how they write quotes, and in whether they do."""
+    text = html.escape(value, quote=False)
+    yield text
+    for quote_mark in ("&quot;", "&#34;"):
+        yield text.replace('"', quote_mark)
+        for apostrophe in ("&#39;", "&#x27;", "&#039;"):
+            yield text.replace('"', quote_mark).replace("'", apostrophe)
 
 
 def _plain(value: str) -> str:

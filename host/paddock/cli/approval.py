@@ -81,7 +81,8 @@ class TerminalApproval:
             return _DENIED
         seconds = _bounded(timeout)
         offered = options[:_MAX_OPTIONS]
-        if told := not_as_it_looks("\n".join([*offered, prompt])):
+        named = [] if asker is None else [asker.on_behalf_of]
+        if told := not_as_it_looks("\n".join([*named, *offered, prompt])):
             self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {told}")
         self._asked += 1
         question = Question(

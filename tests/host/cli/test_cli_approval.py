@@ -7,6 +7,7 @@ import logging
 import termios
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -478,6 +479,13 @@ async def test_off_a_terminal_nobody_is_asked_and_the_default_holds(there: Askin
         "warning: nobody is at a terminal to be asked by module `hooks-asking` (hook), so the answer is deny: "
         "Run \\x1b[2Jthis?\n"
     )
+
+
+async def test_whom_a_module_names_is_marked_if_it_passes_for_another(there: Asking) -> None:
+    async with there.asked("Run ls?", asker=replace(_HOOK, on_behalf_of="b\u0430sh")):
+        await there.person.until(_ASKED)
+        assert "warning: not everything that module" in " ".join(" ".join(there.person.all_rows()).split())
+        there.person.type("1\n")
 
 
 async def test_a_prompt_or_option_that_passes_for_another_is_marked(there: Asking) -> None:

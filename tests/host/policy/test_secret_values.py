@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import time
@@ -29,6 +30,10 @@ VALUES = SecretValues({"KEY": KEY, "OTHER": "another-one", "SHORT": "abc"})
         quote_plus(KEY),
         re.sub("%..", lambda escape: escape[0].lower(), quote_plus(KEY)),
         urlencode({"key": KEY}),
+        urlencode({"next": f"https://x.test/?{urlencode({'key': KEY})}"}),
+        html.escape(KEY),
+        html.escape(KEY, quote=False),
+        html.escape(KEY).replace("&quot;", "&#34;"),
         json.dumps({"key": KEY}),
         json.dumps({"key": KEY}, ensure_ascii=False),
         json.dumps({"key": KEY}).replace("/", "\\/"),
