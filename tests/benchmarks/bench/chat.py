@@ -1,15 +1,18 @@
-"""How long it takes until a person can type in a chat: from the start of the command to its line on a terminal."""
+"""A chat on a terminal: how long it takes until a person can type, and what reaches the terminal of an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,7 @@ from bench.sampling import Effort, interleave
 
 _ROUNDS: Final = 10
 _READY: Final = b"\x1b[?2004h"  # pastes are told apart from keys: the line takes both from now on
+_SENT: Final = rb"\d{10,}"  # nanoseconds of the monotonic clock; no other number of a chat has as many digits
 _SECONDS: Final = 60  # for some tenths of a second; hit only by a hang
 _COMMAND: Final = [sys.executable, "-c", "from paddock.cli import main; main()"]
 _PLAN: Final = """\
@@ -48,38 +52,81 @@ async def measure_chat(effort: Effort) -> list[Row]:
     ]
 
 
-def _until_ready(folder: str) -> float:
-    master, slave = pty.openpty()
-    try:
-        began = time.perf_counter_ns()
-        process = subprocess.Popen(
-            [*_COMMAND, "chat"],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=folder,
-            start_new_session=True,
-            env={**os.environ, "TERM": "xterm", "XDG_STATE_HOME": folder},
-        )
+class TypedChat:
+    """A chat on a terminal, of which a line can be typed; `process` ends with the terminal."""
+
+    def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
+        self._master = master
+        self._process = process
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: str, *args: str, environ: Mapping[str, str]) -> Iterator[TypedChat]:
+        """Have the command start in `folder`; its processes have ended afterwards."""
+        master, slave = pty.openpty()
         try:
-            seen = b""
-            while _READY not in seen:
-                if not select.select([master], [], [], _SECONDS)[0]:
-                    raise TimeoutError(f"no line to type in came: {seen!r}")
-                seen += os.read(master, 65536)
-            taken = (time.perf_counter_ns() - began) / 1e6
-            os.write(master, b"\x04")
-            while process.poll() is None:
-                if select.select([master], [], [], 0.05)[0]:
-                    os.read(master, 65536)
-            return taken
+            process = subprocess.Popen(
+                [*_COMMAND, "chat", *args],
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=folder,
+                start_new_session=True,
+                env={**environ, "TERM": "xterm", "XDG_STATE_HOME": folder},
+            )
+            try:
+                yield cls(master, process)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                process.wait(_SECONDS)
         finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait(_SECONDS)
-    finally:
-        os.close(slave)
-        os.close(master)
+            os.close(slave)
+            os.close(master)
+
+    def until_ready(self) -> None:
+        """Return once a line can be typed."""
+        self._until(re.escape(_READY))
+
+    def leave(self) -> None:
+        """Leave it, and return once its processes have ended."""
+        os.write(self._master, b"\x04")
+        while self._process.poll() is None:
+            if select.select([self._master], [], [], 0.05)[0]:
+                os.read(self._master, 65536)
+
+    def first_pieces(self, turns: int) -> list[float]:
+        """Run turns, and return after how many milliseconds pieces are seen whose text is the time they were sent."""
+        taken: list[float] = []
+        self._type(b"/clear\r")  # else each turn carries those before it
+        self.until_ready()
+        for _ in range(turns):
+            self._type(b"hello\r")
+            sent = self._until(_SENT)
+            taken.append((time.monotonic_ns() - int(sent)) / 1e6)
+            self.until_ready()
+        return taken
+
+    def _type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def _until(self, wanted: bytes) -> bytes:
+        """Return the first match in what is written from now on."""
+        seen = b""
+        while (match := re.search(wanted, seen)) is None:
+            if not select.select([self._master], [], [], _SECONDS)[0]:
+                raise TimeoutError(f"{wanted!r} did not come: {seen!r}")
+            seen += os.read(self._master, 65536)
+        return match[0]
+
+
+def _until_ready(folder: str) -> float:
+    began = time.perf_counter_ns()
+    with TypedChat.started(folder, environ=os.environ) as chat:
+        chat.until_ready()
+        taken = (time.perf_counter_ns() - began) / 1e6
+        chat.leave()
+    return taken
 
 
 def _version(folder: str) -> float:

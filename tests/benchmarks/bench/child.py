@@ -23,11 +23,11 @@ class Child:
     @classmethod
     @asynccontextmanager
     async def running(
-        cls, command: Sequence[str | Path], environ: Mapping[str, str] | None = None
+        cls, command: Sequence[str | Path], environ: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> AsyncIterator[Child]:
         """Have the command run; it is killed at the end."""
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, env=environ, limit=_ANSWER_BYTES
+            *command, stdin=PIPE, stdout=PIPE, env=environ, cwd=cwd, limit=_ANSWER_BYTES
         )
         try:
             yield cls(process)

@@ -1,14 +1,16 @@
-"""A model's answer: from the server of a vendor to the application, and a whole turn with one tool call.
+"""A model's answer: from a vendor's server to the application and a chat's terminal, and a turn with one tool call.
 
 The server is a process of its own that plays a script; each answer's text is the time at which it was sent. Beside it
-runs the same plan in one plain process on the published package, which makes the same requests.
+runs the plan that `paddock init` writes in one plain process on the published package, which makes the same requests.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,20 +19,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from bench.chat import TypedChat
 from bench.child import Child
 from bench.contract import BUILTIN
 from bench.published import published_python
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from bench.stage import MODULES
 from paddock import Session
 
 _TESTS: Final = Path(__file__).resolve().parents[2]
 _ROUNDS: Final = 12
 _TURNS: Final = 5  # in one block
+_INIT_SECONDS: Final = 60  # for less than one; hit only by a hang
 _DELTA: Final = "content_block:delta"
 _KEY: Final = "sk-0123456789abcdef0123456789abcdef"
-_CALL: Final = {"name": "trivial", "arguments": {}}
+_CALL: Final = {"name": "read_file", "arguments": {"file_path": "notes.txt"}}
 _SCRIPT: Final = {"turns": [{"tool_calls": [_CALL]}, {"text": ["{sent_ns}", " done"]}], "repeat": True}
 
 
@@ -39,83 +44,96 @@ async def measure_model(effort: Effort) -> list[Row]:
     python = published_python("openai>=1.60,<4")
     with tempfile.TemporaryDirectory() as folder:
         provider = _provider_folder(Path(folder))
+        work = Path(folder) / "work"
+        work.mkdir()
         rows: list[Row] = []
         for has_key in (False, True):
             how = "over TLS, a key put in" if has_key else "over http"
-            async with _server(Path(folder), has_key) as (url, authority):
-                turns, firsts = await _answers(python, provider, url, authority, effort.of(_ROUNDS))
-            ours, plain = firsts.p50("workers"), firsts.p50("plain")
-            rows += [
-                Row(f"a model's first piece at the application, {how}", "ms", ours, plain),
-                Row("  of it added to amplifier-core in process", "ms", ours - plain, target=Target(3.0)),
+            async with _server(Path(folder), has_key) as url:
+                plan = _write_plan(work, provider, url, has_key=has_key)
+                turns, firsts = await _answers(python, provider, plan, effort.of(_ROUNDS))
+            plain = firsts.p50("plain")
+            for case, where in (("workers", "at the application"), ("terminal", "on the terminal of a chat")):
+                ours = firsts.p50(case)
+                rows += [
+                    Row(f"a model's first piece {where}, {how}", "ms", ours, plain),
+                    Row("  of it added to amplifier-core in process", "ms", ours - plain, target=Target(3.0)),
+                ]
+            rows.append(
                 Row(
-                    f"a turn with a model and one tool call, {how}, to amplifier-core in process",
+                    f"a turn of the plan that `paddock init` writes, {how}, to amplifier-core in process",
                     "ms",
                     turns.p50("workers") / 1000,
                     turns.p50("plain") / 1000,
                     turns.ratio("workers", "plain"),
                     Target(1.4),
-                ),
-            ]
+                )
+            )
         return rows
 
 
-async def _answers(
-    python: Path, provider: Path, url: str, authority: str | None, rounds: int
-) -> tuple[Samples, Samples]:
+async def _answers(python: Path, provider: Path, written: Path, rounds: int) -> tuple[Samples, Samples]:
     """Return what turns took in microseconds, and after how many milliseconds the first pieces of answers came."""
-    folders = _folders(provider)
     environ = {**os.environ, "OPENAI_API_KEY": _KEY}
     program = Path(__file__).with_name("in_process_child.py")
-    plain_plan = _plan({}, url, has_key=False)
-    arguments = map(json.dumps, (plain_plan, {name: str(path) for name, path in folders.items()}, {}))
+    arguments = map(json.dumps, (*_in_process(written, provider), {}))
     taken: list[float] = []
 
     async def note(event: str, data: dict[str, Any]) -> None:
         if str(data["delta"]).isdigit():
             taken.append((time.monotonic_ns() - int(data["delta"])) / 1e6)
 
-    async with (
-        Child.running([python, program, *arguments], environ) as plain,
-        Session(_plan(folders, url, has_key=authority is not None), trust_plan=True, environ=environ) as session,
-    ):
-        context = session.coordinator.get("context")
-        session.coordinator.hooks.register(_DELTA, note, name="the application")
+    with TypedChat.started(str(written.parent), written.name, "--trust-plan", environ=environ) as chat:
+        async with (
+            Child.running([python, program, *arguments], environ, written.parent) as plain,
+            Session(written, working_dir=written.parent, trust_plan=True, environ=environ) as session,
+        ):
+            context = session.coordinator.get("context")
+            session.coordinator.hooks.register(_DELTA, note, name="the application")
+            await asyncio.to_thread(chat.until_ready)
 
-        async def workers() -> list[float]:
-            await context.clear()  # else each turn carries those before it
-            durations: list[float] = []
-            for _ in range(_TURNS):
-                before = time.perf_counter_ns()
-                await session.execute("hello")
-                durations.append((time.perf_counter_ns() - before) / 1000)
-            return durations
+            async def workers() -> list[float]:
+                await context.clear()  # else each turn carries those before it
+                durations: list[float] = []
+                for _ in range(_TURNS):
+                    before = time.perf_counter_ns()
+                    await session.execute("hello")
+                    durations.append((time.perf_counter_ns() - before) / 1000)
+                return durations
 
-        async def first_pieces() -> list[float]:
-            taken.clear()
-            await workers()
-            return list(taken)
+            async def first_pieces() -> list[float]:
+                taken.clear()
+                await workers()
+                return list(taken)
 
-        turns = await interleave({"workers": workers, "plain": lambda: plain.tell(turns=_TURNS)}, rounds)
-        firsts = await interleave({"workers": first_pieces, "plain": lambda: plain.tell(firsts=_TURNS)}, rounds)
+            turns = await interleave({"workers": workers, "plain": lambda: plain.tell(turns=_TURNS)}, rounds)
+            firsts = await interleave(
+                {
+                    "workers": first_pieces,
+                    "plain": lambda: plain.tell(firsts=_TURNS),
+                    "terminal": lambda: asyncio.to_thread(chat.first_pieces, _TURNS),
+                },
+                rounds,
+            )
+        await asyncio.to_thread(chat.leave)
     return turns, firsts
 
 
 @asynccontextmanager
-async def _server(folder: Path, has_key: bool) -> AsyncIterator[tuple[str, str | None]]:
-    """Have a vendor's server; yield its address, and over TLS the file of the certificate, trusted meanwhile."""
+async def _server(folder: Path, has_key: bool) -> AsyncIterator[str]:
+    """Have a vendor's server, whose certificate is trusted meanwhile over TLS; yield its address."""
     script = folder / "script.json"
-    script.write_text(json.dumps({**_SCRIPT, "key": _KEY}))
+    script.write_text(json.dumps({**_SCRIPT, "key": _KEY if has_key else ""}))
     command = [sys.executable, "-m", "vendors.serve", "--script", script, *(["--tls", folder] if has_key else [])]
     async with Child.running(command, {**os.environ, "PYTHONPATH": str(_TESTS)}) as server:
         told = await server.tell()
         if not has_key:
-            yield told["url"], None
+            yield told["url"]
             return
         before = os.environ.get("SSL_CERT_FILE")
         os.environ["SSL_CERT_FILE"] = told["authority"]  # where the host looks for whom to trust
         try:
-            yield told["url"], told["authority"]
+            yield told["url"]
         finally:
             del os.environ["SSL_CERT_FILE"]
             if before is not None:
@@ -138,31 +156,32 @@ def _provider_folder(folder: Path) -> Path:
     return root
 
 
-def _folders(provider: Path) -> dict[str, Path]:
-    return {
-        "loop-streaming": BUILTIN / "loop-streaming",
-        "context-simple": BUILTIN / "context-simple",
-        "provider-openai": provider,
-        "tool-trivial": MODULES / "tool-trivial",
-        "hooks-nod": MODULES / "hooks-nod",
-    }
+def _write_plan(folder: Path, provider: Path, url: str, *, has_key: bool) -> Path:
+    """Write the plan that `paddock init` writes for a server, its provider with what it depends on beside it."""
+    (folder / "notes.txt").write_text("a line\n", encoding="utf-8")
+    key = "OPENAI_API_KEY" if has_key else "none"
+    options = ["--provider", "server", "--base-url", url, "--model", "small", "--key-variable", key]
+    command = [sys.executable, "-c", "from paddock.cli import main; main()", "init", "plan.yaml", "--yes", "--force"]
+    subprocess.run([*command, *options], check=True, cwd=folder, capture_output=True, timeout=_INIT_SECONDS)
+    plan = yaml.safe_load((folder / "plan.yaml").read_text(encoding="utf-8"))
+    plan["providers"][0]["source"] = str(provider)
+    path = folder / "plan.json"
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    return path
 
 
-def _plan(folders: Mapping[str, Path], url: str, *, has_key: bool) -> dict[str, Any]:
-    """Return the plan; without folders, as a plain process reads it: with the key, and no permissions."""
+def _in_process(written: Path, provider: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the plan as a plain process reads it, with the key and no permissions, and the folders of its modules."""
 
-    def entry(module: str, config: dict[str, Any], permissions: dict[str, Any] | None = None) -> dict[str, Any]:
-        made: dict[str, Any] = {"module": module, "config": config}
-        if folders:
-            made |= {"source": str(folders[module]), "permissions": permissions or {}}
-        return made
+    def entry(written: Mapping[str, Any]) -> dict[str, Any]:
+        config = {**written.get("config", {})}
+        if "api_key" in config:
+            config["api_key"] = _KEY
+        return {"module": written["module"], "config": config}
 
-    place = url.partition("://")[2].partition("/")[0]
-    secret = {"name": "OPENAI_API_KEY", "inject": place} if has_key else "OPENAI_API_KEY"
-    granted = {"net": [place], "env": ["OPENAI_API_KEY=${OPENAI_API_KEY}"], "secrets": [secret]}
-    return {
-        "session": {"orchestrator": entry("loop-streaming", {}), "context": entry("context-simple", {})},
-        "providers": [entry("provider-openai", {"base_url": url, "default_model": "small"}, granted)],
-        "tools": [entry("tool-trivial", {"name": "trivial"})],
-        "hooks": [entry("hooks-nod", {"event": "tool:post", "handlers": 1})],
-    }
+    plan = json.loads(written.read_text(encoding="utf-8"))
+    made: dict[str, Any] = {"session": {kind: entry(one) for kind, one in plan["session"].items()}}
+    made |= {section: [entry(one) for one in plan.get(section, [])] for section in ("providers", "tools", "hooks")}
+    entries = [*made["session"].values(), *made["providers"], *made["tools"], *made["hooks"]]
+    folders = {one["module"]: str(BUILTIN / one["module"]) for one in entries}
+    return made, {**folders, plan["providers"][0]["module"]: str(provider)}

@@ -78,6 +78,7 @@ class ConversationScreen:
             self._write(self._stream.feed(rest))
         self._write(self._stream.end())
         self._show_open()
+        self._drawn_at = float("-inf")  # the first piece of the next text is drawn at once
 
     def show_change(self, change: Change) -> None:
         """Write the change that a call asks for, above the question whether to allow it."""

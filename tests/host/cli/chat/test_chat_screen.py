@@ -120,6 +120,13 @@ async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: D
     assert "x" * 1980 in text and not any(part in text for part in ("sk-", "123"))
 
 
+async def test_the_first_piece_after_a_call_is_drawn_at_once(person: Person) -> None:
+    screen = Screen(person.output)
+    drawn = ConversationScreen(screen, SecretValues({}).stream, clock=lambda: 7.0)  # of which no time passes
+    drawn.show([Piece("one"), CallEnd("ls", "", "ok", 0.1), Piece("two")])
+    assert person.rows()[-1] == "  two"
+
+
 async def test_what_else_is_told_stands_above_the_open_block(person: Person, drawn: Drawn) -> None:
     drawn.say("growing")
     drawn.screen.show([Notice("a notice")])
