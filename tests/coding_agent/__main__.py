@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coding_agent.demonstration import CodingAgent, Outcome
+from coding_agent.demonstration import PROMPT, CodingAgent, Outcome
 from paddock.cli.fetch_progress import FetchProgress
 from paddock.cli.finding import find
 from paddock.cli.progress import activity_of
@@ -31,6 +31,7 @@ class Transcript:
 
     def event(self, name: str, data: Mapping[str, Any]) -> None:
         if name == "content_block:end" and data["block_type"] == "text":
+            self._screen.text("\n")
             self._screen.title(f"model: {data['block']['text'].splitlines()[0]}")
         elif name == "tool:pre":
             first, *rest = _called(data["tool_input"])
@@ -40,7 +41,7 @@ class Transcript:
             self._screen.note(f"    {data['tool_name']}: {_answered(data['tool_result'])}")
 
     def asked(self, prompt: str, answer: str) -> None:
-        self._screen.note(f"    asks whether {prompt.partition(':')[0]} may; answered as by a person: {answer}")
+        self._screen.note(f"    approval: may {prompt.partition(':')[0]} run? answered for you: {answer}")
 
 
 def _called(arguments: Mapping[str, Any]) -> list[str]:
@@ -54,6 +55,8 @@ def _answered(result: Mapping[str, Any]) -> str:
     for name, said in (("stderr", "{}"), ("total_lines", "{} lines"), ("replacements", "{} line replaced")):
         if output.get(name):
             return _short(said.format(str(output[name]).strip().splitlines()[-1]))
+    if output.get("stdout"):
+        return f"{len(output['stdout'].splitlines())} lines of output"
     return "done" if result["success"] else _short(str((result["error"] or {}).get("message", "failed")))
 
 
@@ -63,19 +66,29 @@ def _short(text: str) -> str:
 
 
 def _show(outcome: Outcome, screen: Screen) -> None:
-    rows = [(part.status.module, part.status.level, part.did, part.contained) for part in outcome.parts]
-    screen.table(("module", "isolation", "what it did", "how it was contained"), rows)
+    screen.text("\n")
     screen.quote("the change", outcome.diff)
     screen.text(f"tests before: {outcome.before.line}")
     screen.text(f"tests after:  {outcome.after.line}")
+    screen.table(
+        ("module", "what it did", "how it was contained"),
+        [(part.status.module, part.did, part.contained) for part in outcome.parts],
+    )
     verdict = "something is not as it should be" if outcome.problems else "the test is mended"
-    screen.text(f"{len(rows)} modules, {outcome.questions} approvals, {outcome.seconds:.1f} s; {verdict}")
+    levels = ", ".join(sorted({str(part.status.level) for part in outcome.parts}))
+    modules = f"{len(outcome.parts)} modules, each in a sandbox of its own (isolation: {levels})"
+    screen.text(f"{modules}; {outcome.questions} approvals; {outcome.seconds:.1f} s; {verdict}")
+    screen.note("with a model of your own: .venv/bin/paddock init, then .venv/bin/paddock chat")
 
 
 def main() -> int:
     """Run it, and return the exit code."""
     screen, errors = Screen(sys.stdout), Screen(sys.stderr)
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".agent").absolute()
+    screen.title("A coding agent at work, without a key")
+    screen.note("a server on this machine plays the model; provider, loop, tools and sandboxes are real")
+    screen.text("\n")
+    screen.title(f"you: {PROMPT}")
     with FetchProgress(errors) as progress:
         agent = CodingAgent(folder, Transcript(screen), SourceOptions(progress=progress))
 

@@ -174,7 +174,8 @@ class CodingAgent:
             "hooks-approval": f"asked {self._questions} times; a rule answered for `git diff`",
             STRANGER: "reached for a private key, the tests, this process and the network; read from address 0",
         }[status.module]
-        refused = [f"refused: {denial['operation']} {denial['target']}" for denial in ended.denials]
+        # Of a file its name alone: where the folder of this run is says nothing.
+        refused = [f"refused: {denial['operation']} {Path(denial['target']).name}" for denial in ended.denials]
         kept = ["it got neither the key nor through to server and process"] if not losses else []
         facts = [*refused, *(kept if status.module == STRANGER else []), *ends_of(status)]
         return Part(status, did, "; ".join(facts) or BEHAVED)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from datetime import date
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -486,6 +489,12 @@ def test_the_entry_point_names_the_mount_function() -> None:
     assert project["entry-points"]["amplifier.modules"] == {
         "provider-anthropic": "amplifier_module_provider_anthropic:mount"
     }
+
+
+def test_the_table_of_prices_names_its_date_and_its_source() -> None:
+    table = json.loads((files("amplifier_module_provider_anthropic") / "models.json").read_text(encoding="utf-8"))
+    assert date.fromisoformat(table["as_of"]) and "https://" in table["source"]
+    assert Settings().default_model in table["models"]
 
 
 def test_the_manifest_suggests_the_default_model() -> None:

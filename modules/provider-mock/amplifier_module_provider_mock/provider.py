@@ -93,7 +93,7 @@ class MockProvider:
         Raises:
             LLMError: the script says so.
         """
-        response = await self.complete(request)
+        response = await self.complete(request, **kwargs)
         for block in response.content:
             if isinstance(block, ThinkingBlock | TextBlock):
                 text = block.text if isinstance(block, TextBlock) else block.thinking

@@ -95,7 +95,8 @@ async def test_a_reply_without_tool_calls_stops() -> None:
 async def test_a_reply_can_be_streamed_word_by_word_and_ends_whole() -> None:
     reply = {"thinking": "hm, so", "text": "let me\n see ", "tool_calls": [{"name": "read"}]}
     provider = await mounted({"responses": [reply, {"error": {"type": "RateLimitError"}}]})
-    *pieces, response = [piece async for piece in provider.stream(asking(), tools=[])]
+    *pieces, response = [piece async for piece in provider.stream(asking(), tools=[], model="other")]
+    assert response.metadata == {"model": "other"}
     assert [(piece["block_type"], piece["content"]) for piece in pieces] == [
         ("thinking", "hm,"),
         ("thinking", " so"),

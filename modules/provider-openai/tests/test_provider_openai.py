@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import AsyncGenerator, Mapping
+from datetime import date
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +267,12 @@ async def test_an_answer_without_a_reason_for_its_end_has_broken_off() -> None:
 )
 def test_waits_are_bounded(retry: int, error: llm_errors.LLMError, chance: float, delay: float | None) -> None:
     assert Backoff(max_retries=5, max_delay=10.0).delay(retry, error, chance) == delay
+
+
+def test_the_table_of_prices_names_its_date_and_its_source() -> None:
+    table = json.loads((files("amplifier_module_provider_openai") / "models.json").read_text(encoding="utf-8"))
+    assert date.fromisoformat(table["as_of"]) and "https://" in table["source"]
+    assert Settings().default_model in table["models"]
 
 
 def test_the_manifest_suggests_the_default_model() -> None:

@@ -2,7 +2,7 @@
 
 
 def price(quantity, each):
-    """Return what so many cost together; from ten on, each costs a tenth less."""
+    """Return what so many cost; from ten on, each costs a tenth less."""
     if quantity > 10:
         each = each - each // 10
     return quantity * each
