@@ -9,9 +9,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import anyio
 import anyio.from_thread
@@ -24,6 +24,7 @@ from paddock.policy import RuntimePaths
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.mount_table import MountTable
 from paddock.process.bubblewrap import bubblewrap_command
+from paddock.process.command_runner import ENTRY
 from paddock.process.exec import ExecLauncher
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Rationing
@@ -32,6 +33,9 @@ from paddock.process.runtime import WorkerRuntime
 from paddock.process.template import TemplateLauncher
 from paddock.process.watchdog import Watchdog
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
+
+# All that a worker that runs commands needs; the contract and its models would take two thirds of the start.
+_PRELOAD: Final = ("paddock_sandbox.lockdown", "paddock_sandbox.self_check", "paddock_sdk.worker.commands")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class CommandMeans:
             paths = RuntimePaths.locate(located.interpreter, located.packages, covers)
             table = MountTable()
             paths.show(table, by_mounts=True)
-            runtime = WorkerRuntime(located.interpreter, located.packages, table.mounts())
+            runtime = replace(located, mounts=table.mounts(), preload=_PRELOAD, entry=ENTRY)
             template = TemplateLauncher(groups)
             bubblewrap = ExecLauncher(None, bubblewrap_command)  # in its namespaces no groups can be made
             for launcher in (template, bubblewrap):
