@@ -2,7 +2,8 @@
 
 Leans towards HTTP: what a lenient server might take for a request must come to be read as one, since a request names a
 host of its own. An unusual method, blank lines before it, spaces too many and a line without an end all count; the
-strict parser behind this refuses them then. TLS is told by its first two bytes and read by `client_hello`.
+strict parser behind this refuses them then. TLS is told by its first two bytes and read by `client_hello`, also where
+the first record is no hello: some servers read on past a warning, to a hello that may name another host.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final
 
 MAX_LINE_BYTES: Final = 8192  # the longest request line that servers commonly take
 
-_TLS: Final = b"\x16\x03"
+_TLS_RECORDS: Final = frozenset(range(0x14, 0x19))  # change of cipher, alert, handshake, data, heartbeat
+_TLS_MAJOR: Final = 3
 
 # What lenient servers take for space between words counts: vertical tab, form feed, the separators, and in Latin-1 the
 # next line and the space that does not break.
@@ -39,10 +41,10 @@ def opening_of(data: bytes | bytearray) -> Opening | None:
     Decides by `MAX_LINE_BYTES` at the latest. Whoever gives up waiting before it is decided has been sent the beginning
     of a request, or nothing.
     """
-    if data[:2] == _TLS:
-        return Opening.TLS
-    if not data or data == _TLS[:1]:
+    if not data or (len(data) == 1 and data[0] in _TLS_RECORDS):
         return None
+    if data[0] in _TLS_RECORDS and data[1] == _TLS_MAJOR:
+        return Opening.TLS
     line = bytes(data[:MAX_LINE_BYTES]).lstrip(_BLANK)
     undecided = None if len(data) < MAX_LINE_BYTES else Opening.HTTP
     if not line:

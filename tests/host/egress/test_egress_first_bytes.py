@@ -11,7 +11,10 @@ from paddock.egress.first_bytes import MAX_LINE_BYTES, Opening, opening_of
 OPENINGS = [
     (b"\x16\x03\x01", Opening.TLS),
     (b"\x16\x03\x03\x00\x05", Opening.TLS),
+    (b"\x15\x03\x01\x00\x02\x01\x5a\x16\x03\x01", Opening.TLS),  # a warning, which some servers read past
+    (b"\x14\x03\x01", Opening.TLS),
     (b"\x16\x01", Opening.OTHER),
+    (b"\x15\x01", Opening.OTHER),
     (b"\x80\x2e\x01\x03\x01", Opening.OTHER),  # the hello of SSL 2
     (b"GET / HTTP/1.1\r\n", Opening.HTTP),
     (b"GET ", Opening.HTTP),
@@ -49,6 +52,7 @@ OPENINGS = [
 UNDECIDED = [
     b"",
     b"\x16",
+    b"\x15",
     b"G",
     b"GET",
     b"\r\n\r\n",
