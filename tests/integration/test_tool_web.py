@@ -34,13 +34,15 @@ _PUBLIC = {"net": ["public"]}
 
 
 class _Site(BaseHTTPRequestHandler):
-    """A page, a page without end, and one that sends its readers to this machine."""
+    """A page, one without end, and two that send their readers to this machine: by another name, and by its own."""
 
     def do_GET(self) -> None:
         body = b"<title>News</title><h1>It works</h1><script>no</script>"
-        if self.path == "/inside":
+        if self.path in ("/inside", "/rebound"):
+            name = "inside.example.org" if self.path == "/inside" else "news.example.org"
+            self.server.addresses[name] = "127.0.0.1"  # type: ignore[attr-defined]
             self.send_response(302)
-            self.send_header("Location", "https://inside.example.org/secret")
+            self.send_header("Location", f"https://{name}/secret")
             body = b""
         else:
             self.send_response(200)
@@ -69,7 +71,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     thread = Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     looked_up, connect = dialer.socket.getaddrinfo, dialer._connect
-    addresses = {"news.example.org": _SITE, "inside.example.org": "127.0.0.1"}
+    addresses = server.addresses = {"news.example.org": _SITE}  # type: ignore[attr-defined]
 
     def look_up(name: str, *args: Any, **how: Any) -> list[Any]:
         whole = name.removesuffix(".")  # what only `public` allows is asked for with a final dot
@@ -135,9 +137,10 @@ async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(tm
     assert endless.result.success, endless.result.error
     assert "larger" in endless.result.output["truncated"]
 
-    inside = await fetch(folder, "/inside", offline=True)
-    assert not inside.result.success and inside.result.error is not None
-    assert inside.result.error["type"] == "refused" and "net: [public]" in inside.result.error["message"]
+    for path in ("/inside", "/rebound"):
+        inside = await fetch(folder, path, offline=True)
+        assert not inside.result.success and inside.result.error is not None
+        assert inside.result.error["type"] == "refused" and "net: [public]" in inside.result.error["message"]
     assert any("127.0.0.1" in denial["reason"] for denial in inside.result.error["denials"])
 
 

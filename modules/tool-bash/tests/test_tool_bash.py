@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,11 @@ async def test_a_cancelled_call_ends_its_command(desk: Desk) -> None:
 
 async def test_long_output_is_read_to_its_end_and_kept_in_part(tmp_path: Path) -> None:
     desk = await mounted(tmp_path, {"max_output_bytes": 20})
+    tracemalloc.start()
     result = await desk("bash", command="echo beginning; head -c 30000000 /dev/zero; echo; echo the end; echo more >&2")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 << 20  # however much is printed
     head, said, tail = result.output["stdout"].rpartition("\n[... 29999999 bytes are left out here ...]\n")
     assert head == "beginning\n" and said and tail.endswith("the end\n")
     assert result.output["stderr"] == "more\n"
