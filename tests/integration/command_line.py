@@ -67,9 +67,10 @@ def _adopt_orphans(wanted: bool) -> None:
 def largest_worker(processes: set[psutil.Process]) -> psutil.Process:
     """Return the process that has most memory, which is the provider's, with its vendor's SDK, and not the command."""
     sizes: dict[psutil.Process, int] = {}
+    starters = {os.getpid()} if _warm is None else {os.getpid(), _warm.pid}
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            if process.ppid() != os.getpid():
+            if process.ppid() not in starters:
                 sizes[process] = process.memory_info().rss
     return max(sizes, key=lambda process: sizes[process])
 

@@ -65,7 +65,7 @@ def test_the_test_is_mended_and_the_stranger_contained(
     assert (tmp_path / "kept" / "paddock.lock").exists()
 
 
-@pytest.mark.usefixtures("packages", "cold")  # its own workers are told by their parents
+@pytest.mark.usefixtures("packages")
 def test_a_task_outlives_a_cut_network_and_a_killed_provider(tmp_path: Path) -> None:
     level, python = require_level("ns"), find_python()
     # The third request is cut in the middle of its answer; while the sixth is answered, its provider is killed.

@@ -89,6 +89,11 @@ class WarmCommands:
         self._connection.close()
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """The process whose children the commands are."""
+        return self._process.pid
+
     def run(
         self,
         args: Sequence[str],
