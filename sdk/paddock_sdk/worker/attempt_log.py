@@ -25,11 +25,13 @@ MAX_TEXT_BYTES: Final = 1024  # of one attempt; what takes more is not noted
 
 _INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
 _SLOTS: Final = 256  # a call that fails does so soon after what it failed over
+_FORKED_SLOTS: Final = 64  # of processes that the worker forked, which do not know what it notes meanwhile
+_FORKED: Final = 1 << 62  # the numbers of those begin here, each process at its own
 _PASSED_ON: Final = struct.Struct("<Q")  # at the front: the number of the last attempt that the host was sent
 _NUMBER: Final = struct.Struct("<Q")  # of a slot: 0 where it is empty
 _HEAD: Final = struct.Struct("<QBH")  # of a slot: number, index of the kind, length of the text
 _SLOT_BYTES: Final = _HEAD.size + MAX_TEXT_BYTES
-SIZE: Final = _PASSED_ON.size + _SLOTS * _SLOT_BYTES
+SIZE: Final = _PASSED_ON.size + (_SLOTS + _FORKED_SLOTS) * _SLOT_BYTES
 
 _SOCKET: Final[tuple[Kind, str]] = ("net", "")
 
@@ -44,6 +46,11 @@ class AttemptLog:
         self.last = 0  # the number of the latest attempt
         self._memory = memoryview(bytearray(SIZE)) if memory is None else memory
         self._next = itertools.count(1).__next__
+
+    def go_on_as_fork(self) -> None:
+        """Note from here on beside what the worker notes: this process was forked from it."""
+        pid = os.getpid()
+        self._next = itertools.count(_FORKED + (pid << 32) + pid % _FORKED_SLOTS).__next__
 
     def note(self, kind: Kind, text: str) -> None:
         """Note an attempt in the place of the earliest one; a text that is too long is left out.
@@ -84,7 +91,8 @@ def read(data: bytes) -> list[tuple[Kind, str]]:
     if len(data) != SIZE:
         return []
     (passed_on,) = _PASSED_ON.unpack_from(data)
-    entries = [entry for slot in range(_SLOTS) if (entry := _entry(data, _place_of(slot))) is not None]
+    places = range(_PASSED_ON.size, SIZE, _SLOT_BYTES)
+    entries = [entry for place in places if (entry := _entry(data, place)) is not None]
     left = [(kind, text) for number, kind, text in sorted(entries) if number > passed_on]
     return without_sockets(dict.fromkeys(left))
 
@@ -120,7 +128,8 @@ _memories: Final[list[memoryview]] = []  # of this process: at most one
 
 
 def _place_of(number: int) -> int:
-    return _PASSED_ON.size + number % _SLOTS * _SLOT_BYTES
+    slot = number % _SLOTS if number < _FORKED else _SLOTS + number % _FORKED_SLOTS
+    return _PASSED_ON.size + slot * _SLOT_BYTES
 
 
 def _entry(memory: bytes | memoryview, place: int) -> Entry | None:

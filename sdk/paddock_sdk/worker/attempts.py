@@ -61,6 +61,7 @@ class Attempts:
         self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
         if not _takers:
             sys.addaudithook(_note)
+            os.register_at_fork(after_in_child=self._log.go_on_as_fork)
         _takers.update(self._made_takers())
 
     def note_arguments(self, arguments: object, folder: str) -> None:

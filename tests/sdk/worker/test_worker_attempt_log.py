@@ -39,6 +39,20 @@ def test_the_latest_are_kept(log: AttemptLog, memory: memoryview) -> None:
     assert [text for _, _, text in log.after(log.last - 2)] == ["/9998", "/9999"]
 
 
+def test_what_a_forked_process_noted_outlasts_what_its_parent_does(memory: memoryview) -> None:
+    parent, child = AttemptLog(memory), AttemptLog(memory)
+    child.go_on_as_fork()
+    child.note("read", "/of the child")
+    for number in range(1000):
+        parent.note("read", f"/{number}")
+    parent.mark_passed_on(parent.last)
+    assert read(bytes(memory)) == [("read", "/of the child")]
+    for number in range(10_000):
+        child.note("read", f"/{number}")
+    assert parent.after(parent.last - 2) == [(999, "read", "/998"), (1000, "read", "/999")]
+    assert len(read(bytes(memory))) > 50
+
+
 def test_what_was_passed_on_or_taken_back_is_not_read(log: AttemptLog, memory: memoryview) -> None:
     for name in "abc":
         log.note("read", f"/{name}")
