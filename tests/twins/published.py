@@ -1,7 +1,7 @@
 """The published contract package in an environment of its own, for what is compared with ours.
 
-It is made once for all processes of a test run, from the package index that pip is set up for; where that cannot be
-had, tests are skipped with what pip said.
+It is made once for all processes of a test run: by uv, or where that cannot, by pip from the package index that pip is
+set up for. Where neither can, tests are skipped with what pip said.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Python:
     tries: int = 1
 
     def environment(self) -> dict[str, str]:
-        return {"PYTHONPATH": self.path, "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"PYTHONPATH": self.path, "PATH": os.environ["PATH"]}
 
     def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run the interpreter to its end, and again where it crashed."""
@@ -96,7 +96,7 @@ def with_packages(python: Python, shared: Path, requirements: Sequence[str]) -> 
             pytest.skip(failure.read_text())
         if not folder.exists():
             made = shared / f"{name}.new"
-            said = _failure_of([*_pip(python.executable), f"--target={made}", *requirements])
+            said = _installed(python.executable, f"--target={made}", *requirements)
             if said is not None:
                 failure.write_text(f"what the modules depend on cannot be installed: {said}")
                 pytest.skip(failure.read_text())
@@ -104,22 +104,25 @@ def with_packages(python: Python, shared: Path, requirements: Sequence[str]) -> 
     return replace(python, path=str(folder))
 
 
-def _pip(python: str) -> tuple[str, ...]:
-    return (python, "-m", "pip", "install", "--quiet", "--retries=1")
-
-
 def _make(folder: Path) -> str | None:
     """Make the environment; return what kept it from being made."""
     made = folder.with_name("published.new")
-    for command in (
-        [sys.executable, "-m", "venv", "--clear", str(made)],
-        [*_pip(str(made / "bin/python")), *_PACKAGES],
-    ):
-        said = _failure_of(command)
-        if said is not None:
-            return f"the published package {_PACKAGES[0]} cannot be installed: {said}"
+    said = _failure_of([sys.executable, "-m", "venv", "--without-pip", "--clear", str(made)])
+    if said is None:
+        said = _installed(str(made / "bin/python"), *_PACKAGES)
+    if said is not None:
+        return f"the published package {_PACKAGES[0]} cannot be installed: {said}"
     made.rename(folder)
     return None
+
+
+def _installed(python: str, *arguments: str) -> str | None:
+    """Install packages, which are compiled as far as they are used; return what kept them from being installed."""
+    # In a thirtieth of pip's processor time; it knows only its own settings and no index that pip alone is set up for.
+    if _failure_of([sys.executable, "-m", "uv", "pip", "install", "--quiet", f"--python={python}", *arguments]) is None:
+        return None
+    pip = (python, "-m", "pip", "install", "--quiet", "--retries=1", "--no-compile", "--upgrade")
+    return _failure_of([python, "-m", "ensurepip"]) or _failure_of([*pip, *arguments])
 
 
 def _failure_of(command: Sequence[str]) -> str | None:

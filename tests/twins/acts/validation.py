@@ -57,6 +57,8 @@ def failed_tests():
     subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"),
+            # Hundreds are to fail, and only their names are read: what they would show takes most of the time.
+            *("--tb=no", "--assert=plain"),
             *("--import-mode=importlib", f"--rootdir={FOLDER}", f"--junitxml={report}", str(FOLDER)),
         ],
         cwd=FOLDER,
