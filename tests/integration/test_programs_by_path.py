@@ -17,7 +17,7 @@ import pytest
 from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock.kernel.tool_call import ToolCall
-from paddock.policy.presets import PRESETS
+from paddock.policy.presets import preset_grants
 from paddock.policy.programs import Program
 from paddock_sandbox.profile import IsolationLevel
 
@@ -63,7 +63,7 @@ class Runner:
     @property
     def shell(self) -> dict[str, list[str]]:
         """What the preset stands for; without mounts the lock file in the folder would be written to as well."""
-        granted = PRESETS["shell"].model_dump(include={"read", "write", "run"}, mode="json")
+        granted = preset_grants()["shell"].model_dump(include={"read", "write", "run"}, mode="json")
         return granted if self.level == "ns" else {**granted, "write": ["out"]}
 
     async def __call__(self, *commands: str, copied: dict[str, str] | None = None, **permissions: Any) -> list[str]:

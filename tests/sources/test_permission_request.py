@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.policy.presets import PRESETS as GRANTED_PRESETS
+from paddock.policy.presets import preset_grants
 from paddock_sources.errors import ManifestError
 from paddock_sources.permission_request import (
     PRESETS,
@@ -86,7 +86,7 @@ def test_a_manifest_elsewhere_is_not_read(tmp_path: Path) -> None:
 
 def test_presets_stand_for_what_plans_grant_by_them() -> None:
     assert {name: dict(table) for name, table in PRESETS.items()} == {
-        name: {family: values for family, values in granted if values} for name, granted in GRANTED_PRESETS.items()
+        name: {family: values for family, values in granted if values} for name, granted in preset_grants().items()
     }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from paddock.authoring.booth import Booth
 from paddock.authoring.dev_requirements import RUNNERS, dev_requirements
@@ -21,6 +21,7 @@ from paddock.authoring.module_folder import ModuleFolder, ModulePathError
 from paddock.authoring.module_name import FOLDER_PREFIX, Kind
 from paddock.authoring.provided import Needs, provided
 from paddock.authoring.trial import Job, run_trial
+from paddock.plan.problems import StrictModel
 from paddock_sources import Resolution, SourceError
 
 _ENTRY: Final = "paddock_sdk.worker.trial:run_tests"
@@ -39,9 +40,7 @@ _BASES: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 
 
-class _Ended(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
+class _Ended(StrictModel):
     code: Annotated[int, Field(ge=0, le=255)]
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.provided import Needs, provided
 from paddock.authoring.trial import Job, run_trial
+from paddock.plan.problems import StrictModel
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources import Resolution
 
@@ -27,18 +28,14 @@ _MAX_NAME: Final = 100
 _MAX_MESSAGE: Final = 4000
 
 
-class _Check(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
+class _Check(StrictModel):
     name: Annotated[str, StringConstraints(min_length=1, max_length=_MAX_NAME)]
     passed: bool
     message: Annotated[str, StringConstraints(max_length=_MAX_MESSAGE)]
     severity: Literal["error", "warning", "info"]
 
 
-class _Checks(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
+class _Checks(StrictModel):
     checks: Annotated[list[_Check], Field(min_length=1, max_length=_MAX_CHECKS)]
 
 

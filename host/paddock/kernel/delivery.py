@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 from paddock.kernel.hooks import HostedHooks
@@ -26,11 +27,7 @@ from paddock_sdk.kernel.hooks import HandlerRegistration
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.body import Codec
 
-# The encoded answers that let an event pass unchanged; a task decodes every other answer.
-_PASSES: Final = frozenset(
-    Codec(ContractVocabulary()).encode(answer)[0] for answer in (None, HookResult(), HookResult(action="continue"))
-)
-_LONGEST_PASS: Final = max(len(body) for body in _PASSES)
+_LONGEST_PASS: Final = 64  # bytes; a longer answer says more than that an event passes, and is not copied to compare
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ class Delivery:
     def _on_said(self, asked: DirectCall) -> None:
         try:
             said = asked.said
-            if type(said) is not Encoded or len(said.body) > _LONGEST_PASS or bytes(said.body) not in _PASSES:
+            if type(said) is not Encoded or len(said.body) > _LONGEST_PASS or bytes(said.body) not in _passes():
                 first, *rest = self._registrations[self._asked :]
                 self._hand_over((replace(first, handler=_Asked(first.handler, asked.awaited())), *rest))
                 return
@@ -123,3 +120,13 @@ class _Asked:
 
     def deliver(self, event: str, payload: Payload) -> Coroutine[Any, Any, object]:
         return self._handler.deliver(event, payload, self._call)
+
+
+@cache
+def _passes() -> frozenset[bytes]:
+    """Return the encoded answers that let an event pass unchanged; a task decodes every other answer.
+
+    Worked out at the first answer: it takes the validator of a model, which a session without hooks has no use for.
+    """
+    answers = (None, HookResult(), HookResult(action="continue"))
+    return frozenset(Codec(ContractVocabulary()).encode(answer)[0] for answer in answers)

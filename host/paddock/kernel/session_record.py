@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 
 from paddock.audit import keep_to_oneself, state_folder
 from paddock.errors import PaddockError
@@ -27,7 +27,7 @@ from paddock.plan.limits import Limits
 from paddock.plan.models import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
-from paddock.plan.problems import path_text
+from paddock.plan.problems import StrictModel, path_text
 from paddock.policy import Confinement, Owner, ResourceLimits
 from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths, ModuleCode
@@ -59,11 +59,7 @@ _Text = Annotated[str, BeforeValidator(lambda value: _plain(value) if isinstance
 _Paths = Annotated[tuple[_Text, ...], Field(max_length=_MAX_PLACES)]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
-
-class RuleRecord(_Record):
+class RuleRecord(StrictModel):
     """A rule that was consulted: where it stands, what it says, what came of it."""
 
     file: _Text
@@ -78,7 +74,7 @@ class RuleRecord(_Record):
         return cls(file=place.file, line=place.line, text=consulted.rule.text, outcome=consulted.outcome)
 
 
-class CodeRecord(_Record):
+class CodeRecord(StrictModel):
     """Where a module's code is."""
 
     root: _Text
@@ -92,7 +88,7 @@ class CodeRecord(_Record):
         return cls(root=str(code.root), imported=str(code.imported), package=str(code.package))
 
 
-class ModuleRecord(_Record):
+class ModuleRecord(StrictModel):
     """What one module was given: `permissions` are those in effect, `written` its plan's, without values of variables.
 
     `place` is where its entry stands in the plan, `line` the line of its permissions, or of what they would stand in.
@@ -166,7 +162,7 @@ class ModuleRecord(_Record):
         return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch)
 
 
-class SessionRecord(_Record):
+class SessionRecord(StrictModel):
     """One session: `plan` is the file it came from, if any; without `ended` it runs, or its host was killed."""
 
     version: Literal[1] = 1

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from .plain_data import MAX_DEPTH, MAX_VALUES
+from .problems import YamlError
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024  # of all texts, with those that aliases stand for; four times the largest file
 MAX_NUMBER: Final = 128  # characters; 64 bits to base 2 are fewer, and 60 to the power of half of it is still a float
@@ -23,16 +24,6 @@ _MERGE: Final = f"{_TAG}merge"
 _NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
 _PLAIN: Final = "a plan holds text, numbers, truth values, lists and tables: leave tags out, and quote what is text"
 _MAX_SAID: Final = 200  # characters of what the parser says, which quotes names in full
-
-
-class YamlError(ValueError):
-    """Raised for a text that is no YAML, or says what is not taken: `problem` on `line`, and what to do: `hint`."""
-
-    def __init__(self, problem: str, hint: str = "", line: int | None = None) -> None:
-        self.problem = problem
-        self.hint = hint
-        self.line = line
-        super().__init__(problem)
 
 
 def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:

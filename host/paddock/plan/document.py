@@ -20,11 +20,10 @@ from typing import Any
 from paddock.errors import PlanError, PlanProblem
 from paddock_sources.bounded_toml import TomlError, read_toml
 
-from .bounded_yaml import YamlError, read_yaml
 from .json_lines import json_lines
 from .positions import Part, Positions
+from .problems import YamlError
 from .toml_lines import toml_lines
-from .yaml_lines import yaml_lines
 
 _EXTENSIONS = frozenset({".yaml", ".yml", ".json", ".toml"})
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
@@ -131,6 +130,10 @@ def _parse_json(text: str) -> _Parsed:
 
 
 def _parse_yaml(text: str) -> _Parsed:
+    # Only here, because loading the parser takes longer than reading most plans, and a call of one tool has no plan.
+    from .bounded_yaml import read_yaml
+    from .yaml_lines import yaml_lines
+
     content, root = read_yaml(text)
     return content, partial(yaml_lines, root) if root is not None else lambda: Part(1)
 

@@ -24,11 +24,12 @@ from tomlkit.exceptions import TOMLKitError
 from paddock.errors import PaddockError, PlanError
 from paddock_sources.bounded_toml import read_toml
 
-from .bounded_yaml import YamlError, read_yaml
+from .bounded_yaml import read_yaml
 from .document import read_document
 from .loading import load_plan
 from .models import Kind, MountPlan
 from .permissions import Permissions
+from .problems import YamlError
 from .writing import GRANT_COMMENT
 from .yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
 

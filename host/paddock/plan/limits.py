@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
+from .problems import StrictModel
 from .units import UnitError, parse_count, parse_duration, parse_percentage, parse_size, size_text
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe what it mounts
@@ -47,14 +48,12 @@ _Count = Annotated[int | None, _unless_absent(parse_count)]
 _Duration = Annotated[float | None, _unless_absent(parse_duration)]
 
 
-class Limits(BaseModel):
+class Limits(StrictModel):
     """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU.
 
     `output_max` bounds what is captured of a module's output during one call, `frame_max` one message from it, and
     `calls_max` how many of its requests may wait for an answer.
     """
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     memory_max: _Size = None
     cpu_quota: _Share = None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from paddock.errors import PlanProblem
 
 from .permissions import Permissions
 from .secret_references import reference_problems, references
 
-_NOTHING: Final = Permissions()
-
 
 def malformed_references(config: Any, path: str) -> Iterator[PlanProblem]:
     """Yield a problem for every reference in `config`, at `path`, that no grant could make good."""
     for one in references(config, path):
         if one.has_default:
-            yield from reference_problems(one.written, one.place, _NOTHING, ())
+            yield from reference_problems(one.written, one.place, Permissions(), ())

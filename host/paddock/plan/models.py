@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -29,7 +27,7 @@ from .limits import Limits
 from .merging import merged
 from .permissions import Permissions, SecretGrant
 from .positions import Place, Positions
-from .problems import NotAcceptedError, must_be, path_text, problems_of
+from .problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
 from .secret_references import reference_problems
 
 if TYPE_CHECKING:
@@ -99,10 +97,8 @@ def _empty_for_none(value: object) -> object:
     return {} if value is None else value
 
 
-class ModuleEntry(BaseModel):
+class ModuleEntry(StrictModel):
     """One module of a plan; made by `read`. A folder in `source` is absolute, `${NAME}` in `config` is unexpanded."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     module: Annotated[str, AfterValidator(_known_module)]
     source: Annotated[str | None, BeforeValidator(_anchored_source)] = None

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 
 from .host_name import split_port
 from .net_rule import NetRule
-from .problems import NotAcceptedError, type_text
+from .problems import NotAcceptedError, StrictModel, type_text
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 
@@ -103,14 +103,12 @@ def _one_host(value: str | None) -> str | None:
     return value
 
 
-class SecretGrant(BaseModel):
+class SecretGrant(StrictModel):
     """A secret by name; with `inject`, its value stays in the host and the module only sees a placeholder.
 
     `inject` is where the host puts the value in its place: a host as in `net`, or the word `host` for the only one
     that `net` has.
     """
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     name: str
     inject: Annotated[str | None, AfterValidator(_one_host)] = None
@@ -133,10 +131,8 @@ def _named(secret: SecretGrant) -> SecretGrant:
 _Secret = Annotated[SecretGrant, BeforeValidator(_secret), AfterValidator(_named)]
 
 
-class Permissions(BaseModel):
+class Permissions(StrictModel):
     """Either a `preset` and nothing else, or grants by family; no family granted is the default."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     preset: Preset | None = None
     read: Annotated[_Texts, _each(_check_path)] = ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from paddock.errors import PlanProblem
 
@@ -27,6 +27,15 @@ _WANTED = {
 }
 
 
+class StrictModel(BaseModel):
+    """What is read from a file or a process: exactly the keys and types it names, in values that do not change.
+
+    Its validator is built when the first value is read: most commands read few of the files that there are models of.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
+
+
 class NotAcceptedError(ValueError):
     """Raised by what reads a single value: `problem` is what is wrong with it, `accepted` what would not be."""
 
@@ -34,6 +43,16 @@ class NotAcceptedError(ValueError):
         self.problem = problem
         self.accepted = accepted
         super().__init__(f"{problem}; {accepted}" if accepted else problem)
+
+
+class YamlError(ValueError):
+    """Raised for a text that is no YAML, or says what is not taken: `problem` on `line`, and what to do: `hint`."""
+
+    def __init__(self, problem: str, hint: str = "", line: int | None = None) -> None:
+        self.problem = problem
+        self.hint = hint
+        self.line = line
+        super().__init__(problem)
 
 
 def path_text(*parts: str | int) -> str:

@@ -20,7 +20,7 @@ from .owned_file import read_owned
 from .owner import Owner
 from .policy import Policy, user_config_folder
 from .policy_file import PolicyFile
-from .presets import PRESETS, grants_of
+from .presets import grants_of, preset_grants
 from .remedies import cgroup_remedy, proc_remedy, remedy
 from .rule import Consulted, Place, Rule
 from .runtime_paths import RuntimePaths
@@ -47,7 +47,7 @@ __all__ = [
     "Owner",
     "Grants",
     "grants_of",
-    "PRESETS",
+    "preset_grants",
     "environment_of",
     "ResourceLimits",
     "Enforcement",

@@ -24,12 +24,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.permissions import Permissions
 from paddock.plan.positions import Positions
-from paddock.plan.problems import path_text, problems_of
+from paddock.plan.problems import StrictModel, path_text, problems_of
 from paddock.plan.toml_lines import toml_lines
 from paddock_sources.bounded_toml import TomlError, read_toml
 
@@ -117,24 +117,20 @@ def _listed(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
-
-class _Grant(_Table):
+class _Grant(StrictModel):
     at: str
     source: str
     permissions: Annotated[Permissions, BeforeValidator(Permissions.written)]
 
 
-class _Pin(_Table):
+class _Pin(StrictModel):
     source: str
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     commit: str = ""
     dependencies: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
 
 
-class _Plan(_Table):
+class _Plan(StrictModel):
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     plan: str
     accepted_at: AwareDatetime
@@ -142,7 +138,7 @@ class _Plan(_Table):
     pins: Annotated[tuple[_Pin, ...] | None, BeforeValidator(_listed)] = None
 
 
-class _Document(_Table):
+class _Document(StrictModel):
     plan: Annotated[tuple[_Plan, ...], BeforeValidator(_listed)] = ()
 
 

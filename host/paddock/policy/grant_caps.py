@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, check_mount, is_program_path
-from paddock.plan.problems import NotAcceptedError, type_text
+from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
 
 from .presets import grants_of
 
@@ -91,10 +91,8 @@ def _known_host(value: str | None) -> str | None:
     return value
 
 
-class SecretCap(BaseModel):
+class SecretCap(StrictModel):
     """Secrets by name or pattern; with `inject`, only for the host to use, there or (`host`) wherever is granted."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     name: str
     inject: Annotated[str | None, AfterValidator(_known_host)] = None
@@ -118,10 +116,8 @@ _Secret = Annotated[SecretCap, BeforeValidator(_secret), AfterValidator(_named)]
 _Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
-class GrantCaps(BaseModel):
+class GrantCaps(StrictModel):
     """What a rule lets be granted; `capped` are the families that it is about."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     read: Annotated[_Texts, _each(_check_path)] = ()
     write: Annotated[_Texts, _each(_check_path)] = ()

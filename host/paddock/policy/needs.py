@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from paddock.plan.permissions import Permissions, Preset, SecretGrant
 
 from .grant_caps import FAMILIES
 from .owner import Owner
 from .presets import grants_of
-
-_NOTHING: Final = Permissions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Needs:
     Something may be lacking that nothing fits.
     """
 
-    permissions: Permissions = _NOTHING
+    permissions: Permissions = field(default_factory=Permissions)
     lines: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
 
@@ -60,8 +58,9 @@ class Needs:
 
 
 def _union(first: Permissions, second: Permissions) -> Permissions:
-    if _NOTHING in (first, second):
-        return first if second == _NOTHING else second
+    nothing = Permissions()
+    if nothing in (first, second):
+        return first if second == nothing else second
     tables = grants_of(first), grants_of(second)
     found: dict[str, Any] = {
         family: tuple(dict.fromkeys(value for table in tables for value in getattr(table, family)))

@@ -13,13 +13,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, limit_text
 from paddock.plan.positions import Positions
-from paddock.plan.problems import NotAcceptedError, path_text, problems_of, type_text
+from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, problems_of, type_text
 from paddock.plan.toml_lines import toml_lines
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 from paddock_sources.bounded_toml import TomlError, read_toml
@@ -84,10 +84,8 @@ def _network(written: str) -> Network:
 _Level = Annotated[Literal["ns", "bwrap", "landlock"] | None, BeforeValidator(_level)]
 
 
-class _ModuleTable(BaseModel):
+class _ModuleTable(StrictModel):
     """One `[[module]]`, as written."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     match: Annotated[str, AfterValidator(lambda text: SourcePattern.parse(text) and text)]
     grants: Annotated[GrantCaps | None, BeforeValidator(GrantCaps.written)] = None
@@ -95,10 +93,8 @@ class _ModuleTable(BaseModel):
     level: _Level = None
 
 
-class _FileTable(BaseModel):
+class _FileTable(StrictModel):
     """A whole file, as written."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
     minimum_isolation: _Level = None
     allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_limits)] = ()

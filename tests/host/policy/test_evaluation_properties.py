@@ -15,7 +15,6 @@ from paddock.plan import Permissions
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import (
-    PRESETS,
     Asked,
     Decision,
     Given,
@@ -29,6 +28,7 @@ from paddock.policy import (
     choose_level,
     evaluate,
     grants_of,
+    preset_grants,
 )
 from paddock.policy.granted_path import GrantedPath
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
@@ -88,7 +88,7 @@ def some_of(values: dict[str, list[Any]], families: set[str]) -> st.SearchStrate
 
 def named_by(families: set[str]) -> st.SearchStrategy[Any]:
     """Return the presets that have anything in these families."""
-    presets = [name for name, preset in PRESETS.items() if any(getattr(preset, family) for family in families)]
+    presets = [name for name, preset in preset_grants().items() if any(getattr(preset, family) for family in families)]
     return st.sampled_from(presets) if presets else st.nothing()
 
 
@@ -227,7 +227,7 @@ def check_limits(limits: ResourceLimits, file: PolicyFile) -> None:
 
 
 def check_caps(effective: Permissions, written: Any, work: Path, home: Path) -> None:
-    caps = written if isinstance(written, dict) else dict(PRESETS[written].model_dump(exclude={"preset"}))
+    caps = written if isinstance(written, dict) else dict(preset_grants()[written].model_dump(exclude={"preset"}))
     for family in ("emit", "hooks"):
         if family in caps:
             for event in EVENTS:

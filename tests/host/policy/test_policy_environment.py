@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.plan import Permissions
-from paddock.policy import PRESETS, environment_of, grants_of
+from paddock.policy import environment_of, grants_of, preset_grants
 from paddock.policy.secret_values import SecretValues
 
 HOST = {
@@ -64,7 +64,7 @@ def test_a_variable_is_set_to_the_value_of_a_secret_or_to_what_stands_for_it() -
 
 
 def test_each_preset_stands_for_its_table() -> None:
-    tables = {name: (grants.read, grants.write, grants.run) for name, grants in PRESETS.items()}
+    tables = {name: (grants.read, grants.write, grants.run) for name, grants in preset_grants().items()}
     assert tables == {
         "isolated": ((), (), ()),
         "workspace-read": ((".",), (), ()),
@@ -76,4 +76,4 @@ def test_each_preset_stands_for_its_table() -> None:
 def test_grants_by_family_stand_for_themselves() -> None:
     written = Permissions(read=("/data",))
     assert grants_of(written) is written
-    assert grants_of(Permissions(preset="shell")) == PRESETS["shell"]
+    assert grants_of(Permissions(preset="shell")) == preset_grants()["shell"]
