@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 import click
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
@@ -126,5 +125,7 @@ def allow_option(family: str, grant: str) -> str:
 
 def allow_options(line: str) -> list[str]:
     """Return the options that give what a line of a plan does, `permissions: {family: [grant…]}`."""
+    import yaml  # nothing else here reads any, and a call that asks for nothing more has no such line
+
     families = yaml.safe_load(line)["permissions"]
     return [allow_option(family, str(grant)) for family, grants in families.items() for grant in grants]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
-
-from paddock.kernel.session import Session
+from typing import TYPE_CHECKING, Final, Self
 
 from .render import Screen
+
+if TYPE_CHECKING:
+    from paddock.kernel.session import Session
 
 _PATIENCE: Final = 1.0  # seconds without a word; what ends sooner needs none
 _PERIOD: Final = 0.25  # seconds between two looks at what is going on

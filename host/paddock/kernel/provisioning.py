@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import cache, partial
-from importlib import metadata
 from typing import Final
 
 import anyio.to_thread
@@ -115,6 +114,8 @@ def _judge(policy: Policy, uri: GitUri) -> None:
 @cache
 def _preloaded() -> Mapping[str, str]:
     """Return the versions of what there is of these; which of them there are depends on their own versions."""
+    from importlib import metadata  # loads the standard library's mail parser, which nothing else here needs
+
     found = {}
     for name in _OF_RUNTIME:
         with suppress(metadata.PackageNotFoundError):

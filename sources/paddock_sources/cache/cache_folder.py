@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Final
 
 from ..progress import Phase, Progress, SilentProgress, Step
 from .errors import CacheBusyError, CacheError, CacheFolderError, adding_to
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 _TAG: Final = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -106,6 +107,8 @@ class CacheFolder:
             CacheBusyError: another one kept it.
             CacheError: nothing can be locked here.
         """
+        from filelock import FileLock  # here and below, because most starts find all that they need and lock nothing
+
         self.make()
         lock = FileLock(self._lock_path(name), mode=0o600)
         with adding_to(self.path):
@@ -132,6 +135,8 @@ class CacheFolder:
 
     def _has_come(self, lock: FileLock, seconds: float) -> bool:
         """Return whether the lock could be had within that time."""
+        from filelock import Timeout
+
         end = time.monotonic() + seconds
         while True:
             left = max(0.0, end - time.monotonic())
