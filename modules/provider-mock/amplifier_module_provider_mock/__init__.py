@@ -23,5 +23,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     Raises:
         ValueError: the configuration does not describe a script.
     """
-    provider = MockProvider(Settings.of(config or {}))
+    provider = MockProvider(Settings.of(config or {}), getattr(coordinator, "hooks", None))
     await coordinator.mount("providers", provider, name=provider.name)
+    if hasattr(coordinator, "register_contributor"):
+        coordinator.register_contributor("session.cost", "provider-mock", provider.cost)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 
@@ -44,6 +45,22 @@ def whole(source: Mapping[str, Any], key: str, place: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise refuse(place, f"`{key}` must be a whole number, not {_kind(value)}")
     return value
+
+
+def flag(source: Mapping[str, Any], key: str, place: str) -> bool:
+    """Return a field that is true or false, false when absent."""
+    value = source.get(key, False)
+    if not isinstance(value, bool):
+        raise refuse(place, f"`{key}` must be true or false, not {_kind(value)}")
+    return value
+
+
+def amount(source: Mapping[str, Any], key: str, place: str) -> Decimal:
+    """Return an amount of money, which must be there."""
+    value = source.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise refuse(place, f"`{key}` must be a number of US dollars, 0 or more")
+    return Decimal(str(value))
 
 
 def seconds(source: Mapping[str, Any], key: str, place: str) -> float:

@@ -10,10 +10,11 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
-from amplifier_core import capabilities
+from amplifier_core import capabilities, events
 from amplifier_core.message_models import (
     ChatRequest,
     ChatResponse,
@@ -24,21 +25,25 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     Usage,
 )
-from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_core.models import ModelInfo, Pricing, ProviderInfo
 
 from .script import Reply, Script
 from .settings import Settings
 
 _PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
 _WORD = re.compile(r"\s*\S+|\s+")
+_MILLION = Decimal(1_000_000)
+_IDS = ("turn_id", "span_id", "parent_span_id", "iteration")  # by which a loop tells the events of a request apart
 _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.LOCAL)
 
 
 class MockProvider:
     """The provider protocol over a `Script`, and `stream` beside it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, hooks: Any | None = None) -> None:
         self._settings = settings
+        self._hooks = hooks
+        self._cost = Decimal(0)
         self._script = Script(settings.replies, settings.fallback or _script_is_over(len(settings.replies)))
         self.priority = settings.priority
         self.default_model = settings.default_model
@@ -69,23 +74,23 @@ class MockProvider:
                 context_window=self._settings.context_window,
                 max_output_tokens=self._settings.max_output_tokens,
                 capabilities=list(_CAPABILITIES),
+                pricing=self._pricing(),
             )
         ]
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Return the next scripted reply, after its delay.
+        """Return the next scripted reply, after its delay; with `deltas`, it is emitted word by word first.
 
         Raises:
             LLMError: the script says so.
         """
-        reply = self._script.next()
-        number = self._script.used  # taken before the delay: calls that overlap keep their own numbers
-        model = str(kwargs.get("model") or request.model or self.default_model)
-        if reply.delay:
-            await asyncio.sleep(reply.delay)
-        if reply.error is not None:
-            raise reply.error.exception(self.name, model)
-        return self._response(reply, request, number, model)
+        response = await self._next(request, kwargs)
+        if self._settings.deltas and self._hooks is not None:
+            ids = {name: value for name, value in (request.metadata or {}).items() if name in _IDS}
+            for index, kind, word in _words(response):
+                delta = {"block_type": kind, "block_index": index, "delta": word}
+                await self._hooks.emit(events.CONTENT_BLOCK_DELTA, {"provider": self.name, **ids, **delta})
+        return response
 
     async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield the next scripted reply word by word, thinking first, and then whole.
@@ -93,17 +98,38 @@ class MockProvider:
         Raises:
             LLMError: the script says so.
         """
-        response = await self.complete(request, **kwargs)
-        for block in response.content:
-            if isinstance(block, ThinkingBlock | TextBlock):
-                text = block.text if isinstance(block, TextBlock) else block.thinking
-                for word in _WORD.findall(text):
-                    yield {"block_type": block.type, "content": word}
+        response = await self._next(request, kwargs)
+        for _, kind, word in _words(response):
+            yield {"block_type": kind, "content": word}
         yield response
+
+    def cost(self) -> dict[str, str]:
+        """Return what all answers cost in US dollars, by the configured prices."""
+        return {"cost_usd": str(self._cost)}
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the tool calls of one of this provider's responses."""
         return list(response.tool_calls or [])
+
+    async def _next(self, request: ChatRequest, wishes: Mapping[str, Any]) -> ChatResponse:
+        reply = self._script.next()
+        number = self._script.used  # taken before the delay: calls that overlap keep their own numbers
+        model = str(wishes.get("model") or request.model or self.default_model)
+        if reply.delay:
+            await asyncio.sleep(reply.delay)
+        if reply.error is not None:
+            raise reply.error.exception(self.name, model)
+        response = self._response(reply, request, number, model)
+        prices, usage = self._settings.prices, response.usage
+        if prices is not None and usage is not None:
+            self._cost += (usage.input_tokens * prices.input + usage.output_tokens * prices.output) / _MILLION
+        return response
+
+    def _pricing(self) -> Pricing | None:
+        prices = self._settings.prices
+        if prices is None:
+            return None
+        return Pricing(input_per_million=float(prices.input), output_per_million=float(prices.output))
 
     def _response(self, reply: Reply, request: ChatRequest, number: int, model: str) -> ChatResponse:
         content: list[Any] = []
@@ -129,6 +155,14 @@ class MockProvider:
             finish_reason="tool_calls" if calls else "stop",
             metadata={"model": model},
         )
+
+
+def _words(response: ChatResponse) -> Iterator[tuple[int, str, str]]:
+    """Yield the texts of an answer word by word: the index and the type of the block, and the word."""
+    for index, block in enumerate(response.content):
+        if isinstance(block, ThinkingBlock | TextBlock):
+            text = block.text if isinstance(block, TextBlock) else block.thinking
+            yield from ((index, block.type, word) for word in _WORD.findall(text))
 
 
 def _script_is_over(replies: int) -> Reply:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from . import fields
@@ -20,7 +21,10 @@ _KEYS = (
     "context_window",
     "max_output_tokens",
     "priority",
+    "deltas",
+    "prices",
 )
+_PRICES = ("input_per_million", "output_per_million")
 # What a session that delegates puts over the configuration of the provider it chooses, which may be this one.
 _TUNING = (
     "temperature",
@@ -36,8 +40,20 @@ _PLACE = "config"
 
 
 @dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens are said to cost, in US dollars."""
+
+    input: Decimal
+    output: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """The provider's name, the sizes it claims to have, and its script. Sizes are in tokens."""
+    """The provider's name, the sizes it claims to have, and its script. Sizes are in tokens.
+
+    With `deltas`, `complete` emits an answer word by word before it returns it whole. Without `prices`, answers cost
+    nothing.
+    """
 
     replies: tuple[Reply, ...] = ()
     fallback: Reply | None = None
@@ -46,6 +62,8 @@ class Settings:
     context_window: int = 128_000
     max_output_tokens: int = 8_192
     priority: int = 100
+    deltas: bool = False
+    prices: Prices | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:
@@ -66,7 +84,15 @@ class Settings:
             context_window=fields.count(config, "context_window", _PLACE, 128_000),
             max_output_tokens=fields.count(config, "max_output_tokens", _PLACE, 8_192),
             priority=fields.whole(config, "priority", _PLACE, 100),
+            deltas=fields.flag(config, "deltas", _PLACE),
+            prices=_prices(config["prices"]) if config.get("prices") is not None else None,
         )
         if settings.max_output_tokens >= settings.context_window:
             raise fields.refuse(_PLACE, "`max_output_tokens` must be smaller than `context_window`")
         return settings
+
+
+def _prices(value: Any) -> Prices:
+    prices = fields.mapping(value, "prices")
+    fields.only(prices, _PRICES, "prices")
+    return Prices(*(fields.amount(prices, key, "prices") for key in _PRICES))

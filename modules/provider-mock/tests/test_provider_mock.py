@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from amplifier_core import llm_errors
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock
-from amplifier_core.models import ProviderInfo
+from amplifier_core.models import HookResult, ProviderInfo
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_provider_mock import mount
 
@@ -209,6 +209,47 @@ async def test_the_provider_tells_what_it_is() -> None:
     assert (model.id, model.context_window, model.max_output_tokens) == ("m1", 5000, 100)
 
 
+async def test_with_deltas_an_answer_is_emitted_word_by_word() -> None:
+    coordinator, heard = MockCoordinator(), []
+
+    async def hear(event: str, data: dict[str, Any]) -> HookResult:
+        heard.append(data)
+        return HookResult()
+
+    coordinator.hooks.register("content_block:delta", hear)
+    await mount(coordinator, {"responses": [{"thinking": "well", "text": "good day"}], "deltas": True})
+    provider = coordinator.get("providers")["mock"]
+    request = asking()
+    request.metadata = {"turn_id": "t", "iteration": 1, "other": "x"}
+    await provider.complete(request)
+    common = {"provider": "mock", "turn_id": "t", "iteration": 1}
+    assert [{name: one[name] for name in (*common, "block_type", "block_index", "delta")} for one in heard] == [
+        {**common, "block_type": "thinking", "block_index": 0, "delta": "well"},
+        {**common, "block_type": "text", "block_index": 1, "delta": "good"},
+        {**common, "block_type": "text", "block_index": 1, "delta": " day"},
+    ]
+    assert not any("other" in one for one in heard)
+
+
+async def test_answers_cost_what_the_configured_prices_say() -> None:
+    coordinator = MockCoordinator()
+    await mount(coordinator, {"fallback": "yes", "prices": {"input_per_million": 1, "output_per_million": 0.5}})
+    provider = coordinator.get("providers")["mock"]
+    used = [(await provider.complete(asking())).usage for _ in range(2)]
+    expected = sum(one.input_tokens + one.output_tokens * 0.5 for one in used) / 1_000_000
+    (cost,) = await coordinator.collect_contributions("session.cost")
+    assert float(cost["cost_usd"]) == pytest.approx(expected)
+    (model,) = await provider.list_models()
+    assert (model.pricing.input_per_million, model.pricing.output_per_million) == (1, 0.5)
+
+
+async def test_without_prices_answers_cost_nothing() -> None:
+    provider = await mounted({"fallback": "yes"})
+    await provider.complete(asking())
+    assert provider.cost() == {"cost_usd": "0"}
+    assert (await provider.list_models())[0].pricing is None
+
+
 async def test_without_configuration_it_is_mounted_as_mock() -> None:
     coordinator = MockCoordinator()
     await mount(coordinator)
@@ -242,6 +283,10 @@ async def test_without_configuration_it_is_mounted_as_mock() -> None:
         ({"name": ""}, "`name` is missing"),
         ({"priority": "high"}, "`priority` must be a whole number"),
         ({"context_window": 0}, "`context_window` must be at least 1"),
+        ({"deltas": "yes"}, "`deltas` must be true or false, not str"),
+        ({"prices": 3}, "prices: expected a mapping"),
+        ({"prices": {"input_per_million": 1}}, "prices: `output_per_million` must be a number of US dollars"),
+        ({"prices": {"input_per_million": -1, "output_per_million": 1}}, "`input_per_million` must be a number"),
         ({"context_window": 100, "max_output_tokens": 100}, "must be smaller"),
     ],
 )
