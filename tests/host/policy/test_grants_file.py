@@ -335,7 +335,7 @@ def test_a_lock_that_nobody_lets_go_of_is_told(file: GrantsFile, monkeypatch: py
 _ACCEPT_AND_TELL = """
 import os
 from pathlib import Path
-import encodings.utf_8_sig, filelock, tomlkit  # what is imported later would no longer be found
+import encodings.utf_8_sig, importlib.metadata, filelock, tomlkit  # imported later, they would not be found
 from paddock.errors import PaddockError, render
 from paddock.policy.grants_file import GrantsFile
 from paddock.policy.owner import Owner
