@@ -82,8 +82,8 @@ class TerminalApproval:
         seconds = _bounded(timeout)
         offered = options[:_MAX_OPTIONS]
         named = [] if asker is None else [asker.on_behalf_of]
-        if told := not_as_it_looks("\n".join([*named, *offered, prompt])):
-            self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {told}")
+        if warning := not_as_it_looks("\n".join([*named, *offered, prompt])):
+            self._screen.warning(f"not everything that {_named(asker)} asks is as it looks: {warning}")
         self._asked += 1
         question = Question(
             title=f"{_named(asker)} asks (question {self._asked})",

@@ -2,8 +2,8 @@
 
 Leans towards HTTP: what a lenient server might take for a request must come to be read as one, since a request names a
 host of its own. An unusual method, blank lines before it, spaces too many and a line without an end all count; the
-strict parser behind this refuses them then. TLS is told by its first two bytes and read by `client_hello`, also where
-the first record is no hello: some servers read on past a warning, to a hello that may name another host.
+strict parser behind this refuses them then. TLS is recognised by its first two bytes and read by `client_hello`, also
+where the first record is no hello: some servers read on past a warning, to a hello that may name another host.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What is or holds a function or another live object is called by those who find it, and belongs to who left it: the
 application, or a module with all its lives. Plain data is anybody's to leave anew, as modules that share a list do; but
-what the application wrote into `session_state` or attached to the coordinator is no tool's, provider's or context's to
-change, whatever it is, and stays the application's when it is gone. The keys that steer the session are the
+what the application wrote into `session_state` or attached to the coordinator, data included, is no tool's, provider's
+or context's to change, and stays the application's when it is gone. The keys that steer the session are the
 application's from the start.
 """
 

@@ -135,75 +135,75 @@ def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], fl
     # An error in the midst of a stream has the status of the stream, so its own kind comes first.
     match (kind if status < 400 else "", status):
         case ("authentication_error", _) | (_, 401):
-            told = f"{host} does not take the key in {asked.key_place}: {said}. Set it to one that is valid there."
-            return _made(errors.AuthenticationError, told, asked, **about)
+            text = f"{host} does not take the key in {asked.key_place}: {said}. Set it to one that is valid there."
+            return _made(errors.AuthenticationError, text, asked, **about)
         case ("billing_error", _) | (_, 402):
             return _unpaid(said, asked, **about)
         case ("permission_error", _) | (_, 403):
-            told = f"The key may not do this: {said}. Use a key of a workspace that may use {asked.model}."
-            return _made(errors.AccessDeniedError, told, asked, **about)
+            text = f"The key may not do this: {said}. Use a key of a workspace that may use {asked.model}."
+            return _made(errors.AccessDeniedError, text, asked, **about)
         case ("not_found_error", _) | (_, 404):
-            told = (
+            text = (
                 f"{host} has no model `{asked.model}` for this key, or is no server of Anthropic's API: {said}. "
                 f"Set `default_model` to one that `list_models` names, and check `base_url`."
             )
-            return _made(errors.NotFoundError, told, asked, **about)
+            return _made(errors.NotFoundError, text, asked, **about)
         case (_, 413):
             return _too_long(said, asked, **about)
         case ("rate_limit_error", _) | (_, 429):
             about["retry_after"] = wait = _retry_after(error, now)
             when = f" It takes requests again in {wait:g} seconds." if wait is not None else ""
-            told = f"{host} gets more requests than your account may make: {said}.{when} Wait, or ask for less at once."
-            return _made(errors.RateLimitError, told, asked, **about)
+            text = f"{host} gets more requests than your account may make: {said}.{when} Wait, or ask for less at once."
+            return _made(errors.RateLimitError, text, asked, **about)
         case ("timeout_error", _) | (_, 408 | 504):
-            told = f"{host} gave up on the request: {said}. Ask again, or for less at once."
-            return _made(errors.LLMTimeoutError, told, asked, **about)
+            text = f"{host} gave up on the request: {said}. Ask again, or for less at once."
+            return _made(errors.LLMTimeoutError, text, asked, **about)
         case ("overloaded_error" | "api_error", _):
             # An answer had begun, which loops ask for again where the provider cannot.
-            told = f"{host} broke the answer off: {said}. Ask again later."
-            return _made(errors.StreamError, told, asked, **about)
+            text = f"{host} broke the answer off: {said}. Ask again later."
+            return _made(errors.StreamError, text, asked, **about)
         case (_, int()) if status >= 500:
             about["retry_after"] = _retry_after(error, now)
-            told = f"{host} cannot answer now ({status}): {said}. Ask again later."
-            return _made(errors.ProviderUnavailableError, told, asked, **about)
+            text = f"{host} cannot answer now ({status}): {said}. Ask again later."
+            return _made(errors.ProviderUnavailableError, text, asked, **about)
     if _TOO_LONG.search(said):
         return _too_long(said, asked, **about)
     if _UNPAID.search(said):
         return _unpaid(said, asked, **about)
     if _FILTERED.search(said):
-        told = f"{host} blocks this request: {said}. Put it differently."
-        return _made(errors.ContentFilterError, told, asked, **about)
+        text = f"{host} blocks this request: {said}. Put it differently."
+        return _made(errors.ContentFilterError, text, asked, **about)
     if status < 400:
         return _made(errors.StreamError, f"{host} broke the answer off: {said}. Ask again.", asked, **about)
-    told = f"{host} does not take the request: {said}. Check the settings of the provider and the tools' schemas."
-    return _made(errors.InvalidRequestError, told, asked, **about)
+    text = f"{host} does not take the request: {said}. Check the settings of the provider and the tools' schemas."
+    return _made(errors.InvalidRequestError, text, asked, **about)
 
 
 def _too_long(said: str, asked: Asked, **about: Any) -> errors.LLMError:
-    told = (
+    text = (
         f"The conversation is longer than {asked.model} takes: {said}. Clear or compact it, or use a model with a "
         f"larger context window."
     )
-    return _made(errors.ContextLengthError, told, asked, **about)
+    return _made(errors.ContextLengthError, text, asked, **about)
 
 
 def _unpaid(said: str, asked: Asked, **about: Any) -> errors.LLMError:
-    told = f"{asked.host} wants to be paid first: {said}. See to the balance and the limits of your account."
-    return _made(errors.QuotaExceededError, told, asked, **about)
+    text = f"{asked.host} wants to be paid first: {said}. See to the balance and the limits of your account."
+    return _made(errors.QuotaExceededError, text, asked, **about)
 
 
 def _unreachable(error: Exception, asked: Asked) -> errors.LLMError:
     causes = list(_causes(error))
     if any(isinstance(cause, httpx2.ProxyError) and "403" in str(cause) for cause in causes):
-        told = (
+        text = (
             f"This module may not connect to {asked.host}. A grant allows it: `permissions: {{net: [{asked.host}]}}`."
         )
-        return _made(errors.AccessDeniedError, told, asked)
-    told = (
+        return _made(errors.AccessDeniedError, text, asked)
+    text = (
         f"{asked.host} cannot be reached ({_text(causes[-1])}). Check the network, `base_url`, and that the plan "
         f"grants `net: [{asked.host}]`."
     )
-    return _made(errors.NetworkError, told, asked)
+    return _made(errors.NetworkError, text, asked)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -241,8 +241,8 @@ def _placed(failure: errors.LLMError, asked: Asked) -> errors.LLMError:
     return failure
 
 
-def _made(kind: type[errors.LLMError], told: str, asked: Asked, **about: Any) -> errors.LLMError:
-    return kind(told, provider=asked.provider, model=asked.model, **about)
+def _made(kind: type[errors.LLMError], text: str, asked: Asked, **about: Any) -> errors.LLMError:
+    return kind(text, provider=asked.provider, model=asked.model, **about)
 
 
 def _text(error: BaseException) -> str:

@@ -212,11 +212,11 @@ async def test_the_provider_tells_what_it_is() -> None:
 async def test_with_deltas_an_answer_is_emitted_word_by_word() -> None:
     coordinator, heard = MockCoordinator(), []
 
-    async def hear(event: str, data: dict[str, Any]) -> HookResult:
+    async def note(event: str, data: dict[str, Any]) -> HookResult:
         heard.append(data)
         return HookResult()
 
-    coordinator.hooks.register("content_block:delta", hear)
+    coordinator.hooks.register("content_block:delta", note)
     await mount(coordinator, {"responses": [{"thinking": "well", "text": "good day"}], "deltas": True})
     provider = coordinator.get("providers")["mock"]
     request = asking()

@@ -181,9 +181,9 @@ async def test_changes_of_state_are_patches_and_a_late_worker_gets_the_whole(hos
     _, reader = await hosted.start("tool", "tool-reader")
     reader.frames.clear()
     patches: list[Any] = [
-        [["goal"], [{"turns": 0, "notes": []}]],
-        [["goal", "turns"], [1]],
-        [["goal", "notes"], []],
+        [["plan"], [{"turns": 0, "notes": []}]],
+        [["plan", "turns"], [1]],
+        [["plan", "notes"], []],
         [["other"], ["x"]],
         [["other"], []],
     ]
@@ -192,14 +192,14 @@ async def test_changes_of_state_are_patches_and_a_late_worker_gets_the_whole(hos
     await writer.round_trip()
     await reader.round_trip()
     assert changes(reader, MirrorSection.STATE) == [[patch] for patch in patches]
-    assert hosted.coordinator.session_state == {"goal": {"turns": 1}}
+    assert hosted.coordinator.session_state == {"plan": {"turns": 1}}
     late: list[Any] = []
 
     async def look(worker: ScriptedWorker) -> None:
         late.extend(changes(worker, MirrorSection.STATE))
 
     await hosted.start("tool", "tool-late", look)
-    assert late == [[[["goal"], [{"turns": 1}]]]]
+    assert late == [[[["plan"], [{"turns": 1}]]]]
 
 
 async def test_state_that_the_application_puts_in_another_dict_is_the_state_modules_write_to(hosted: Hosted) -> None:
