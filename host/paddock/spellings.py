@@ -60,8 +60,11 @@ def _html(value: str) -> Iterator[str]:
     yield text
     for quote_mark in ("&quot;", "&#34;"):
         yield text.replace('"', quote_mark)
-        for apostrophe in ("&#39;", "&#x27;", "&#039;"):
-            yield text.replace('"', quote_mark).replace("'", apostrophe)
+        for apostrophe in ("&#39;", "&#x27;", "&#039;", "&apos;"):
+            quoted = text.replace('"', quote_mark).replace("'", apostrophe)
+            yield quoted
+            yield quoted.replace("+", "&#43;")
+            yield quoted.replace("/", "&#x2F;").replace("=", "&#x3D;")
 
 
 def _plain(value: str) -> str:

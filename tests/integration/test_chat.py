@@ -251,6 +251,11 @@ def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Cal
         terminal.until(_READY)
         assert path.read_bytes() == before
         terminal.until(_OPEN)
+        path.write_bytes(before + b"# of somebody else\n")
+        terminal.type("/grant tool-filesystem net=example.org\r")
+        terminal.until("changed since this session started")
+        path.write_bytes(before)
+        terminal.until(_OPEN)
         terminal.type("/grant tool-filesystem net=example.org\r")
         terminal.until("yes or no, and Enter:")
         terminal.type("yes\n")

@@ -69,7 +69,10 @@ class WarmCommand:
 
     def _next_report(self, timeout: float | None) -> int:
         self._reports.settimeout(timeout)
-        return int(self._reports.recv(100))
+        said = self._reports.recv(100)
+        if not said:
+            raise ConnectionError("the process that becomes commands has ended")
+        return int(said)
 
 
 class WarmCommands:
@@ -87,7 +90,7 @@ class WarmCommands:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._connection.close()
-        self._process.wait()
+        self._process.wait(_SECONDS)
 
     @property
     def pid(self) -> int:

@@ -18,6 +18,7 @@ __all__ = ["CommandGroup", "main"]
 
 INTERRUPTED = 130
 _WHOLE = 1000  # characters, more than any command's first sentence has
+_ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
 
 
 class CommandGroup(click.Group):
@@ -27,9 +28,6 @@ class CommandGroup(click.Group):
         rows = [(name, command.get_short_help_str(_WHOLE)) for name, command in sorted(self.commands.items())]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-
-_ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final, Protocol
 
 import anyio
@@ -33,6 +33,8 @@ _MAX_LOOKED_AT: Final = 64  # of the addresses that a name has; an answer has ro
 _OF_CLOUDS: Final = frozenset(
     map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd20:ce::254"))
 )
+# RFC 8215: for networks that translate to IPv4 themselves. None of it is public, so only grants by name meet it.
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
 
 
@@ -255,6 +257,8 @@ async def _connect(address: Address, port: int) -> socket.socket:
 def _places(address: Address) -> tuple[Address, ...]:
     """Return an address, and the one that it carries: a packet for it may end at either."""
     inner = carried_in(address)
+    if inner is None and address in _LOCAL_NAT64:
+        inner = IPv4Address(int(address) & 0xFFFFFFFF)
     return (address,) if inner is None else (address, inner)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 MAX_LINE_BYTES: Final = 8192  # the longest request line that servers commonly take
 
 _TLS_RECORDS: Final = frozenset(range(0x14, 0x19))  # change of cipher, alert, handshake, data, heartbeat
-_TLS_MAJOR: Final = 3
+_TLS_MAJORS: Final = range(0x10)  # clients write 3; of a first record, some servers take any of these
 
 # What lenient servers take for space between words counts: vertical tab, form feed, the separators, and in Latin-1 the
 # next line and the space that does not break.
@@ -43,7 +43,7 @@ def opening_of(data: bytes | bytearray) -> Opening | None:
     """
     if not data or (len(data) == 1 and data[0] in _TLS_RECORDS):
         return None
-    if data[0] in _TLS_RECORDS and data[1] == _TLS_MAJOR:
+    if data[0] in _TLS_RECORDS and data[1] in _TLS_MAJORS:
         return Opening.TLS
     line = bytes(data[:MAX_LINE_BYTES]).lstrip(_BLANK)
     undecided = None if len(data) < MAX_LINE_BYTES else Opening.HTTP

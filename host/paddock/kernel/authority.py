@@ -48,8 +48,7 @@ class KindRights:
     may be called of what is lent, where those are not all. `reserves` are beginnings of the host's names that
     capabilities may be offered under. `replaces` are the kinds whose objects, left for everyone, may be replaced. With
     `decides`, it acts for the session: on hook results, on cancellation, on what the application wrote, and under the
-    `STEERING_KEYS`. With
-    `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
+    `STEERING_KEYS`. With `marks`, it may set the fields that every event carries, as the loop does that knows the turn.
     """
 
     mounts: tuple[str, ...]

@@ -307,6 +307,8 @@ class HostService:
         match args:
             case [dict() as fields] if all(isinstance(name, str) for name in fields):
                 module.authority.check_default_fields()
+                if "visibility" in fields:
+                    raise ValueError("each event says by itself who sees it: `visibility` is no default field")
                 converted = Payload.of(fields).data()
                 size = len(self._plain.encode(converted, live_objects=False)[0])
                 if size > _MAX_DEFAULT_FIELDS_BYTES:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,6 +37,11 @@ def _demo() -> int:
 
 def _doctor() -> int:
     return run_doctor(as_json=True)
+
+
+@pytest.fixture(autouse=True)
+def _collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.cli.gc", Mock(spec=gc))  # a command sets its process's own, which is this one here
 
 
 @pytest.fixture

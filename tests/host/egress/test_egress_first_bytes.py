@@ -13,8 +13,11 @@ OPENINGS = [
     (b"\x16\x03\x03\x00\x05", Opening.TLS),
     (b"\x15\x03\x01\x00\x02\x01\x5a\x16\x03\x01", Opening.TLS),  # a warning, which some servers read past
     (b"\x14\x03\x01", Opening.TLS),
-    (b"\x16\x01", Opening.OTHER),
-    (b"\x15\x01", Opening.OTHER),
+    (b"\x16\x01\x01\x00\x05", Opening.TLS),  # no version of TLS, and some servers take it
+    (b"\x16\x0f", Opening.TLS),
+    (b"\x16\x10", Opening.OTHER),
+    (b"\x15\x00", Opening.TLS),
+    (b"\x15\x10", Opening.OTHER),
     (b"\x80\x2e\x01\x03\x01", Opening.OTHER),  # the hello of SSL 2
     (b"GET / HTTP/1.1\r\n", Opening.HTTP),
     (b"GET ", Opening.HTTP),

@@ -334,4 +334,6 @@ async def test_default_fields_are_json_and_small(hosted: Hosted) -> None:
         await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": float("nan")}])
     with pytest.raises(OverLimitError, match="every event carries them"):
         await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"turn": "x" * 4096}])
+    with pytest.raises(ValueError, match="each event says by itself"):
+        await loop.ask(0, HostMethod.SET_DEFAULT_FIELDS, [{"visibility": "internal"}])
     assert await _carried(hosted) == {"turn": 1}

@@ -34,6 +34,8 @@ VALUES = SecretValues({"KEY": KEY, "OTHER": "another-one", "SHORT": "abc"})
         html.escape(KEY),
         html.escape(KEY, quote=False),
         html.escape(KEY).replace("&quot;", "&#34;"),
+        html.escape(KEY).replace("+", "&#43;"),
+        html.escape(KEY).replace("/", "&#x2F;").replace("=", "&#x3D;"),
         json.dumps({"key": KEY}),
         json.dumps({"key": KEY}, ensure_ascii=False),
         json.dumps({"key": KEY}).replace("/", "\\/"),

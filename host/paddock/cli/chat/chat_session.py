@@ -27,7 +27,9 @@ from paddock.cli.question import Option, Question
 from paddock.cli.source_options import SourceFlags
 from paddock.errors import PaddockError, render
 from paddock.kernel.session import ModuleStatus, Session
+from paddock.plan.document import read_document
 from paddock.plan.entry_writing import PlanEdit, PlanNotEditedError, grant_line, with_permissions
+from paddock.plan.loading import load_plan
 from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.text import escape
@@ -80,6 +82,8 @@ class ChatSession:
                         await self._end_line(first)
                     self._screen.text(failure.text(error))
                     if is_over:
+                        if self._agreed is not None:
+                            self._screen.note("the plan is not changed")
                         return failure.exit_code(error)
                     following = Next.RESTART
                 if following is Next.LEAVE:
@@ -101,13 +105,16 @@ class ChatSession:
         agreed, self._agreed = self._agreed, None
         try:
             if written is not None:
+                self._consent.forget()
                 written.undo()
                 self._screen.note("the plan is restored; the chat continues without the grant")
+                self._screen.note("you accepted it, so a plan that is changed to the same again is not asked about")
             elif agreed is not None:
                 agreed.write()
                 self._written = agreed
                 self._screen.note("the plan is written; the session starts again with it")
         except PlanNotEditedError as error:
+            self._consent.forget()
             self._screen.text(render(error))
 
     async def _one_session(self, line: Line | None, ready: asyncio.Event, use: Use) -> Next:
@@ -215,7 +222,14 @@ class ChatSession:
         assert conversation is not None
         path = self._options.plan
         line = escape(grant_line(path, permissions))
+        written = await anyio.to_thread.run_sync(lambda: read_document(path).written)
+        # The question shows one entry, and answers for the whole plan.
+        if load_plan(path, environ={}, written=written).digest != conversation.session.plan.digest:
+            self._screen.warning(f"{escape(str(path))} changed since this session started; start the chat again for it")
+            return False
         edit = with_permissions(path, entry.path, permissions)
+        if edit.before != written:
+            raise PlanNotEditedError(path, "somebody else changed it at this moment", hints=["try again"])
         if edit.after == edit.before:
             self._screen.note(f"the plan grants {escape(entry.module)} that already; it is not changed")
             return False

@@ -41,6 +41,10 @@ class GrantConsent:
         """Accept this plan once it is asked about, as it is and with no path leading elsewhere than now."""
         self._agreed = plan.digest
 
+    def forget(self) -> None:
+        """Take back what was agreed to and has not been asked about since."""
+        self._agreed = _NONE
+
     async def ask(self, review: PlanReview) -> Answer:
         """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
         agreed, self._agreed = self._agreed, _NONE

@@ -28,8 +28,8 @@ MAX_MASKED: Final = 1 << 20  # characters of a text that is cut to far fewer aft
 _MAX_COMPARED_LINES: Final = 1000  # of either text, where they differ
 _MAX_COMPARED: Final = 256 * 1024  # characters of either text
 _MAX_SHOWN: Final = 30  # lines of a change
-_NO_MATCH: Final = "the text to replace is not in the file: the edit would fail"
-_SAME: Final = "the text and its replacement are the same: nothing would change"
+_NO_MATCH: Final = "the text to replace was not found in the file: the edit may fail, or match otherwise"
+_SAME: Final = "the text and its replacement are the same: nothing should change"
 _AMBIGUOUS: Final = "the text to replace is there {times} times, and this is the first: the edit may fail"
 _UNSEEN: Final = "the file cannot be shown here: it is not known whether the text to replace is in it"
 _CONTEXT: Final = 2  # unchanged lines around a change
@@ -40,7 +40,7 @@ _MARKS: Final = ("+", "-", " ")  # at the start of a patch's lines
 class Change:
     """The change of one file: `lines` begin with `+`, `-`, `@` or a space; `left_out` counts the lines cut off.
 
-    `doubt` says why the change may not come about as it is shown, or at all; it is then without `lines`.
+    `doubt` says why the change may not come about as it is shown, or at all.
     """
 
     path: str
@@ -89,11 +89,14 @@ def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "", ma
 
 
 def _replaced(path: str, before: str | None, old: str, new: str, mask: Mask, *, is_everywhere: bool) -> Change:
+    given = old, new
     if before is None:
         return replace(_compared(path, old, new, mask, with_places=False), doubt=_UNSEEN)
+    if old not in before and "\r" not in old:  # in a file with Windows line ends, which models are not shown
+        old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
     times = before.count(old) if old else 0
     if times == 0:
-        return Change(path, (), doubt=_NO_MATCH)
+        return replace(_compared(path, given[0], given[1], mask, with_places=False), doubt=_NO_MATCH)
     if old == new:
         return Change(path, (), doubt=_SAME)
     change = _compared(path, before, before.replace(old, new, -1 if is_everywhere else 1), mask, with_places=True)

@@ -40,7 +40,7 @@ _FILE = "".join(f"line {number}\n" for number in range(1, 101))
         pytest.param({"file_path": "a"}, None, None, id="no-content"),
         pytest.param(_edit("b", "c"), "a\nb\n", ("@ line 1", " a", "-b", "+c"), id="edit"),
         pytest.param(_edit("b", "c"), None, ("-b", "+c"), id="edit-of-a-file-that-is-not-shown"),
-        pytest.param(_edit("x", "c"), "a\nb\n", (), id="edit-that-does-not-fit"),
+        pytest.param(_edit("x", "c"), "a\nb\n", ("-x", "+c"), id="edit-that-does-not-fit"),
         pytest.param(_edit("b", "c"), "b\nb\n", ("@ line 1", "+c", " b", "-b"), id="first-occurrence"),
         pytest.param(_edit("b", "c", replace_all=True), "b\nb\n", ("@ line 1", "-b", "-b", "+c", "+c"), id="all"),
         pytest.param({"path": "/code/n", "content": "a\nb"}, None, ("+a", "+b"), id="new-file"),
@@ -65,17 +65,19 @@ def test_a_change_is_shown_with_what_is_around_it(
     ("arguments", "text", "doubt"),
     [
         (_edit("b", "c"), "a\nb\n", ""),
-        (_edit("x", "c"), "a\nb\n", "is not in the file"),
-        (_edit("", "c"), "a\nb\n", "is not in the file"),
-        (_edit("b", "b"), "a\nb\n", "nothing would change"),
+        (_edit("x", "c"), "a\nb\n", "was not found in the file"),
+        (_edit("", "c"), "a\nb\n", "was not found in the file"),
+        (_edit("b", "b"), "a\nb\n", "nothing should change"),
         (_edit("b", "c"), "b\nb\n", "there 2 times"),
         (_edit("b", "c", replace_all=True), "b\nb\n", ""),
         (_edit("b", "c"), None, "cannot be shown"),
+        (_edit("a\nb", "a\nc"), "a\r\nb\r\n", ""),
     ],
 )
 def test_an_edit_that_may_not_come_about_says_so(arguments: dict[str, Any], text: str | None, doubt: str) -> None:
     change = change_of(arguments, lambda path: text, "/code")
     assert change is not None and (doubt in change.doubt if doubt else not change.doubt)
+    assert bool(change.lines) == (arguments["old_string"] != arguments["new_string"])
 
 
 def test_a_large_change_is_told_by_its_size() -> None:
