@@ -12,11 +12,17 @@ NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	if "$$name" -c "$(NEW_ENOUGH)" 2>/dev/null; then command -v "$$name"; break; fi; done)
 
+# For the working day, in under a minute: what runs inside a test process, without properties and what is slow, then one
+# session of every kind of module in sandboxes, started as a command.
+CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
+	tests/host/plan tests/host/policy tests/host/rpc tests/host/kernel $(wildcard tests/sources/test_*.py) \
+	tests/packaging/test_claims.py tests/integration/test_demo.py
+
 # Hundreds of programs are started here, and each would compile all of its own code again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run agent test test-all lint bench bench-quick clean
+.PHONY: run agent check test test-all lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -24,6 +30,9 @@ run: $(VENV)/ready
 # A scripted model, behind a server that speaks as a vendor's does, mends a program with the tools.
 agent: $(VENV)/ready
 	@PYTHONPATH=tests $(BIN)/python -m coding_agent
+
+check: lint
+	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not hypothesis and not slow" $(CHECKED)
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
