@@ -52,6 +52,7 @@ class IncomingCall:
     __slots__ = (
         "__weakref__",
         "blocks",
+        "brought",
         "cause",
         "credited",
         "depth",
@@ -78,6 +79,7 @@ class IncomingCall:
         self.credited: asyncio.Event | None = None  # set when a stream that the host itself serves may go on
         self.task: asyncio.Task[None] | None = None
         self.rights = _NO_RIGHTS  # to what it names, as its worker had them when it arrived
+        self.brought = _NO_RIGHTS  # those, where the application is called with what it names
         self.early_credit = 0  # items that the worker allowed before the caller could be informed
         self.emitter: str | None = None  # the module whose event this emits
         self.values_read = 0  # by the host, of what others answered in its service

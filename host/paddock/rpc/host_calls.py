@@ -53,6 +53,17 @@ class HostCalls:
         """
         return self._exchange(current.get(), handle, method, message, begun=begun)
 
+    def check_brought(self, handle: Handle) -> None:
+        """Refuse the application to call, in the service of a module, what that module brought without a right to it.
+
+        Raises:
+            CallRefusedError: the module may not call it, so nothing calls it for the module.
+        """
+        origin = current.get()
+        if origin is None or origin.brought.get(handle, True) or origin.peer.may_call_mounted(handle):
+            return
+        raise self._router.service.refuse(origin.peer, handle)
+
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
         """Put a call of a worker's object on its wire at once; None if its owner does not take calls now.
 

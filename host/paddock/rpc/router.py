@@ -142,6 +142,7 @@ class Router:
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
     def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
+        call.brought = call.rights
         try:
             work = self._host_objects.answer(call, handle, method, message)
         except AttributeError as exc:

@@ -248,6 +248,7 @@ class _Caller:
         values = self._values
         if not values.router.is_at_hand:
             return await asyncio.wrap_future(self._from_thread(method, value))
+        values.router.host_calls.check_brought(self._handle)
         message = values.encode(value, share=True)  # the application's own call, with what it means to pass
         return await values.router.host_calls.call_value(self._handle, method, message)
 
@@ -259,6 +260,7 @@ class _Caller:
         values = self._values
         if not values.router.is_at_hand:
             return self._from_thread(method, value).result()
+        values.router.host_calls.check_brought(self._handle)
         message = values.encode(value, share=True)
         begun = values.router.host_calls.begin(self._handle, method, message)
         return asyncio.ensure_future(values.router.host_calls.call_value(self._handle, method, message, begun))
@@ -268,6 +270,7 @@ class _Caller:
 
     async def stream(self, target: int, method: int, value: object) -> AsyncGenerator[Any, None]:
         values = self._values
+        values.router.host_calls.check_brought(self._handle)
         items = values.router.host_calls.stream(self._handle, method, values.encode(value, share=True))
         async with contextlib.aclosing(items):
             async for item in items:

@@ -210,6 +210,29 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
     assert await wash.calls(wash.taking, request.handles[0].id, parent=request.id) is may_call
 
 
+@pytest.mark.parametrize("may_call", [False, True])
+async def test_the_application_calls_nothing_for_who_may_not(network: Network, may_call: bool) -> None:
+    wash = _Wash(network, may_call=may_call)
+    await wash.set_up()
+    failed: list[type[Exception] | None] = []
+
+    async def run(brought: Any) -> None:
+        try:
+            await brought.work()
+        except Exception as error:
+            failed.append(type(error))
+        else:
+            failed.append(None)
+
+    wash.giver.mirror(99, network.values.encode(run, share=True), may_call=True)
+    entry = (await wash.giving.take(Kind.MIRROR)).handles[0].id
+    asked = wash.giving.call_object(entry, 0, wash.giving.foreign(wash.shown))
+    if may_call:
+        wash.owning.respond((await wash.owning.request_from_host()).id)
+    await wash.giving.answer(asked)
+    assert failed == [None if may_call else RefusedError]
+
+
 async def test_what_the_application_adds_itself_may_be_called(network: Network) -> None:
     wash = _Wash(network, may_call=False)
     await wash.set_up()
