@@ -19,6 +19,7 @@ from paddock_sandbox.profile import Mount
 
 _KERNELS: Final = ("/proc", "/sys", "/dev")  # nothing in there is granted, and what is there depends on who looks
 _MAX_LINKS: Final = 40  # as the kernel has it
+_MAX_NAMED: Final = 4096  # characters of a path, as the kernel has it; a walk takes the square of their number
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ class AttemptedPath:
             return walk.follow(named)
         finally:
             walk.leave(0)
+
+
+def open_within(folder: Path, named: str) -> int | None:
+    """Open a plain file in `folder` for reading, by a path that somebody else chose; None for anything else.
+
+    `folder` has no link in its path. No name outside of it is looked up, whatever links are in it or are put in it
+    meanwhile, and nothing but a plain file is opened.
+    """
+    if len(named) > _MAX_NAMED:
+        return None
+    walk = _Walk({str(folder): str(folder)})
+    try:
+        return walk.open(folder / named)
+    finally:
+        walk.leave(0)
 
 
 class _Walk:
@@ -78,6 +94,16 @@ class _Walk:
         is_within = bool(self._granted) and self._granted[-1]
         nearest = Path("/", *self._names[: outside + there]) if is_within else None
         return AttemptedPath(Path("/", *self._names), nearest)
+
+    def open(self, named: Path) -> int | None:
+        """Follow a path and open what it leads to, a plain file in a grant, for reading; None for anything else."""
+        if self.follow(named) is None or not self._open or (found := self._open[-1]) is None:
+            return None
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(found).st_mode):
+                # What was found, whatever has its name by now.
+                return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return None
 
     def leave(self, kept: int) -> None:
         """Go back until only so many names are left."""

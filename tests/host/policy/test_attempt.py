@@ -150,6 +150,7 @@ import sys
 from pathlib import Path
 from tests.host.policy.test_attempt import Scene
 from paddock.policy.attempt import Attempt
+from paddock.policy.attempted_path import open_within
 
 scene = Scene(Path(sys.argv[1]))
 trap = sys.argv[2]
@@ -165,6 +166,7 @@ for level in ("ns", "landlock"):
             denial = judge.judge(Attempt(kind, path))
             assert denial is not None, (level, kind, path)
             assert "trap" in denial.target or kind == "run", denial
+assert not any(open_within(scene.work, path) for path in [*paths, "out/link/x", "out/../../trap"])
 """
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from paddock.cli.progress import Progress
 from paddock.cli.render import Screen
 from paddock.errors import PaddockError
 from paddock.kernel.session import Session
+from paddock.policy.attempted_path import open_within
 from paddock_sdk.kernel.emitter import event_emitter
 
 from .conversation_screen import ConversationScreen
@@ -243,16 +243,18 @@ class _Interruption:
 
 
 def read_text(folder: Path, path: str) -> str | None:
-    """Return the text of a file in `folder`, None if it is elsewhere, no plain file, too large, or no text."""
+    """Return the text of a file in `folder`, None if it is elsewhere, no plain file, too large, or no text.
+
+    A module chose the path. What lies outside the folder is not looked up: the host would do that with the user's
+    rights, and wait for it.
+    """
+    descriptor = open_within(folder, path)
+    if descriptor is None:
+        return None
     try:
-        file = (folder / path).resolve()
-        if not file.is_relative_to(folder.resolve()):
-            return None
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as opened:
-            info = os.fstat(descriptor)
-            if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_FILE:
+            if os.fstat(descriptor).st_size > _MAX_FILE:
                 return None
             return opened.read(_MAX_FILE + 1).decode("utf-8")
-    except (OSError, ValueError, RuntimeError):  # the last by links that lead to one another, before Python 3.13
+    except (OSError, ValueError):
         return None
