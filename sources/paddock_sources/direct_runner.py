@@ -36,7 +36,7 @@ class DirectRunner:
     """Runs commands unconfined; of a reach, only the name and the environment count.
 
     Args:
-        environ: the user's own environment, of which commands get PATH and HOME.
+        environ: the user's own environment, of which commands get HOME, and PATH without its relative folders.
         check: called several times a second while a command runs; what it raises ends the command, and is raised.
     """
 
@@ -47,8 +47,16 @@ class DirectRunner:
     @contextmanager
     def open(self, reach: CommandReach) -> Iterator[CommandSession]:
         """Return a place where commands can be run; it is the whole machine."""
-        own = {name: self._environ[name] for name in ("PATH", "HOME") if name in self._environ}
+        own = {"PATH": _absolute_folders(self._environ.get("PATH", ""))}
+        if "HOME" in self._environ:
+            own["HOME"] = self._environ["HOME"]
         yield _DirectSession(reach.name, {"LC_ALL": "C.UTF-8", **reach.environ, **own}, self._check)
+
+
+def _absolute_folders(path: str) -> str:
+    """Return a PATH without relative folders, which would be those of the current folder: of somebody's project."""
+    # An empty PATH would mean the current folder.
+    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
 
 
 class _DirectSession:

@@ -22,6 +22,7 @@ from .errors import SourceError
 from .lock_text import LockTextError, lock_text, parse_lock
 from .locked_module import LockedDependency, LockedModule
 from .source_key import normalised_source
+from .uri import FolderUri, SourceUri
 
 __all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "LockedModule", "normalised_source"]
 
@@ -111,6 +112,24 @@ class LockFile:
     def get(self, source: str) -> LockedModule | None:
         """Return what is locked of the source with this key."""
         return next((module for module in self.modules if module.source == source), None)
+
+    def of(self, uri: SourceUri, folder: Path) -> LockedModule | None:
+        """Return what is locked of a source in this file, that of `folder`.
+
+        Where a link has replaced a locked folder, the source that it leads to is the locked one.
+
+        Raises:
+            SourceUriError: the source could be read in two ways.
+        """
+        key = normalised_source(uri, folder)
+        found = self.get(key)
+        if found is not None or not isinstance(uri, FolderUri):
+            return found
+        for module in self.modules:
+            locked = module.uri(folder)
+            if isinstance(locked, FolderUri) and normalised_source(locked, folder) == key:
+                return module
+        return None
 
     def with_modules(self, modules: Iterable[LockedModule]) -> Self:
         """Return the same with these, in place of what was locked of their sources."""

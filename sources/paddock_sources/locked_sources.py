@@ -52,7 +52,7 @@ class LockedSources:
         """Return a source as rules are to judge it: with the commit that is locked in place of a branch or tag."""
         if not isinstance(uri, GitUri):
             return uri.text
-        locked = self._lock.get(normalised_source(uri, self._folder))
+        locked = self._lock.of(uri, self._folder)
         if locked is None or not locked.commit:
             return uri.text
         inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
@@ -65,8 +65,9 @@ class LockedSources:
             with suppress(SourceError):  # what cannot be read is not provided either
                 if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
                     continue
-                key = normalised_source(uri, self._folder)
-                found[key] = self._lock.get(key)
+                locked = self._lock.of(uri, self._folder)
+                key = normalised_source(uri, self._folder) if locked is None else locked.source
+                found[key] = locked
         return found
 
     def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
@@ -95,8 +96,10 @@ class LockedSources:
         key = normalised_source(uri, self._folder)
         if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
             return None  # a lock file adds nothing to what is shipped
+        locked = self._lock.of(uri, self._folder)
+        key = key if locked is None else locked.source
         with self._noting:
-            locked = self._noted.get(key) or self._lock.get(key)
+            locked = self._noted.get(key) or locked
         if locked is not None or not self._provisioner.needs_lock(uri):
             return locked
         if self._use is not LockUse.UPDATE:

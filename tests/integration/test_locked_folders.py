@@ -76,3 +76,17 @@ def test_changed_code_of_a_locked_folder_is_told_of_in_one_line(folder: Folder, 
 def test_a_lock_that_is_frozen_runs_what_was_locked(folder: Folder) -> None:
     folder.says("second")
     assert folder.told("call", folder.source, "say", "{}", "--frozen") == ("first", [])
+
+
+def test_a_link_in_place_of_a_locked_folder_is_told_of(folder: Folder) -> None:
+    place, elsewhere = Path(folder.source), Path(folder.source).with_name("elsewhere")
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    assert folder.told("call", folder.source, "say", "{}") == ("first", [])  # the same code, wherever it is
+    folder.says("second")
+    assert folder.told("call", folder.source, "say", "{}", "--frozen") == ("first", [])
+    refused = paddock("call", folder.source, "say", "{}", "--locked", cwd=folder.work)
+    assert refused.returncode != 0 and "is not what was locked" in refused.stderr
+    output, (line,) = folder.told("call", folder.source, "say", "{}")
+    assert output == "second" and folder.source in line
+    assert folder.told("call", folder.source, "say", "{}") == ("second", [])

@@ -70,7 +70,7 @@ async def test_a_project_is_worked_on_after_one_yes(ns: IsolationLevel, project:
         {"command": "git status --short --branch; git commit --allow-empty -m x"},
         {"command": "echo begun; sleep 600", "timeout": 1},
         {"command": "head -c 500000000 /dev/zero | tr '\\0' x; echo; echo end"},
-        {"command": f"echo up; sleep {marker}", "run_in_background": True},
+        {"command": f"echo up; setsid sleep {marker} & sleep {marker}", "run_in_background": True},
     ]
     calls = [{"tool_calls": [{"name": "bash", "arguments": arguments}]} for arguments in commands]
     calls.append({"tool_calls": [{"name": "bash_output", "arguments": {"job_id": "job-1"}}]})

@@ -45,6 +45,23 @@ def test_a_command_runs_to_its_end(runner: DirectRunner, script: str, code: int,
     assert (ran.code, ran.stdout, ran.stderr, ran.refused) == (code, stdout, stderr, ())
 
 
+@pytest.mark.parametrize("path", [".", "", ":", "bin", ".::bin:{rest}", "{rest}:."])
+def test_no_program_comes_from_a_relative_folder_in_path(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for decoy in (tmp_path / "decoy", tmp_path / "sh", tmp_path / "bin/sh"):
+        decoy.parent.mkdir(exist_ok=True)
+        decoy.write_text("#!/bin/sh\necho decoy\n")
+        decoy.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    path = path.format(rest=os.defpath)
+    with DirectRunner({"PATH": path}).open(_REACH) as session:
+        assert session.run(["sh", "-c", "sh -c 'echo real'"]).stdout == b"real\n"
+        with pytest.raises(CommandMissingError):
+            session.run(["decoy"])
+        assert session.run(["sh", "-c", "decoy"]).code == 127
+
+
 def test_there_is_no_shell(runner: DirectRunner) -> None:
     with runner.open(_REACH) as session:
         assert session.run(["echo", "$HOME; id"]).stdout == b"$HOME; id\n"

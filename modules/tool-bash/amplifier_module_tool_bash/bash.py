@@ -21,8 +21,9 @@ class Bash:
     description = (
         "Run a shell command in the working directory and return its stdout, stderr and returncode. Each command has a "
         "shell of its own: `cd` and variables do not last, and nothing can be typed into it. What it leaves running is "
-        "ended with it; start servers and long builds with run_in_background and read them with bash_output. Of long "
-        "output the beginning and the end are kept."
+        "ended with it, but for a process in a session of its own (setsid), which may run until this module ends; "
+        "start servers and long builds with run_in_background and read them with bash_output. Of long output the "
+        "beginning and the end are kept."
     )
 
     def __init__(self, shell: Shell, jobs: Jobs, settings: Settings) -> None:

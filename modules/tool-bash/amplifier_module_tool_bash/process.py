@@ -1,6 +1,7 @@
 """A shell command as a process group of its own, and what it prints.
 
-The group is one thing: what the command started and left running is ended with it. What it prints is always read on, so
+The group is one thing: what the command started and left running is ended with it. A process that left the group is
+not: it ends with the module's process tree. What it prints is always read on, so
 that no command waits for a reader, and kept within bounds.
 """
 
