@@ -190,6 +190,7 @@ async def test_instances_of_one_provider_share_its_name_while_they_start(
         (("a", {}), ("b", {"instance_id": "a"})),
         (("b", {"instance_id": "a"}), ("a", {})),
         (("c", {"instance_id": "a"}), ("b", {"instance_id": "a"})),
+        (("a", {}), ("b", {"instance_id": "A"})),
     ],
 )
 async def test_an_instance_id_gives_no_right_to_anothers_name(
@@ -207,6 +208,15 @@ async def test_an_instance_id_gives_no_right_to_anothers_name(
             pass
     (problem,) = failed.value.problems
     assert problem.path == "providers[1]" and "providers[0]" in problem.message
+
+
+@pytest.mark.parametrize("name", ["\u0430", "a\u200b", "a "])
+async def test_an_instance_id_that_is_no_name_names_nothing(
+    open_session: OpenSession, write_module: WriteModule, name: str
+) -> None:
+    entries = [_provider(write_module, "provider-a", "a"), _provider(write_module, "provider-b", "b", instance_id=name)]
+    async with open_session(providers=entries) as session:
+        assert name not in session.coordinator.get("providers")
 
 
 async def test_an_instance_takes_no_name_when_it_is_running(

@@ -115,8 +115,9 @@ class HostedSession(AmplifierSession):
         """Refuse to have a provider called by a name that is another's, as the session does next."""
         try:
             check_instance(module.authority, self._hosted, self._hosting.values)
-        except NameTakenError as exc:
-            self._conflict = self._conflict or exc.conflict(module.authority)
+        except ValueError as exc:
+            if isinstance(exc, NameTakenError):
+                self._conflict = self._conflict or exc.conflict(module.authority)
             raise ModuleLoadError(module.name, "mount", str(exc)) from exc
 
     def check_start(self) -> None:

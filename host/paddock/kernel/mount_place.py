@@ -56,7 +56,7 @@ def check_place(
     """
     module.authority.check_mount(point)
     if point in MULTI_POINTS:
-        _check_name(module, coordinator, values, point, name)
+        _check_name(module.authority, coordinator, values, point, name)
     present = coordinator.get(point, name)
     if present is None or _is_own(module, values, present):
         return
@@ -77,19 +77,23 @@ def check_instance(module: Authority, coordinator: HostedCoordinator, values: Va
 
     Raises:
         NameTakenError: that name is another's.
+        ValueError: it is none.
     """
     entry = module.entry
     name = entry.instance_id if entry.kind == "provider" else None
-    present = coordinator.get("providers", name) if name is not None else None
+    if name is None:
+        return
+    _check_name(module, coordinator, values, "providers", name)
+    present = coordinator.get("providers", name)
     owner = _owner_of(values, present) if present is not None else None
-    if name is None or present is None or owner is module or _replaces(module, name, owner):
+    if present is None or owner is module or _replaces(module, name, owner):
         return
     whose = f"module `{owner.entry.module}`" if owner is not None else "the application"
     raise NameTakenError(f"provider `{name}` is mounted by {whose}", name, owner)
 
 
 def _check_name(
-    module: HostedModule, coordinator: HostedCoordinator, values: Values, point: str, name: str | None
+    module: Authority, coordinator: HostedCoordinator, values: Values, point: str, name: str | None
 ) -> None:
     if not isinstance(name, str):
         raise ValueError(f"what is mounted at {point} needs a name")
@@ -98,10 +102,9 @@ def _check_name(
     for other in coordinator.get(point) or ():
         is_near = other != name and str(other).casefold() == name.casefold()
         present = coordinator.get(point, other) if is_near else None
-        if present is not None and not _is_own(module, values, present):
-            raise NameTakenError(
-                f"`{name}` differs from `{other}`, which is mounted, by case alone", name, _owner_of(values, present)
-            )
+        owner = _owner_of(values, present) if present is not None else None
+        if present is not None and owner is not module:
+            raise NameTakenError(f"`{name}` differs from `{other}`, which is mounted, by case alone", name, owner)
 
 
 def _owner_of(values: Values, present: Any) -> Authority | None:
