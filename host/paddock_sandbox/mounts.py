@@ -19,6 +19,9 @@ from paddock_sandbox.namespaces import user_namespace
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
 
+NO_LINKS: Final = "held links"
+"""What `NewRoot.missing` names where the kernel mounts nothing over a symbolic link."""
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +43,7 @@ _IDMAP: Final = 0x0010_0000
 _MS_REC: Final = 0x4000
 _MS_PRIVATE: Final = 1 << 18
 _MNT_DETACH: Final = 2
+_UMOUNT_NOFOLLOW: Final = 8
 _RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_IN_ROOT: Final = 0x10
 
@@ -113,11 +117,17 @@ def cover(mount: Mount) -> None:
 
     What is there is part of what lies around it, under the same owner, so that nothing is seen that was not before.
 
+    A symbolic link is covered itself: no other can be put in its place, and what it leads to stays as open as it is.
+
     Raises:
         MountError: nothing is there, a link is on the way, or the caller may not mount.
     """
+    _cover(_AT_FDCWD, mount.target, mount, _RESOLVE_NO_SYMLINKS)
+
+
+def _cover(root: int, path: str, mount: Mount, resolve: int) -> None:
     with _naming(f"guard {mount.target}"):
-        place = _open(_AT_FDCWD, mount.target, os.O_PATH, _RESOLVE_NO_SYMLINKS)
+        place = _open(root, path, os.O_PATH | os.O_NOFOLLOW, resolve)
         try:
             tree = call("open_tree", place, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
             try:
@@ -154,7 +164,7 @@ class OwnerMaps:
 class NewRoot:
     """A root under construction, over the old one; the process works in it and still sees the old one's paths.
 
-    `missing` is what could not be had: only ever `/proc`, which a container whose own is masked does not get.
+    `missing` is what could not be had: `/proc`, which a container whose own is masked does not get, and `NO_LINKS`.
 
     Raises:
         MountError: By everything here, when a part cannot be made; the process is of no use any more.
@@ -169,7 +179,7 @@ class NewRoot:
             os.fchdir(self._root)
         self._sealed_later = [self._root]
         self._write_account_files()
-        self.missing = self._attach_system()
+        self.missing = (*self._attach_system(), *self._try_a_link())
         for device, tree in zip(DEVICES, open_trees(DEVICES), strict=True):
             self._attach(tree, device, _NOSUID | _NOEXEC)
 
@@ -177,6 +187,11 @@ class NewRoot:
         """Attach each mount's tree at its target and close the trees."""
         for mount, tree in zip(mounts, trees, strict=True):
             self._attach(tree, mount.target, _attributes_of(mount))
+
+    def hold(self, links: Iterable[Mount]) -> None:
+        """Let no link be removed, renamed or replaced from inside; after everything that they are in."""
+        for link in links:
+            _cover(self._root, link.target.strip("/"), link, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
 
     def attach_scratch(self, place: str, size: int) -> None:
         """Attach the private folder, and the folders that all programs may write to as parts of it."""
@@ -237,6 +252,21 @@ class NewRoot:
             for name, target in _LINKS.items():
                 os.symlink(target, name[1:], dir_fd=self._root)
         return ()
+
+    def _try_a_link(self) -> tuple[str, ...]:
+        """Hold a link and let go of it again; return `NO_LINKS` when that is refused."""
+        name = ".link"
+        os.symlink(name, name, dir_fd=self._root)
+        refused: tuple[str, ...] = ()
+        try:
+            self.hold([Mount(name, name)])
+        except OSError:
+            refused = (NO_LINKS,)
+        else:
+            with _naming("let go of a link"):
+                call("umount2", name.encode(), _MNT_DETACH | _UMOUNT_NOFOLLOW)  # the working directory is the new root
+        os.unlink(name, dir_fd=self._root)
+        return refused
 
     def _attach(self, tree: int, target: str, attributes: int) -> None:
         """Attach a detached tree and close its descriptor."""

@@ -62,7 +62,8 @@ class NetworkAccess:
 class SandboxProfile:
     """How a process shuts itself in.
 
-    `mounts` stand in the order in which they are made: what lies over another comes later. `programs` are the files
+    `mounts` stand in the order in which they are made: what lies over another comes later. `links` are symbolic links
+    in writable mounts whose names are to stay what they are; each becomes a mount itself. `programs` are the files
     that may be executed; none of them, and nothing may. `scratch` is the process's private folder, of `tmp_bytes` where
     it can be bounded. Without `network` no socket can be made. At level `none` nothing else of a profile counts.
     """
@@ -74,6 +75,7 @@ class SandboxProfile:
     scratch: str = "/scratch"
     tmp_bytes: int = 64 << 20
     network: NetworkAccess | None = None
+    links: tuple[Mount, ...] = ()
 
     @property
     def may_execute(self) -> bool:
@@ -95,6 +97,7 @@ class SandboxProfile:
             "scratch": self.scratch,
             "tmp_bytes": self.tmp_bytes,
             "network": None if self.network is None else list(self.network.ports),
+            "links": [[link.source, link.target] for link in self.links],
         }
 
     @classmethod
@@ -117,4 +120,5 @@ class SandboxProfile:
             scratch=data["scratch"],
             tmp_bytes=data["tmp_bytes"],
             network=None if data["network"] is None else NetworkAccess(tuple(data["network"])),
+            links=tuple(Mount(*link) for link in data["links"]),
         )

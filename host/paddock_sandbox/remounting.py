@@ -49,6 +49,12 @@ def is_gone(mount: Mount) -> bool:
     return False
 
 
+def is_elsewhere(mount: Mount) -> bool:
+    """Whether a link is by now on the way to a mount's source; the source may be one itself."""
+    folder = os.path.dirname(mount.source)
+    return os.path.realpath(folder) != folder
+
+
 def attached(mountinfo: int) -> frozenset[str]:
     """Return where something is mounted, by an open `/proc/PID/mountinfo`, in the words of its process.
 

@@ -522,11 +522,21 @@ tell([last, found])
 def test_every_step_that_fails_is_named_and_leaves_nothing_behind(user: str, folder: Path) -> None:
     # What it leaves is looked at after every single one: see `apart`.
     last, found = run_apart(_FAULTY, str(folder), user=user)
-    steps = {told["step"] for told in found}
     assert len(found) == last["inside"] + last["here"] + 2 > 40
+    survived = [told for told in found if "step" not in told]
+    assert len(survived) == len(("openat2", "open_tree", "mount_setattr", "move_mount"))  # over a link, to try it
+    found = [told for told in found if "step" in told]
+    steps = {told["step"] for told in found}
     assert {told["error"] for told in found} == {"EIO"}
     assert steps == {
-        *("detach mounts from the host's", "new root", "mount /proc", "seal the new root", "pivot_root"),
+        *(
+            "detach mounts from the host's",
+            "new root",
+            "let go of a link",
+            "mount /proc",
+            "seal the new root",
+            "pivot_root",
+        ),
         *(f"open /dev/{name}" for name in DEVICES),
         *(f"mount /dev/{name}" for name in DEVICES),
         *("mount /scratch", f"open {folder}", f"open {folder}/file", "mount /it", "mount /itself"),
@@ -576,3 +586,53 @@ def act(trees):
 tell(apart(act))
 """
     assert run_apart(program, str(folder), user=user) == {"returned": ["ENOENT", True]}
+
+
+_HOLDS = """
+def act(trees):
+    root = NewRoot()
+    root.attach_scratch("/scratch", 1 << 20)
+    root.attach([Mount(given, "/it", True)], trees)
+    root.hold([Mount(given + "/link", "/it/link")])
+    root.enter()
+    os.symlink("file", "/it/other")
+    held = [
+        outcome(os.unlink, "/it/link"), outcome(os.rename, "/it/link", "/it/gone"),
+        outcome(os.replace, "/it/other", "/it/link"), outcome(os.replace, "/it/file", "/it/link"),
+        outcome(os.link, "/it/link", "/it/further"), outcome(call, "lchown", b"/it/link", os.getuid(), os.getgid()),
+        outcome(call, "renameat2", -100, b"/it/other", -100, b"/it/link", 2),
+    ]
+    return root.missing, held, os.readlink("/it/link"), os.listdir("/it/link"), outcome(os.unlink, "/it/other")
+tell(apart(act, [Mount(given, "/it", True)]))
+"""
+
+
+def test_a_held_link_leads_on_and_cannot_be_replaced(user: str, folder: Path) -> None:
+    (folder / "real").mkdir()
+    (folder / "real/inner").touch()
+    (folder / "link").symlink_to("real")
+    missing, held, target, names, other = run_apart(_HOLDS, str(folder), user=user)["returned"]
+    assert missing == []
+    assert held == ["EBUSY", "EBUSY", "EBUSY", "EBUSY", "EXDEV", "EROFS", "EBUSY"]
+    assert (target, names, other) == ("real", ["inner"], "ok")
+    for name in ("other", "link"):  # outside each of these does what it says
+        (folder / "new").symlink_to(name)
+        (folder / "new").replace(folder / "link")
+    assert (folder / "link").readlink() == Path("link")
+
+
+def test_a_kernel_that_mounts_nothing_over_links_is_found_out(user: str) -> None:
+    program = """
+real = mounts.call
+def refusing(name, *arguments):
+    if name == "move_mount" and os.path.lexists(".link"):
+        raise OSError(errno.EINVAL, "refused")
+    return real(name, *arguments)
+mounts.call = refusing
+def act(trees):
+    root = NewRoot()
+    root.enter()
+    return root.missing, os.path.lexists("/.link"), outcome(open, "/dev/null")
+tell(apart(act))
+"""
+    assert run_apart(program, user=user) == {"returned": [["held links"], False, "ok"]}

@@ -18,6 +18,7 @@ FULL = SandboxProfile(
     scratch="/private",
     tmp_bytes=12345,
     network=NetworkAccess((443, 3128)),
+    links=(Mount("/home/her/work/.git", "/work/.git"),),
 )
 
 

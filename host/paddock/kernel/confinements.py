@@ -47,9 +47,10 @@ from paddock.policy.mount_table import MountTable
 from paddock.policy.secret_values import SecretValues
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Ration
-from paddock.process.reach import Reach, Unreached, find_reach
+from paddock.process.reach import Reach, Reached, Unreached, find_reach
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.mounts import NO_LINKS
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 from paddock_sources import Resolution
 
@@ -290,6 +291,7 @@ class Confinements:
             modules=decided.codes,
             kept=(*self._place.kept, self._place.folder),
             earlier=self._guarded.values(),
+            holds_links=self._holds_links(level),
             lets_see=module.decision.lets_see,
             found=found,
         )
@@ -304,6 +306,10 @@ class Confinements:
             folders=confinement.grants.search_path(),
         )
         return Shelter(confinement, limits, environ, home)
+
+    def _holds_links(self, level: IsolationLevel) -> bool:
+        found = self.reach.findings.get(level)
+        return isinstance(found, Reached) and NO_LINKS not in found.missing
 
     def _home(self, module: Cleared) -> Path | None:
         """Return the folder that is kept for a module, if its entry says so.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import anyio.to_thread
@@ -12,7 +12,7 @@ from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.module_process import ModuleProcess
 from paddock.process.mount_guard import MountGuard
 from paddock_sandbox.profile import Mount
-from paddock_sandbox.remounting import is_gone, kept_inside
+from paddock_sandbox.remounting import is_elsewhere, is_gone, kept_inside
 
 
 class GuardedLauncher:
@@ -28,17 +28,20 @@ class GuardedLauncher:
         What the user removed since the session began is nothing that a later life fails over; should it come back, it
         is guarded again.
         """
-        inside = kept_inside(spec.profile.mounts)
+        inside = (*kept_inside(spec.profile.mounts), *spec.profile.links)
         if inside:
             self._guard.prepare()
-        gone = await anyio.to_thread.run_sync(_gone, inside) if inside else frozenset()
+        gone = await anyio.to_thread.run_sync(_gone, inside, spec.profile.links) if inside else frozenset()
         if gone:
             mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
-            spec = replace(spec, profile=replace(spec.profile, mounts=mounts))
+            links = tuple(link for link in spec.profile.links if link not in gone)
+            spec = replace(spec, profile=replace(spec.profile, mounts=mounts, links=links))
         process = await self._launcher.launch(spec)
+        # Bubblewrap mounts nothing over a link, whatever the kernel lets others do.
+        unheld = spec.profile.links if spec.profile.level == "bwrap" else ()
         if inside:
             try:
-                await self._guard.follow(spec.name, process, inside)
+                await self._guard.follow(spec.name, process, inside, unheld)
             except BaseException:
                 await process.abandon()
                 raise
@@ -48,5 +51,9 @@ class GuardedLauncher:
         """Leave everything to who made the launcher and the guard; both outlive this."""
 
 
-def _gone(mounts: Iterable[Mount]) -> frozenset[Mount]:
-    return frozenset(mount for mount in mounts if is_gone(mount) or os.path.realpath(mount.source) != mount.source)
+def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[Mount]:
+    return frozenset(
+        mount
+        for mount in mounts
+        if is_gone(mount) or is_elsewhere(mount) or (os.path.islink(mount.source) and mount not in links)
+    )

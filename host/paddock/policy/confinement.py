@@ -6,6 +6,7 @@ entry's grants is one error, which names each place in the plan and what to writ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,8 @@ _MAX_RLIMIT: Final = 2**63 - 1
 class Confinement:
     """A profile, and what went into it: `grants`, the guarded paths in them, and which of these are `protected`.
 
-    `folder` is where the module starts: the working directory if it may see any of it, else its private folder.
+    `held` are links by way of which other programs come to a guarded path, and which stay in their places. `folder`
+    is where the module starts: the working directory if it may see any of it, else its private folder.
     """
 
     profile: SandboxProfile
@@ -53,11 +55,13 @@ class Confinement:
     grants: Grants = field(default_factory=Grants)
     guarded: tuple[GuardedPaths, ...] = ()
     protected: tuple[Path, ...] = ()
+    held: tuple[Path, ...] = ()
     home: Path = Path("/")
 
     def lines(self) -> tuple[str, ...]:
         """Return what is granted, and what is left out of it, as a person is shown it."""
-        return (*self.grants.lines(), *(f"not write {path}" for path in self.protected), *self._notes())
+        kept = (f"not write {path}" for path in self.protected)
+        return (*self.grants.lines(), *kept, *(f"not replace {link}" for link in self.held), *self._notes())
 
     def remarks(self) -> tuple[str, ...]:
         """Return of these lines the ones that whoever wrote the grants may not expect: links, and what stays open."""
@@ -75,7 +79,7 @@ class Confinement:
 
     def watchlist(self) -> Watchlist:
         """Return the present state of what is guarded and can change all the same, to be compared afterwards."""
-        return Watchlist.take(self.guarded, self.home, self.protected, self._granted())
+        return Watchlist.take(self.guarded, self.home, (*self.protected, *self.held), self._granted())
 
     def _granted(self) -> set[Path]:
         return {path.path for path in self.grants.writes}
@@ -83,13 +87,25 @@ class Confinement:
     @property
     def left_open(self) -> tuple[Path, ...]:
         """What is guarded and not protected: at a level without mounts, and beyond as many as there can be."""
-        closed = dict.fromkeys(path for one in self.guarded for path in one.closed(self._granted()))
-        return tuple(path for path in closed if not any(one in self.protected for one in (path, *path.parents)))
+        granted = self._granted()
+        closed = dict.fromkeys(path for one in self.guarded for path in one.closed(granted))
+        links = dict.fromkeys(link for one in self.guarded for link in one.links_to_hold(granted))
+        unheld = [link for link in links if link not in self.held and not self._is_protected(link)]
+        return (*(path for path in closed if self._is_open(path, granted) and path not in unheld), *unheld)
+
+    def _is_protected(self, path: Path) -> bool:
+        return any(one in self.protected for one in (path, *path.parents))
+
+    def _is_open(self, path: Path, granted: Collection[Path]) -> bool:
+        """Whether a module can change what a guarded path leads to."""
+        real = Path(os.path.realpath(path))
+        folders = {*granted, *(one.folder for one in self.guarded)}
+        return not self._is_protected(real) and any(folder in folders for folder in (real, *real.parents))
 
     @property
     def shortage(self) -> str:
         """What to tell people where there is more to protect than can be; else nothing."""
-        if len(self.protected) < _MAX_PROTECTED or not (exposed := self.left_open):
+        if max(len(self.protected), len(self.held)) < _MAX_PROTECTED or not (exposed := self.left_open):
             return ""
         return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
 
@@ -126,6 +142,7 @@ def confine(
     modules: Iterable[Resolution] = (),
     kept: Iterable[Path] = (),
     earlier: Collection[GuardedPaths] = (),
+    holds_links: bool = True,
     lets_see: Callable[[Program], bool] = lambda program: True,
     found: Grants | None = None,
 ) -> Confinement:
@@ -134,9 +151,9 @@ def confine(
     `working_dir` is absolute and without links; `scratch` is the private folder as the worker will know it, `home` one
     that is kept for it when it ends. Without a `network` no socket can be made. No module of a session may change the
     code of one of its `modules`, nor the files and folders that are to be `kept`. What was found guarded `earlier`,
-    before modules could add to it, comes first. `lets_see` says whether it may be
-    shown a program that its entry does not name, which it finds where it may run all that it sees. `found` are the
-    entry's grants where they were followed before, and are not to lead elsewhere by now.
+    before modules could add to it, comes first. `holds_links` says whether a link can be made a mount. `lets_see` says
+    whether it may be shown a program that its entry does not name, which it finds where it may run all that it sees.
+    `found` are the entry's grants where they were followed before, and are not to lead elsewhere by now.
 
     Raises:
         GrantError: Something cannot be granted as it is written.
@@ -154,7 +171,8 @@ def confine(
 
     folders = (path.path for path in grants.writes if path.is_directory)
     guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
-    protected = _to_protect(guarded, grants, earlier) if by_mounts else ()
+    protected = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
+    held = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
     table = MountTable()
     _show_runtime(table, runtime, grants, by_mounts=by_mounts)
     runs_all = grants.programs is None
@@ -164,6 +182,8 @@ def confine(
         table.grant(home, writable=True)
     for folder in (*fixed.inside(path.path for path in grants.writes), *protected):
         table.fix(folder, mappable=runs_all)
+    for link in held:
+        table.hold(link)
     for folder in (fixed.codes[0].root, *resolution.libraries):
         table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():
@@ -178,9 +198,10 @@ def confine(
         scratch=str(scratch),
         tmp_bytes=limits.tmp_max,
         network=None if network is None else NetworkAccess(network.ports),
+        links=table.links() if by_mounts else (),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
-    return Confinement(profile, folder, grants, guarded, protected, owner.home)
+    return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
 
 
 def _show_runtime(table: MountTable, runtime: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
@@ -214,16 +235,21 @@ def _show_spellings(table: MountTable, grants: Grants) -> None:
             table.alias(names[name], name)
 
 
-def _to_protect(guarded: Iterable[GuardedPaths], grants: Grants, earlier: Iterable[GuardedPaths]) -> tuple[Path, ...]:
+def _kept_first(
+    guarded: Iterable[GuardedPaths],
+    grants: Grants,
+    earlier: Iterable[GuardedPaths],
+    wanted: Callable[[GuardedPaths, Collection[Path]], tuple[Path, ...]],
+) -> tuple[Path, ...]:
     """Return what is to be kept as it is; of too many what was found earlier, and then the oldest.
 
     A module can make more, also for the next session, but none that is older than what was there before it.
     """
     granted = {path.path for path in grants.writes}
-    found = tuple(dict.fromkeys(path for one in guarded for path in one.to_protect(granted)))
+    found = tuple(dict.fromkeys(path for one in guarded for path in wanted(one, granted)))
     if len(found) <= _MAX_PROTECTED:
         return found
-    known = {path for one in earlier for path in one.to_protect(granted)}
+    known = {path for one in earlier for path in wanted(one, granted)}
     return tuple(sorted(found, key=lambda path: (path not in known, when_made(path)))[:_MAX_PROTECTED])
 
 

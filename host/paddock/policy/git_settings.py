@@ -44,13 +44,14 @@ class _Setting(NamedTuple):
 
 
 class GitSettings:
-    """Reads configuration files, for a user whose home is `home`, and notes what they name.
+    """Reads configuration files, for a user whose home is `home`, and notes what they name: `ways` with their links.
 
     `is_complete` is false once something could not be read, or there was more than is read.
     """
 
     def __init__(self, home: Path) -> None:
         self.named: dict[Path, None] = {}
+        self.ways: dict[Path, None] = {}
         self.is_complete = True
         self._homes: dict[str, Path | None] = {"": home}
         self._known: dict[Path, tuple[_Setting, ...]] = {}
@@ -97,6 +98,7 @@ class GitSettings:
         if where.name == "..":
             place = Path(os.path.realpath(where))
         self.named[place] = None
+        self.ways[where] = None
         return place
 
     def _expanded(self, written: str) -> Path | None:

@@ -27,6 +27,7 @@ from .guarded_places import AT_HOME, AT_PROJECT, GIT
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096
+_MAX_LINKS: Final = 40  # on the way to one place, as many as the kernel follows
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
@@ -52,7 +53,8 @@ class GuardedPaths:
 
     `watched` are the parts of that whose change means something, where nothing keeps them: a folder of git's changes
     with each commit. `repositories` are git's own folders, `folder` itself maybe among them. `is_complete` is false
-    where the folder holds more than is looked at, or something that cannot be guarded.
+    where the folder holds more than is looked at, or something that cannot be guarded. `ways` are paths, with their
+    links, by which git comes to some of it.
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class GuardedPaths:
     watched: tuple[Path, ...]
     repositories: frozenset[Path]
     is_complete: bool
+    ways: tuple[Path, ...] = ()
 
     @classmethod
     def find(cls, folder: Path, home: Path) -> GuardedPaths:
@@ -84,11 +87,15 @@ class GuardedPaths:
         # What only looks like git's folder may have been made to, by a module, around what others are to write.
         repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
         guarded = (*places, *repositories, *(place for place in in_git if place.parent not in repositories))
-        watched = (*(place for place in places if place not in repositories or not os.path.isdir(place)), *in_git)
+        # Of a link what it leads to, which may not be there yet.
+        ends = (Path(os.path.realpath(place)) for place in _existing(places, folder) if os.path.islink(place))
+        alone = (place for place in (*places, *ends) if place not in repositories or not os.path.isdir(place))
+        watched = (*alone, *in_git)
         # The folder itself may be the one of hooks, and nothing keeps it as it is while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
         existing = tuple(_existing(guarded, folder))
-        return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete)
+        ways = tuple(dict.fromkeys((*search.ways, *settings.ways)))
+        return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete, ways)
 
     def with_earlier(self, earlier: Iterable[GuardedPaths]) -> GuardedPaths:
         """Return this with what was found before in the same place and is still there: a later look may not get to it.
@@ -102,6 +109,7 @@ class GuardedPaths:
             existing=self._joined((*(path for one in known for path in one.existing), *self.existing)),
             watched=self._joined((*(path for one in known for path in one.watched), *self.watched)),
             repositories=self.repositories.union(git for git in repositories if self._is_inside(git)),
+            ways=tuple(dict.fromkeys((*(way for one in known for way in one.ways), *self.ways))),
         )
 
     def closed(self, granted: Collection[Path]) -> tuple[Path, ...]:
@@ -114,11 +122,33 @@ class GuardedPaths:
     def to_protect(self, granted: Collection[Path]) -> tuple[Path, ...]:
         """Return what is to be kept as it is when these paths are granted by themselves, outermost folders only.
 
-        Of a link that is what it leads to, where that is in the folder: nothing keeps a link from being replaced.
+        Of a link that is what it leads to, where that is in the folder or in one that is granted; see `links_to_hold`.
         """
         real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.closed(granted))
-        inside = [path for path in real if self.folder in path.parents and path not in granted and path.exists()]
+        inside = [path for path in real if self._is_writable(path, granted) and path not in granted and path.exists()]
         return tuple(path for path in inside if not any(outer in path.parents for outer in inside))
+
+    def links_to_hold(self, granted: Collection[Path]) -> tuple[Path, ...]:
+        """Return the links by way of which others come to what is guarded, where a module could replace them.
+
+        That is the guarded place itself, a folder it is in, and each further one that these lead through.
+        """
+        kept = self.to_protect(granted)
+        opened = [path for path in granted if path in self.existing or path in self.repositories]
+        links = dict.fromkeys(
+            link
+            for path in (*self.closed(granted), *self.ways)
+            if not any(real == one or one in real.parents for real in (Path(os.path.realpath(path)),) for one in opened)
+            for link in links_on_the_way(path)
+        )
+        return tuple(
+            link
+            for link in links
+            if self._is_writable(link, granted) and not any(outer in kept or outer in opened for outer in link.parents)
+        )
+
+    def _is_writable(self, path: Path, granted: Collection[Path]) -> bool:
+        return any(folder in path.parents for folder in (self.folder, *granted))
 
     def _joined(self, places: Iterable[Path]) -> tuple[Path, ...]:
         return tuple(_existing(places, self.folder))
@@ -132,6 +162,27 @@ class GuardedPaths:
             return False
         is_bare = guarded in self.repositories and guarded.name != GIT
         return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
+
+
+def links_on_the_way(path: Path) -> Iterator[Path]:
+    """Yield the real place of each link that the kernel follows to come to a path, which is absolute."""
+    place, pending = Path("/"), list(reversed(path.parts[1:]))
+    left = _MAX_LINKS
+    while pending and left:
+        name = pending.pop()
+        if name == "..":
+            place = place.parent
+            continue
+        try:
+            target = Path(os.readlink(place / name))
+        except (OSError, ValueError):  # no link
+            place /= name
+            continue
+        yield place / name
+        left -= 1
+        if target.is_absolute():
+            place = Path("/")
+        pending += reversed(target.parts[1:] if target.is_absolute() else target.parts)
 
 
 def when_made(path: Path) -> int:
@@ -172,6 +223,7 @@ class _Search:
         self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees that are known to be its
         self.git_files: list[Path] = []
         self.closed: list[Path] = []  # folders that cannot be read
+        self.ways: list[Path] = []  # as a `.git` file has them
         self.is_complete = True
         self._folder = folder
         self._left = _MAX_ENTRIES
@@ -275,15 +327,23 @@ class _Search:
     def _note_git_file(self, file: Path) -> None:
         """Guard a `.git` that says where the real one is, and that one, as far as they are inside."""
         self.git_files.append(file)
+        real = Path(os.path.realpath(file))
+        if os.path.isdir(real):
+            self._note_tree(real, file.parent)
+            return
         try:
-            fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: to open a device may set it off
+                return
+            fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as opened:
                 text = os.fsdecode(opened.read(_MAX_LINK_BYTES))
         except OSError:
             return
         key, _, place = text.strip().partition(":")
         if key == "gitdir" and "\0" not in place:
-            real = Path(os.path.realpath(file.parent / place.strip()))
+            way = file.parent / place.strip()
+            self.ways.append(way)
+            real = Path(os.path.realpath(way))
             if os.path.isdir(real):
                 self._note_tree(real, file.parent)
 

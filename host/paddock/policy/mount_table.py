@@ -24,6 +24,7 @@ class _Wish:
     writable: bool
     mappable: bool
     fixed: bool
+    is_link: bool = False
 
     @property
     def mount(self) -> Mount:
@@ -50,6 +51,10 @@ class MountTable:
         """Have a place be seen, and never written to."""
         self._add(_Wish(source, target or source, False, mappable, fixed=True))
 
+    def hold(self, link: Path) -> None:
+        """Have a symbolic link stay what it is; what it leads to is another place."""
+        self._add(_Wish(link, link, False, False, fixed=True, is_link=True))
+
     def alias(self, place: Path, name: Path) -> None:
         """Have a place, with all that is in it by now, be seen under another name as well."""
         for target, wish in list(self._wishes.items()):
@@ -61,11 +66,18 @@ class MountTable:
         return any(place in self._wishes for place in (path, *path.parents))
 
     def mounts(self) -> tuple[Mount, ...]:
-        """Return the mounts in the order in which they are made."""
+        """Return the mounts in the order in which they are made, but for the links that are held."""
+        return tuple(wish.mount for wish in self._in_order() if not wish.is_link)
+
+    def links(self) -> tuple[Mount, ...]:
+        """Return the links that are held, each in a place which may be written to."""
+        return tuple(wish.mount for wish in self._in_order() if wish.is_link)
+
+    def _in_order(self) -> tuple[_Wish, ...]:
         kept = list(self._kept())
         pinned = {pin.target: pin for wish, around in kept for pin in _pins(wish, around)}
         wishes = {wish.target: wish for wish, _ in kept}
-        return tuple(wish.mount for _, wish in sorted({**pinned, **wishes}.items(), key=lambda item: item[0].parts))
+        return tuple(wish for _, wish in sorted({**pinned, **wishes}.items(), key=lambda item: item[0].parts))
 
     def _add(self, wish: _Wish) -> None:
         other = self._wishes.get(wish.target)
@@ -101,6 +113,8 @@ def _with_more_of(wish: _Wish, outer: _Wish | None) -> _Wish:
 def _is_superfluous(wish: _Wish, outer: _Wish) -> bool:
     if outer.shows(wish.target) != wish.source:
         return False
+    if wish.is_link:
+        return not outer.writable
     if wish.fixed:
         return (wish.writable, wish.mappable) == (outer.writable, outer.mappable)
     return wish.writable <= outer.writable and wish.mappable <= outer.mappable

@@ -75,15 +75,22 @@ class MountGuard:
         except OSError:
             pass  # `follow` tries again, and reports it
 
-    async def follow(self, name: str, process: ModuleProcess, mounts: Sequence[Mount]) -> None:
-        """Guard these mounts of a worker for as long as it lives; return when they are, as they are now."""
-        watching = self._watch(name, process, mounts)
+    async def follow(
+        self, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
+    ) -> None:
+        """Guard these mounts of a worker for as long as it lives; return when they are, as they are now.
+
+        `unheld` are links of those that are no mounts yet.
+        """
+        watching = self._watch(name, process, mounts, unheld)
         with anyio.move_on_after(_START_SECONDS):
             await watching.wait()
             return
         self._on_problem(f"{name}: what is replaced in its folders may be guarded again late")
 
-    def _watch(self, name: str, process: ModuleProcess, mounts: Sequence[Mount]) -> asyncio.Event:
+    def _watch(
+        self, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount]
+    ) -> asyncio.Event:
         watching = asyncio.Event()
         fds: list[int] = []
         try:
@@ -93,7 +100,11 @@ class MountGuard:
             fds.append(os.pidfd_open(process.pid))
             if process.status is not None:
                 raise ProcessLookupError  # and what was opened may be somebody else's
-            watch = {"id": len(self._names), "mounts": [astuple(mount) for mount in mounts]}
+            watch = {
+                "id": len(self._names),
+                "mounts": [astuple(mount) for mount in mounts],
+                "unheld": [astuple(link) for link in unheld],
+            }
             socket.send_fds(self._running(), [pack({"watch": watch})], fds, socket.MSG_NOSIGNAL)
             self._names.append(name)
             self._watching.append(watching)
@@ -161,6 +172,10 @@ class MountGuard:
     def _note(self, message: dict[str, Any]) -> None:
         if "watching" in message:
             self._watching[message["watching"]].set()
+            return
+        if "open" in message:
+            name, reason = self._names[message["id"]], str(message["problem"]).lower()
+            self._on_problem(f"{name}: nothing keeps the link {message['open']} from being replaced: {reason}")
             return
         if "blind" in message:
             self._on_problem(

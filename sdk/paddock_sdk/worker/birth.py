@@ -246,6 +246,7 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
     opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
     root.attach_scratch(profile.scratch, profile.tmp_bytes)
     root.attach(own, opened)
+    root.hold(profile.links)
     root.enter()
 
 

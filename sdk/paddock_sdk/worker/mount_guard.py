@@ -5,7 +5,8 @@ kernel reports that a mount was detached or that its mount point was moved. The 
 mount as soon as it exists, and the host gets a report. A worker that waits for that moment may be quicker: the promise
 is only that the place does not stay open, and that the report comes. Ends with its control socket.
 
-The host sends `{"watch": {"id", "mounts"}}` with three descriptors; the answer is `{"watching": id}`. A report is
+The host sends `{"watch": {"id", "mounts", "unheld"}}` with three descriptors, where `unheld` are links that become
+mounts now; the answer is `{"watching": id}`, after `{"id", "open", "problem"}` for each that does not. A report is
 `{"id", "path", "what", "problem"}`, one for each guarded place that was replaced, and one more at the host's end if it
 changed since. `{"blind"}` says that the kernel gives no more notices of moves.
 """
@@ -26,7 +27,7 @@ from typing import Any, Final, NoReturn
 
 from paddock_sandbox import prctl
 from paddock_sandbox.profile import Mount
-from paddock_sandbox.remounting import attached, is_gone, put_back
+from paddock_sandbox.remounting import attached, is_elsewhere, is_gone, put_back
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker import birth, init
 from paddock_sdk.worker.lifeline import report, unpack
@@ -39,6 +40,7 @@ _BLIND_MS: Final = 200  # between two looks, where the kernel does not tell of m
 _REST_MS: Final = 5  # after a notice that meant nothing: others may make files beside a missing one all day
 _ROUNDS: Final = 10  # the kernel detaches a mount a moment before the name is another file's
 _ROUND_MS: Final = 1
+_LEADS_ELSEWHERE: Final = "it is another link, itself guarded, and what that leads to is not"
 
 # From <linux/inotify.h>.
 _MOVED: Final = 0x0800 | 0x0400 | 0x0200_0000 | 0x2000_0000  # itself, or removed; no link followed, added to what is
@@ -80,6 +82,8 @@ class _State:
         ]
         if not changed:
             return "with the same content"
+        if stat.S_ISLNK(self.kind):
+            return "and leads elsewhere"
         if stat.S_ISDIR(self.kind):
             more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
             named = (os.fsencode(name).decode("utf-8", "backslashreplace") for name in changed[:_MOST_NAMED])
@@ -99,6 +103,8 @@ def _parts(path: str, info: os.stat_result) -> Iterator[tuple[str, bytes]]:
 def _content(path: str, info: os.stat_result) -> bytes:
     """Return what tells one content from another: of what is no small file, its size and kind alone."""
     facts = b"%d %d" % (stat.S_IFMT(info.st_mode), 0 if stat.S_ISDIR(info.st_mode) else info.st_size)
+    if stat.S_ISLNK(info.st_mode):
+        return facts + os.fsencode(os.readlink(path))
     if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_READ:
         with suppress(OSError):
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -119,11 +125,13 @@ def _identity(path: str) -> tuple[int, int] | None:
 class _Worker:
     """One worker whose mounts are watched."""
 
-    def __init__(self, number: int, mounts: list[Mount], fds: list[int]) -> None:
+    def __init__(self, number: int, mounts: list[Mount], unheld: list[Mount], fds: list[int]) -> None:
         self.number = number
-        self.mounts = mounts
         self.namespace, self.mountinfo, self.pidfd = fds
-        self.before = {mount.source: _State.of(mount.source) for mount in mounts if not mount.writable}
+        said = zip(unheld, put_back(self.namespace, unheld) if unheld else (), strict=True)
+        self.open = {link: problem for link, problem in said if problem}
+        self.mounts = [mount for mount in mounts if mount not in self.open]
+        self.before = {mount.source: _State.of(mount.source) for mount in self.mounts if not mount.writable}
         self.seen = {source: _identity(source) for source in self.before}
         # Replaced before it was first looked at here, so that what it was is not known.
         self.replaced_early = frozenset(mount.source for mount in self.missing())
@@ -154,7 +162,7 @@ class _Worker:
         problems: dict[str, str] = {}
         for _ in range(_ROUNDS):
             missing = self.missing()
-            real = [mount for mount in missing if os.path.realpath(mount.source) == mount.source]
+            real = [mount for mount in missing if not is_elsewhere(mount)]
             problems = {mount.source: "a link leads there now" for mount in missing if mount not in real}
             if not real:
                 break
@@ -203,7 +211,11 @@ class _Guard:
         if not data:
             return False
         asked = unpack(data)["watch"]
-        self._workers.append(_Worker(asked["id"], [Mount(*one) for one in asked["mounts"]], fds))
+        mounts, unheld = ([Mount(*one) for one in asked[kind]] for kind in ("mounts", "unheld"))
+        worker = _Worker(asked["id"], mounts, unheld, fds)
+        self._workers.append(worker)
+        for link, problem in worker.open.items():
+            self._tell({"id": worker.number, "open": link.source, "problem": problem})
         self._mend()  # the module's first line runs as soon as the host knows that its folders are watched
         self._tell({"watching": asked["id"]})
         return True
@@ -258,6 +270,8 @@ class _Guard:
         if path not in worker.before:
             return  # a folder around one, which says nothing by itself
         now = _State.of(path)
+        if stat.S_ISLNK(now.kind) and now != worker.before[path]:
+            problem = problem or _LEADS_ELSEWHERE
         if worker.reported.get(path) == (now, problem):
             return
         worker.reported[path] = (now, problem)

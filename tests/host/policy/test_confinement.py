@@ -54,11 +54,13 @@ class Scene:
         modules: tuple[Resolution, ...] = (),
         kept: tuple[Path, ...] = (),
         limits: dict[str, object] | None = None,
+        holds_links: bool = True,
     ) -> Confinement:
         one = entry(permissions=permissions, limits=limits)
         return confine(
             one,
             level=level,
+            holds_links=holds_links,
             resolution=module or self.module,
             working_dir=working_dir or self.work,
             runtime=self.runtime,
@@ -325,3 +327,36 @@ def test_the_largest_limit_that_a_plan_can_write_is_still_a_limit(scene: Scene) 
 def test_a_profile_survives_the_way_to_the_worker(scene: Scene) -> None:
     profile = scene.confine("shell").profile
     assert SandboxProfile.from_dict(profile.as_dict()) == profile
+
+
+@pytest.mark.parametrize(
+    ("level", "holds_links", "held"),
+    [("ns", True, True), ("bwrap", True, True), ("ns", False, False), ("landlock", True, False)],
+)
+def test_a_link_is_held_or_said_to_be_open(level: IsolationLevel, holds_links: bool, held: bool, scene: Scene) -> None:
+    (scene.work / "app" / "idea").mkdir(parents=True)
+    (scene.work / "app" / ".git").mkdir()
+    (scene.work / "app" / ".idea").symlink_to("idea")
+    (scene.work / ".envrc").symlink_to("/etc/profile")
+    found = scene.confine({"write": ["."]}, level=level, holds_links=holds_links)
+    links = [scene.work / ".envrc", scene.work / "app/.idea"]
+    assert sorted(link.source for link in found.profile.links) == [str(link) for link in links if held]
+    assert [f"not replace {link}" in found.lines() for link in links] == [held] * 2
+    said = [any(f"may run {link}, and nothing keeps it" in line for line in found.remarks()) for link in links]
+    assert said == [not held] * 2
+    if held:  # or it could be renamed with the folder around it
+        assert str(scene.work / "app") in [mount.target for mount in found.profile.mounts]
+
+
+def test_a_held_link_is_held_under_each_name_of_its_folder(scene: Scene) -> None:
+    (scene.root / "data" / "idea").mkdir(parents=True)
+    (scene.root / "data" / ".idea").symlink_to("idea")
+    (scene.work / "link").symlink_to(scene.root / "data")
+    found = scene.confine({"write": ["link"]})
+    assert {link.target for link in found.profile.links} == {f"{scene.root}/data/.idea", f"{scene.work}/link/.idea"}
+
+
+def test_what_a_held_link_leads_to_is_said_to_be_open_where_it_is(scene: Scene) -> None:
+    (scene.work / ".envrc").symlink_to("not-yet")
+    found = scene.confine({"write": ["."]})
+    assert any(f"may run {scene.work}/.envrc, and nothing keeps it" in line for line in found.remarks())

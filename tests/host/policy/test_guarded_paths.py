@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -366,3 +366,65 @@ def test_of_a_link_what_it_leads_to_is_protected_when_it_is_inside(tmp_path: Pat
     assert len(guarded.existing) == 4
     assert guarded.to_protect([]) == (tmp_path / "dotfiles" / "bashrc",)
     assert guarded.to_protect([tmp_path / "dotfiles" / "bashrc"]) == ()
+
+
+# -- links on the way ----------------------------------------------------------------------
+
+
+def links(folder: Path, granted: Iterable[Path] = ()) -> set[str]:
+    held = GuardedPaths.find(folder, folder).links_to_hold(tuple(granted))
+    return {str(link.relative_to(folder)) for link in held}
+
+
+def test_each_link_on_the_way_to_a_guarded_place_is_held(tmp_path: Path) -> None:
+    for name in ("conf/fish", "dotfiles", "app/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    targets = {
+        ".config": "conf",
+        ".bashrc": "dotfiles/../chained",
+        "chained": "dotfiles/bashrc",
+        "dotfiles/bashrc": "/etc/bash.bashrc",
+        "app/.husky": "../conf",
+        ".vim": ".vim",
+        "free": "dotfiles",
+    }
+    for name, target in targets.items():
+        (tmp_path / name).symlink_to(target)
+    assert links(tmp_path) == {*targets} - {"free"}
+
+
+def test_links_in_what_is_kept_or_granted_are_not_held_again(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (git / "hooks").rename(git / "scripts")
+    (git / "hooks").symlink_to("scripts")
+    assert links(tmp_path) == set()
+    assert links(tmp_path, [git]) == set()
+
+
+def test_links_by_which_git_comes_to_a_repository_are_held(tmp_path: Path) -> None:
+    git = make_repository(tmp_path / "store")
+    (git / "config").write_text("[core]\n\thooksPath = way/to/hooks\n")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/real/to/hooks").mkdir(parents=True)
+    (tmp_path / "tree/way").symlink_to("real")
+    (tmp_path / "by").symlink_to("store")
+    (tmp_path / "tree/.git").write_text("gitdir: ../by/.git\n")
+    assert links(tmp_path) == {"by", "tree/way"}
+    (tmp_path / "tree/.git").unlink()
+    (tmp_path / "tree/.git").symlink_to("../by/.git")
+    assert links(tmp_path) == {"by", "tree/way", "tree/.git"}
+    (tmp_path / "tree/.git").unlink()
+    (tmp_path / "file").write_text("gitdir: ../by/.git\n")
+    (tmp_path / "tree/.git").symlink_to("../file")
+    assert links(tmp_path) == {"by", "tree/way", "tree/.git"}
+
+
+def test_a_link_into_another_granted_folder_protects_its_end_there(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (there / "envrc").touch()
+    (here / ".envrc").symlink_to("../there/envrc")
+    guarded = GuardedPaths.find(here, tmp_path)
+    assert guarded.to_protect([here]) == ()
+    assert guarded.to_protect([here, there]) == (there / "envrc",)

@@ -147,3 +147,10 @@ def test_a_folder_that_is_gone_has_nothing_to_tell(tmp_path: Path) -> None:
     (tmp_path / "work" / ".bashrc").unlink()
     (tmp_path / "work").rmdir()
     assert watchlist.report().changes == ()
+
+
+def test_what_a_link_leads_to_is_reported_once_it_is_made(tmp_path: Path) -> None:
+    (tmp_path / ".envrc").symlink_to("not-yet")
+    watchlist = watch(tmp_path, {tmp_path / ".envrc"})
+    (tmp_path / "not-yet").touch()
+    assert told(watchlist) == {"not-yet": "appeared"}
