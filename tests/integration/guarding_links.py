@@ -131,7 +131,7 @@ async def run(home: Path, level: str) -> dict[str, Any]:
         (work / "new-by-user").symlink_to("evil")
         os.replace(work / "new-by-user", work / ".idea")
         with anyio.fail_after(200):
-            while not session.changes:
+            while not any("was replaced" in line for line in session.changes):
                 await anyio.sleep(0.01)
         after = await acts(("remove", work / ".idea"))
         lives = sum(one.restarts for one in session.modules)
