@@ -174,9 +174,11 @@ async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
     (work / ".envrc").write_text("one\n")
     follow = MountGuard.follow
 
-    async def follow_late(self: MountGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount]) -> None:
+    async def follow_late(
+        self: MountGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
+    ) -> None:
         _by_renaming(work / ".envrc", "two lines\n")  # its mounts are made, and nobody has looked at them yet
-        await follow(self, name, process, mounts)
+        await follow(self, name, process, mounts, unheld)
 
     monkeypatch.setattr(MountGuard, "follow", follow_late)
     async with open_session(tools=[_tool(write_module)]) as session:
