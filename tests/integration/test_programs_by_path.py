@@ -17,7 +17,7 @@ import pytest
 from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock.kernel.tool_call import ToolCall
-from paddock.policy.presets import preset_grants
+from paddock.plan.permissions import preset_grants
 from paddock.policy.programs import Program
 from paddock_sandbox.profile import IsolationLevel
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.policy.presets import preset_grants
+from paddock.plan.permissions import preset_grants
 from paddock_sources.errors import ManifestError
 from paddock_sources.permission_request import (
     PRESETS,

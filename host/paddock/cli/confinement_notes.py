@@ -11,8 +11,8 @@ from typing import Final
 
 from paddock.plan import ModuleEntry, Permissions
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import SecretGrant
-from paddock.policy import Confinement, grants_of, guarantees_missing
+from paddock.plan.permissions import SecretGrant, grants_of
+from paddock.policy import Confinement, guarantees_missing
 from paddock.policy.open_web import reaches_the_web
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 

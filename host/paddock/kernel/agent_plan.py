@@ -19,9 +19,8 @@ from typing import Any, Final
 from paddock.kernel.provider_preference import preferred
 from paddock.kernel.session_plan import SessionPlan
 from paddock.kernel.spawn_request import SpawnRequest
-from paddock.plan.agent import Agent
 from paddock.plan.merging import merged
-from paddock.plan.models import ModuleEntry
+from paddock.plan.models import Agent, ModuleEntry
 from paddock.plan.module_lists import placed
 from paddock_sdk.contract import events
 

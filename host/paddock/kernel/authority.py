@@ -20,8 +20,7 @@ from pydantic import ValidationError
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.plan.models import Kind, ModuleEntry
-from paddock.plan.permissions import MOUNTED_BY_GRANT
-from paddock.policy.explanation import told_line, with_grant
+from paddock.plan.permissions import MOUNTED_BY_GRANT, told_line, with_grant
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 

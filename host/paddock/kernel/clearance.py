@@ -21,11 +21,11 @@ from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.kernel.consent import Answer, Consent, PlanReview
 from paddock.kernel.plan_review import review_plan
 from paddock.plan.models import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import secrets_in_use
-from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate, grants_of
+from paddock.policy import Asked, Decision, Given, Owner, Place, Policy, Rule, Situation, Trust, evaluate
 from paddock.policy.accepted_plans import AcceptedPlan
 from paddock.policy.grants_file import GrantsFile, GrantsNotKeptError
 from paddock.policy.pins import LockMovedError, Pins

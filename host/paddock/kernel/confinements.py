@@ -20,6 +20,7 @@ from paddock.kernel.authority import Authority
 from paddock.kernel.clearance import Clearance, Cleared
 from paddock.kernel.networks import Networks
 from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy import (
     FLOOR,
@@ -34,7 +35,6 @@ from paddock.policy import (
     choose_level,
     confine,
     environment_of,
-    grants_of,
     remedy,
     require_enforced,
 )

@@ -15,7 +15,7 @@ from typing import Final
 from paddock.kernel.clearance import Cleared
 from paddock.kernel.conversation import Conversation
 from paddock.kernel.machinery import Machinery
-from paddock.plan.agent import Agent
+from paddock.plan.models import Agent
 from paddock.plan.units import size_text
 
 SELF: Final = "self"  # as the name of an agent: the session that asks, once more

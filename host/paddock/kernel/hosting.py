@@ -29,7 +29,7 @@ from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
 from paddock.kernel.undisturbed import undisturbed
 from paddock.plan.merging import merged
-from paddock.policy import grants_of
+from paddock.plan.permissions import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.process.exit_report import ExitReason

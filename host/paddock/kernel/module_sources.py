@@ -26,9 +26,10 @@ from paddock.errors import ModuleMissingError, SourcesError
 from paddock.kernel.lock_writing import update_lock
 from paddock.kernel.provisioning import provisioning
 from paddock.plan.models import ModuleEntry
+from paddock.plan.permissions import grants_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
-from paddock.policy import Policy, grants_of, refuse_sources
+from paddock.policy import Policy, refuse_sources
 from paddock.policy.pins import Pin, Pins
 from paddock_sdk.contract import module_sources
 from paddock_sources import Resolution, Resolver, SourceError, SourceUri

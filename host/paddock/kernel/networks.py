@@ -17,11 +17,9 @@ from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial, GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, grants_of, told_line
 from paddock.plan.problems import path_text
-from paddock.policy import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.policy.explanation import told_line
 from paddock.policy.network_rules import ClosedNetwork
 from paddock.policy.secret_values import SecretValues
 from paddock.policy.worker_network import WorkerNetwork

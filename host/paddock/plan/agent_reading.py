@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from paddock.errors import PlanProblem
+from paddock.plan.models import Agent
 
-from .agent import Agent
 from .entry_reading import SECTIONS, EntryReading
 from .models import ModuleEntry
 from .module_lists import over

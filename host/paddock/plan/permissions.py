@@ -1,13 +1,16 @@
 """What a plan grants to one module: the grammar of each family is checked here, its meaning belongs to the policy.
 
 A grant is text that is exactly one of the accepted forms; `*` stands for everything in `run`, `call`, `emit` and
-`hooks` only. A preset's name stands for a table that the policy knows.
+`hooks` only. A preset's name stands for one table of grants.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator
@@ -203,3 +206,43 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
         f"`inject: {_ONLY_HOST}` of secret `{secret.name}` means the only host of `net`, and that has {found}",
         f"name the host, which `net` has to grant: {{name: {secret.name}, inject: api.example.org}}",
     )
+
+
+@cache
+def preset_grants() -> Mapping[Preset, Permissions]:
+    """Return what each preset stands for; made when the first is asked for, as its model builds its validator then."""
+    return MappingProxyType(
+        {
+            "isolated": Permissions(),
+            "workspace-read": Permissions(read=(".",)),
+            "workspace": Permissions(read=(".",), write=(".",)),
+            "shell": Permissions(read=(".",), write=(".",), run=("*",)),
+        }
+    )
+
+
+def grants_of(permissions: Permissions) -> Permissions:
+    """Return what is granted family by family, with a preset replaced by what it stands for."""
+    return permissions if permissions.preset is None else preset_grants()[permissions.preset]
+
+
+def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions:
+    """Return permissions, family by family, with one grant more."""
+    table = grants_of(permissions).model_dump(exclude_defaults=True, mode="json")
+    return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
+
+
+def told_line(permissions: Permissions) -> str:
+    """Return permissions as one line of a plan that others get to read: what variables are set to is left out."""
+    granted = grants_of(permissions)
+    parts = (variable.partition("=") for variable in granted.env)
+    env = tuple(f"{name}=…" if is_set else name for name, is_set, _ in parts)
+    return permissions_line(granted.model_copy(update={"env": env}))
+
+
+def permissions_line(permissions: Permissions) -> str:
+    """Return permissions as one line of a plan."""
+    written = permissions.as_written()
+    assert not isinstance(written, str), "of a preset a line says what it stands for"
+    families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
+    return f"permissions: {{{', '.join(families)}}}"

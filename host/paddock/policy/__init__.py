@@ -20,7 +20,6 @@ from .owned_file import read_owned
 from .owner import Owner
 from .policy import Policy, user_config_folder
 from .policy_file import PolicyFile
-from .presets import grants_of, preset_grants
 from .remedies import cgroup_remedy, proc_remedy, remedy
 from .rule import Consulted, Place, Rule
 from .runtime_paths import RuntimePaths
@@ -46,8 +45,6 @@ __all__ = [
     "RuntimePaths",
     "Owner",
     "Grants",
-    "grants_of",
-    "preset_grants",
     "environment_of",
     "ResourceLimits",
     "Enforcement",

@@ -13,7 +13,7 @@ from typing import Final
 
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, is_program_path
+from paddock.plan.permissions import Permissions, grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
@@ -22,7 +22,6 @@ from paddock_sources.permission_request import PermissionRequest
 from .grant_lines import grant_lines
 from .located_program import locate
 from .needs import Circumstances, Needs
-from .presets import grants_of
 from .programs import Program
 from .workspace_needs import folder_text, preset_needs
 

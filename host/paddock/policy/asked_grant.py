@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import PlanProblem
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
+from paddock.plan.permissions import Permissions, SecretGrant, grants_of, is_program_path
 from paddock.plan.positions import Positions
 from paddock.plan.problems import path_text
 
 from .grant_caps import FAMILIES
-from .presets import grants_of
 from .rule import Rule
 
 

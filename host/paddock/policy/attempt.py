@@ -21,14 +21,14 @@ from pydantic import ValidationError
 from paddock.errors import Denial, DenialLayer
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import is_program_path
+from paddock.plan.permissions import is_program_path, told_line, with_grant
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.explanation import Subject, explain, explain_kept
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 
 from .attempted_path import AttemptedPath
 from .enforcement import LEVELS_WITH_NAMESPACES
-from .explanation import Subject, explain, explain_kept, told_line, with_grant
 from .programs import SEARCH_PATH, Program
 
 AttemptKind = Literal["read", "write", "run", "net"]

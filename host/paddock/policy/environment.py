@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, grants_of
 
-from .presets import grants_of
 from .programs import SEARCH_PATH
 from .secret_values import NO_SECRETS, SecretValues
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paddock.errors import GrantError, PlanError, PolicyRefusedError
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import SecretGrant
+from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import variable_problems
@@ -30,7 +30,6 @@ from .owner import Owner
 from .path_rules import PathRule, PathRules
 from .policy import Policy, rules_about
 from .policy_file import ModuleRule, PolicyFile
-from .presets import grants_of
 from .source_name import SourceName
 from .source_rules import judge_source
 from .trust_rules import judge_trust

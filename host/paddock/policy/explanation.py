@@ -18,7 +18,14 @@ from paddock.errors import CallRefusedError
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.models import ModuleEntry
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import MOUNTED_BY_GRANT, Permissions, is_program_path
+from paddock.plan.permissions import (
+    MOUNTED_BY_GRANT,
+    Permissions,
+    grants_of,
+    is_program_path,
+    permissions_line,
+    with_grant,
+)
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -27,7 +34,6 @@ from .fixed_paths import FixedPaths
 from .guarded_places import runner_of
 from .located_program import locate
 from .owner import Owner
-from .presets import grants_of
 from .programs import SEARCH_PATH, Program
 from .reachable_path import ONLY_READ, ReachablePath
 
@@ -129,28 +135,6 @@ def explain_kept(subject: Subject, path: Path, nearest: Path) -> Explanation:
     grant, why_not = reachable.grantable_as(subject.fixed, nearest)
     reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
     return _refused(subject, "write", reason, "files", grant)
-
-
-def with_grant(permissions: Permissions, family: Family, grant: str) -> Permissions:
-    """Return permissions, family by family, with one grant more."""
-    table = grants_of(permissions).model_dump(exclude_defaults=True, mode="json")
-    return Permissions.model_validate({**table, family: [*table.get(family, ()), grant]})
-
-
-def told_line(permissions: Permissions) -> str:
-    """Return permissions as one line of a plan that others get to read: what variables are set to is left out."""
-    granted = grants_of(permissions)
-    parts = (variable.partition("=") for variable in granted.env)
-    env = tuple(f"{name}=…" if is_set else name for name, is_set, _ in parts)
-    return permissions_line(granted.model_copy(update={"env": env}))
-
-
-def permissions_line(permissions: Permissions) -> str:
-    """Return permissions as one line of a plan."""
-    written = permissions.as_written()
-    assert not isinstance(written, str), "of a preset a line says what it stands for"
-    families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
-    return f"permissions: {{{', '.join(families)}}}"
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:

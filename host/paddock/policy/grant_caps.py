@@ -13,10 +13,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator
 
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, check_mount, is_program_path
+from paddock.plan.permissions import Permissions, check_mount, grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
-
-from .presets import grants_of
 
 FAMILIES: Final = ("read", "write", "net", "env", "secrets", "run", "call", "emit", "hooks", "mount")
 AS_GRANTED: Final = "host"

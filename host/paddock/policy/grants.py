@@ -9,14 +9,13 @@ from typing import Self, TypeVar
 
 from paddock.errors import GrantError, PlanProblem
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import is_program_path
+from paddock.plan.permissions import grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock_sandbox.profile import ANY_PROGRAM
 
 from .granted_path import GrantedPath
 from .located_program import brings_python_alone, environments_in, locate
 from .owner import Owner
-from .presets import grants_of
 from .programs import Program
 
 _Granted = TypeVar("_Granted")

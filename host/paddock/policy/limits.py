@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.plan.models import Kind, ModuleEntry
+from paddock.plan.permissions import grants_of
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
-from .presets import grants_of
 from .rule import Rule
 
 _MIB: Final = 1 << 20

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from paddock.plan.permissions import Permissions, Preset, SecretGrant
+from paddock.plan.permissions import Permissions, Preset, SecretGrant, grants_of
 
 from .grant_caps import FAMILIES
 from .owner import Owner
-from .presets import grants_of
 
 
 @dataclass(frozen=True, slots=True)

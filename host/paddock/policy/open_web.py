@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions
-
-from .presets import grants_of
+from paddock.plan.permissions import Permissions, grants_of
 
 _HAVE_THE_CONVERSATION: Final = frozenset({"orchestrator", "context", "provider", "hook"})
 _CALLS_THAT_SHOW_IT: Final = frozenset({"*", "context"})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.models import ModuleEntry, MountPlan
-from paddock.plan.permissions import is_program_path
+from paddock.plan.permissions import grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock_sandbox.profile import ANY_PROGRAM
 
@@ -26,7 +26,6 @@ from .grants_file import GrantsFile, GrantsNotKeptError
 from .located_program import environments_in, paths_of
 from .owner import Owner
 from .pins import MovedPin, Pin, Pins, moved_pins
-from .presets import grants_of
 from .rule import Place, Rule
 
 _FLAG: Final = Rule(Place("the command line"), "--trust-plan")

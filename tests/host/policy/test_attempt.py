@@ -18,9 +18,9 @@ import yaml
 
 from paddock.errors import Denial
 from paddock.kernel.authority import Authority
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, permissions_line
 from paddock.policy.attempt import Attempt, AttemptJudge, AttemptKind
-from paddock.policy.explanation import Subject, permissions_line
+from paddock.policy.explanation import Subject
 from paddock.policy.fixed_paths import FixedPaths
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paddock.errors import IsolationRefusedError, IsolationUnavailableError, PlanError, PolicyRefusedError
 from paddock.plan import Permissions
 from paddock.plan.net_rule import Destination, NetRule
+from paddock.plan.permissions import grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import (
     Asked,
@@ -27,8 +28,6 @@ from paddock.policy import (
     Trust,
     choose_level,
     evaluate,
-    grants_of,
-    preset_grants,
 )
 from paddock.policy.granted_path import GrantedPath
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel

@@ -12,10 +12,10 @@ import yaml
 
 from paddock.kernel.authority import Authority
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import ResourceLimits, RuntimePaths, confine
-from paddock.policy.explanation import FAMILIES, Explanation, Family, Subject, explain, permissions_line, with_grant
+from paddock.policy.explanation import FAMILIES, Explanation, Family, Subject, explain
 from paddock.policy.fixed_paths import FixedPaths
 from paddock_sandbox.profile import IsolationLevel
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from paddock.plan import Permissions
-from paddock.policy import environment_of, grants_of, preset_grants
+from paddock.plan.permissions import grants_of, preset_grants
+from paddock.policy import environment_of
 from paddock.policy.secret_values import SecretValues
 
 HOST = {

@@ -25,9 +25,8 @@ from paddock.cli.render import Screen
 from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.plan.models import ModuleEntry
-from paddock.plan.permissions import Permissions
-from paddock.policy import grants_of
-from paddock.policy.explanation import Family, with_grant
+from paddock.plan.permissions import Permissions, grants_of, with_grant
+from paddock.policy.explanation import Family
 
 from .conversation import Conversation
 
@@ -239,5 +238,5 @@ def _merged(granted: Permissions, more: Mapping[str, Any]) -> Permissions:
     for family, grants in more.items():
         for grant in grants:
             if grant not in getattr(grants_of(granted), family):
-                granted = with_grant(granted, family, grant)  # type: ignore[arg-type]
+                granted = with_grant(granted, family, grant)
     return granted
