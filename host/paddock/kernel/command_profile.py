@@ -12,7 +12,8 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy import RuntimePaths
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.mount_table import MountTable
-from paddock.policy.programs import SEARCH_PATH, configuration_of, show_system
+from paddock.policy.program_mounts import show_system
+from paddock.policy.programs import SEARCH_PATH, configuration_of
 from paddock.policy.worker_network import WorkerNetwork
 from paddock_sandbox.profile import ANY_PROGRAM, IsolationLevel, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit

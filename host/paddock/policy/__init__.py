@@ -5,6 +5,9 @@ Nothing is started or changed here, and nothing decided by what a module says of
 
 from __future__ import annotations
 
+from paddock.policy.floor import FLOOR, Floor
+from paddock.policy.levels import choose_level, guarantees_missing
+
 from .asked_grant import Given
 from .confinement import Confinement, confine
 from .decision import Asked, Decision, Trust
@@ -13,7 +16,6 @@ from .environment import environment_of
 from .evaluation import Situation, evaluate, refuse_sources
 from .grants import Grants
 from .guarded_paths import GuardedPaths
-from .levels import FLOOR, Floor, choose_level, guarantees_missing
 from .limits import ResourceLimits
 from .machine import Machine
 from .owned_file import read_owned

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.models import ModuleEntry
+from paddock.policy.program_mounts import show_located, show_system
+from paddock.policy.programs import Program, configuration_of
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import ResourceLimit
 from paddock_sources import Resolution
@@ -26,7 +28,6 @@ from .guarded_places import runner_of
 from .limits import ResourceLimits
 from .mount_table import MountTable
 from .owner import Owner
-from .programs import Program, configuration_of, show_located, show_system
 from .runtime_paths import RuntimePaths
 from .watchlist import Watchlist
 from .worker_network import WorkerNetwork

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.plan.models import ModuleEntry
+from paddock.policy.floor import Floor
 from paddock_sandbox.profile import IsolationLevel
 
 from .asked_grant import AskedGrant, Given, grants_asked, union_of
 from .grants import Grants
-from .levels import Floor
 from .limits import ResourceLimits
 from .network_rules import ClosedNetwork
 from .path_rules import PathRules

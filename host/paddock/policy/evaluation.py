@@ -17,12 +17,12 @@ from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.positions import Positions
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import variable_problems
+from paddock.policy.floor import Floor
 
 from .asked_grant import AskedGrant, contradictions, families_written
 from .cap_rules import judge_caps
 from .decision import Asked, Decision, Trust
 from .findings import Findings
-from .levels import Floor
 from .limit_rules import judge_limits, with_lowered
 from .located_program import paths_of
 from .network_rules import judge_networks

@@ -21,14 +21,13 @@ from paddock.plan.problems import NotAcceptedError
 
 from .executable import loader_of, script_line_of
 from .granted_path import GrantedPath
-from .mount_table import MountTable
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
 PROGRAM_FOLDERS: Final = ("bin", "sbin", "shims")
 """Names of folders that hold programs alone, and that people have in their `PATH`."""
 
-_SYSTEM_FOLDERS: Final = (
+SYSTEM_FOLDERS: Final = (
     *("/usr", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"),
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
 )
@@ -114,7 +113,7 @@ class Program:
 
 def is_of_system(path: Path) -> bool:
     """Return whether a path lies in the system's folders, which every worker with a program sees."""
-    return any(path.is_relative_to(folder) for folder in _SYSTEM_FOLDERS)
+    return any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS)
 
 
 def _not_there(name: str, needed: str) -> NotAcceptedError:
@@ -196,40 +195,6 @@ def helpers_of(name: str, path: Path) -> Iterator[Path]:
                 yield Path(os.path.realpath(helpers))
 
 
-def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
-    """Have a worker see the system's folders of programs and what these need; executed are `programs`, None: all.
-
-    Only libraries and what may be executed can be mapped into memory as code, so that a loader cannot be told to start
-    something else.
-    """
-    for link in _SYSTEM_FOLDERS:
-        folder = Path(os.path.realpath(link))
-        if folder.is_dir():
-            is_library = folder.name.startswith("lib")
-            for spelling in {Path(link), folder}:
-                table.grant(folder, spelling, mappable=programs is None or is_library)
-    table_of_links = Path("/etc/alternatives")
-    if table_of_links.is_dir():
-        table.grant(table_of_links)
-    for program in programs or ():
-        table.grant(program.home, mappable=True)
-        _show_files(table, program)
-
-
-def show_located(table: MountTable, programs: Iterable[Program]) -> None:
-    """Have a worker see programs that were granted by their paths, with what they bring."""
-    for program in programs:
-        for path in program.located:
-            table.grant(path.path, mappable=True)
-        _show_files(table, program)
-
-
-def _show_files(table: MountTable, program: Program) -> None:
-    for file in program.files:
-        for spelling in _spellings(file):
-            table.grant(file, spelling, mappable=True)
-
-
 def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
     """Yield what programs read of `/etc` and do not do without once it is there: who is who, and what has their name.
 
@@ -245,11 +210,3 @@ def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:
         if stat.S_ISREG(info.st_mode) and info.st_mode & stat.S_IROTH:
             if path.name in _ACCOUNT_FILES or path.name.startswith(prefixes):
                 yield path
-
-
-def _spellings(file: Path) -> Iterator[Path]:
-    """Yield the names of a file by way of the links in the root folder: `/usr/bin/dash` is `/bin/dash` as well."""
-    yield file
-    for link in map(Path, _SYSTEM_FOLDERS):
-        if link.is_symlink() and file.is_relative_to(real := Path(os.path.realpath(link))):
-            yield link / file.relative_to(real)

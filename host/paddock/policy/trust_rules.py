@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.policy.floor import Floor
 
 from .decision import Asked, Trust
 from .findings import Findings
-from .levels import Floor
 from .path_rules import PathRule
 from .rule import BUILT_IN, Rule
 from .source_name import SourceName

@@ -10,7 +10,8 @@ import pytest
 
 from paddock.plan import NotAcceptedError
 from paddock.policy.mount_table import MountTable
-from paddock.policy.programs import Program, configuration_of, show_system
+from paddock.policy.program_mounts import show_system
+from paddock.policy.programs import Program, configuration_of
 
 from .test_executable import elf
 
