@@ -475,7 +475,8 @@ class HostedModule:
         if act is not None:
             self._mirrors.redescribed(act.own_handle)
             return
-        check_place(self, coordinator, self._router.values, point, name)
+        values, was_mounted = self._router.values, self._was_mounted
+        check_place(self.authority, coordinator, values, point, name, owns=self.owns, was_mounted=was_mounted)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
         self.on_mounted(point, obj)

@@ -7,16 +7,16 @@ another one has the name is a conflict of the plan, which stops the start of the
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import PlanProblem
 from paddock.kernel.authority import Authority
-from paddock.rpc.handle import Handle
+from paddock.rpc.handle import AnyHandle, Handle
 from paddock_sdk.kernel.mounts import MULTI_POINTS
 
 if TYPE_CHECKING:
     from paddock.kernel.coordinator import HostedCoordinator
-    from paddock.kernel.module import HostedModule
     from paddock.rpc.values import Values
 
 _MOUNT_NAME: Final = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")
@@ -45,24 +45,33 @@ class NameTakenError(ValueError):
 
 
 def check_place(
-    module: HostedModule, coordinator: HostedCoordinator, values: Values, point: str, name: str | None
+    module: Authority,
+    coordinator: HostedCoordinator,
+    values: Values,
+    point: str,
+    name: str | None,
+    *,
+    owns: Callable[[AnyHandle], bool],
+    was_mounted: bool,
 ) -> None:
     """Do nothing if a module may mount something at `point` under `name`.
+
+    `owns` says whether an object is the module's, and `was_mounted` whether the module was mounted before.
 
     Raises:
         CallRefusedError: the point is for another kind of module, and no grant says otherwise.
         NameTakenError: the name is another's.
         ValueError: the name is none.
     """
-    module.authority.check_mount(point)
+    module.check_mount(point)
     if point in MULTI_POINTS:
-        _check_name(module.authority, coordinator, values, point, name)
+        _check_name(module, coordinator, values, point, name)
     present = coordinator.get(point, name)
-    if present is None or _is_own(module, values, present):
+    if present is None or owns(values.handle_of(present)):
         return
     owner = _owner_of(values, present)
     place = name or point
-    if not _may_replace(module, point, place, owner):
+    if not _may_replace(module, point, place, owner, was_mounted):
         whose = f"module `{owner.name}`" if owner is not None else "the application"
         raise NameTakenError(
             f"`{place}` is mounted by {whose}; to take its place, the entry of `{module.name}` has to say "
@@ -113,18 +122,14 @@ def _owner_of(values: Values, present: Any) -> Authority | None:
     return owner if isinstance(owner, Authority) else None
 
 
-def _is_own(module: HostedModule, values: Values, present: Any) -> bool:
-    return module.owns(values.handle_of(present))
-
-
-def _may_replace(module: HostedModule, point: str, name: str, owner: Authority | None) -> bool:
-    if _replaces(module.authority, name, owner):
+def _may_replace(module: Authority, point: str, name: str, owner: Authority | None, was_mounted: bool) -> bool:
+    if _replaces(module, name, owner):
         return True
     # Each instance of a provider mounts under the module's own name first; the session renames it right after that,
     # and gives the name back to the instance that had it.
     is_own_name = point == "providers" and name == module.entry.module.removeprefix("provider-")
-    is_being_named = module.entry.instance_id is not None and not module.was_mounted
-    return is_own_name and is_being_named and owner is not None and module.authority.is_of_the_same_code(owner)
+    is_being_named = module.entry.instance_id is not None and not was_mounted
+    return is_own_name and is_being_named and owner is not None and module.is_of_the_same_code(owner)
 
 
 def _replaces(module: Authority, name: str, owner: Authority | None) -> bool:

@@ -20,7 +20,7 @@ from paddock.errors import CallRefusedError, Denial
 from paddock.kernel.approvals import SessionApprovalProvider, offer_provider, open_approval
 from paddock.kernel.asker import OpenQuestions
 from paddock.kernel.authority import HOST_NAMES, KEPT, REGISTER_PROVIDER
-from paddock.kernel.cancellation import CancellationService
+from paddock.kernel.cancellation_service import CancellationService
 from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.emissions import LONGEST_WAIT, MAX_NAME, EmissionService, emitter_of
 from paddock.kernel.messages import MessageService
