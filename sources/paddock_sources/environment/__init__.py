@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .builder import install, resolve
+    from .builder import find_installer, install, resolve
     from .index import Index
     from .installed import InstalledDistribution, InstalledDistributions, InstalledModule
-    from .installer import Installer, find_installer
+    from .installer import Installer
     from .interpreter import Interpreter
     from .locked import LockedDistribution, environment_digest, without_preloaded
     from .metadata import Metadata, distribution_metadata
@@ -40,10 +40,10 @@ __all__ = [
 ]
 
 _PARTS = {
-    "builder": ("resolve", "install"),
+    "builder": ("resolve", "install", "find_installer"),
     "index": ("Index",),
     "installed": ("InstalledDistribution", "InstalledDistributions", "InstalledModule"),
-    "installer": ("Installer", "find_installer"),
+    "installer": ("Installer",),
     "interpreter": ("Interpreter",),
     "locked": ("LockedDistribution", "environment_digest", "without_preloaded"),
     "metadata": ("Metadata", "distribution_metadata"),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from ..command_runner import CommandRunner
 from ..progress import Phase, Progress, SilentProgress
-from .errors import ConstrainedError, ModesRefusedError, NoWheelError, UnsolvableError
+from .errors import ConstrainedError, ModesRefusedError, NoInstallerError, NoWheelError, UnsolvableError
 from .index import Index
-from .installer import Installer, Task, Wanted, find_installer, opened
+from .installer import Installer, Task, Wanted, opened
 from .interpreter import Interpreter
 from .locked import SITE, LockedDistribution, environment_digest, installed
 from .requirements import PROVIDED, Requirements
@@ -27,7 +27,7 @@ from .wheels import fetched
 if TYPE_CHECKING:
     from ..cache import SourceCache
 
-__all__ = ["install", "installed", "resolve"]
+__all__ = ["find_installer", "install", "installed", "resolve"]
 
 
 def resolve(
@@ -153,3 +153,18 @@ def _at_work(
                 )
     finally:
         progress.finished(subject)
+
+
+def find_installer(environ: Mapping[str, str]) -> Installer:
+    """Return the installer of this machine; `environ` has the PATH that is searched.
+
+    Raises:
+        NoInstallerError: there is none.
+    """
+    from .pip import Pip
+    from .uv import Uv
+
+    found: Installer | None = Uv.find(environ) or Pip.find()
+    if found is None:
+        raise NoInstallerError
+    return found

@@ -62,15 +62,6 @@ class ContractVersionError(SourceError):
         )
 
 
-class LockedDistributionError(SourceError):
-    """Raised for a pinned distribution that is none: what it says could not be handed to an installer."""
-
-    def __init__(self, text: str, problem: str) -> None:
-        self.text = text
-        self.problem = problem
-        super().__init__(f"`{text}` is no pinned package: {problem}", hints=["lock the module again"])
-
-
 class IndexUrlError(SourceError):
     """Raised for an address that packages cannot be taken from; `origin` is where it was written."""
 

@@ -185,22 +185,6 @@ def pins(versions: Mapping[str, str]) -> Iterator[str]:
     return (f"{name}=={version}" for name, version in sorted(versions.items()))
 
 
-def find_installer(environ: Mapping[str, str]) -> Installer:
-    """Return the installer of this machine; `environ` has the PATH that is searched.
-
-    Raises:
-        NoInstallerError: there is none.
-    """
-    from .errors import NoInstallerError
-    from .pip import Pip
-    from .uv import Uv
-
-    found: Installer | None = Uv.find(environ) or Pip.find()
-    if found is None:
-        raise NoInstallerError
-    return found
-
-
 @contextmanager
 def opened(
     installer: Installer,

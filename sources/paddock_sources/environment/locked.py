@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import LockedDistributionError
+from ..errors import SourceError
 from .interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -23,6 +23,15 @@ _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!+_-]{0,127}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_HASHES = 10_000
 _LAYOUT = "1"  # of an environment's folder; another number makes all of them anew
+
+
+class LockedDistributionError(SourceError):
+    """Raised for a pinned distribution that is none: what it says could not be handed to an installer."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        self.text = text
+        self.problem = problem
+        super().__init__(f"`{text}` is no pinned package: {problem}", hints=["lock the module again"])
 
 
 @dataclass(frozen=True, slots=True, order=True)

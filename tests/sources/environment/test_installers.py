@@ -14,7 +14,7 @@ from paddock_sources.cache import DiskFullError, SourceCache
 from paddock_sources.command_runner import CommandReach, Finished
 from paddock_sources.direct_runner import DirectRunner
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
-from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.builder import find_installer, install, resolve
 from paddock_sources.environment.errors import (
     ConstrainedError,
     HashMismatchError,
@@ -24,7 +24,7 @@ from paddock_sources.environment.errors import (
     NoWheelError,
     UnsolvableError,
 )
-from paddock_sources.environment.installer import Task, find_installer
+from paddock_sources.environment.installer import Task
 from paddock_sources.environment.locked import installed
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from paddock_sources.environment import Interpreter, LockedDistribution, environment_digest, without_preloaded
-from paddock_sources.environment.errors import LockedDistributionError
+from paddock_sources.environment.locked import LockedDistributionError
 
 HASH = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
