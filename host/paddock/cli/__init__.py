@@ -14,20 +14,11 @@ from collections.abc import Sequence
 
 import click
 
-__all__ = ["CommandGroup", "main"]
+from paddock.cli.command_group import INTERRUPTED
 
-INTERRUPTED = 130
-_WHOLE = 1000  # characters, more than any command's first sentence has
+__all__ = ["main"]
+
 _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
-
-
-class CommandGroup(click.Group):
-    """A group whose help shows the first sentence of each of its commands as a whole, on several lines if need be."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, command.get_short_help_str(_WHOLE)) for name, command in sorted(self.commands.items())]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
 
 def main(args: Sequence[str] | None = None) -> None:

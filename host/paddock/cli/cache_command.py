@@ -16,12 +16,13 @@ from typing import Final, Self
 
 import click
 
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import PaddockError
 from paddock.text import escape
 from paddock_sources.cache import CacheItem, Damage, Freed, SourceCache
 from paddock_sources.errors import SourceError
 
-from . import INTERRUPTED, failure
 from .json_output import print_json
 from .render import Screen
 

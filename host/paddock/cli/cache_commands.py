@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from . import CommandGroup
+from paddock.cli.command_group import CommandGroup
 
 _JSON: Final = click.option(
     "--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else."

@@ -18,6 +18,8 @@ from typing import Any, Final, NoReturn
 import anyio
 import click
 
+from paddock.cli import failure, plan_options
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.kernel.modules import failed_result
 from paddock.kernel.sourced_modules import USUAL_PLAN
@@ -28,7 +30,6 @@ from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 
-from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
 from .confinement_notes import Confined, tell_confinements

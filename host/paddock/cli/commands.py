@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 import paddock as package
+from paddock.cli.command_group import CommandGroup
 
-from . import CommandGroup
 from .cache_commands import cache
 from .module_commands import module
 from .source_commands import SOURCE_COMMANDS
@@ -165,7 +165,8 @@ def chat(
 
     On a terminal, /help lists the commands and keys.
     """
-    from .chat.chat_command import ChatOptions, run_chat
+    from paddock.cli.chat.chat_command import run_chat
+    from paddock.cli.chat.chat_options import ChatOptions
 
     return run_chat(ChatOptions(plan, working_dir, isolation, trust_plan, grants, sources, verbose))
 

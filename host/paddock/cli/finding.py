@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 import anyio
 
-from . import INTERRUPTED, failure
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
+
 from .interruption import Interruption
 from .json_output import print_json
 from .log_lines import LogLines

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from . import CommandGroup
+from paddock.cli.command_group import CommandGroup
 
 if TYPE_CHECKING:
     from paddock.authoring.module_name import Kind

@@ -14,11 +14,11 @@ import click
 from paddock.authoring.booth import Booth
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import PaddockError
 from paddock.process.output import OutputLine
 from paddock.text import escape
 
-from . import INTERRUPTED
 from .module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from .render import Screen
 

@@ -16,11 +16,12 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.module_name import Kind
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.validation import validate
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import PaddockError
 from paddock.process.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
-from . import INTERRUPTED, failure
 from .json_output import print_json
 from .module_trial import Interrupted, TrialOptions, run_trials, tell_failure
 from .render import Screen

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import click
 
+from paddock.cli import failure, plan_options
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import PaddockError, render
 from paddock.kernel.module_sources import SourceOptions
 from paddock.kernel.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
 
-from . import INTERRUPTED, failure, plan_options
 from .answer import print_answer
 from .approval import TerminalApproval
 from .confinement_notes import tell_confinements

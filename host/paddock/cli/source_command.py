@@ -23,6 +23,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import click
 
+from paddock.cli import failure
+from paddock.cli.command_group import INTERRUPTED
 from paddock.errors import PaddockError
 from paddock.kernel.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
 from paddock.policy import Policy
@@ -32,7 +34,6 @@ from paddock_sources.errors import without_credentials
 from paddock_sources.lock_file import LockedModule
 from paddock_sources.progress import Progress
 
-from . import INTERRUPTED, failure
 from .dialogue import Dialogue
 from .interruption import Interruption
 from .json_output import print_json

@@ -8,28 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paddock_sandbox.profile import IsolationLevel
+from .chat_options import ChatOptions
 
 DEFAULT_PLAN = "plan.yaml"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """The arguments of the command: each of `grants` is MODULE=PRESET, `sources` are the flags about module sources."""
-
-    plan: Path
-    working_dir: Path | None
-    isolation: IsolationLevel | None
-    is_trusted: bool
-    grants: Sequence[str]
-    sources: Mapping[str, bool]
-    is_verbose: bool
 
 
 def run_chat(options: ChatOptions) -> int:

@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from paddock.cli import failure, plan_options
 from paddock.cli.approval import TerminalApproval
+from paddock.cli.chat.chat_options import ChatOptions
 from paddock.cli.confinement_notes import tell_confinements
 from paddock.cli.consent import TerminalConsent
 from paddock.cli.display import ScreenDisplay
@@ -34,7 +35,6 @@ from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.text import escape
 
-from .chat_command import ChatOptions
 from .conversation import Conversation, Follower
 from .grant_consent import GrantConsent
 from .interrupts import on_interrupt

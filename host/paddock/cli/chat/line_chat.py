@@ -16,9 +16,11 @@ from typing import Final
 import anyio.to_thread
 import click
 
-from paddock.cli import INTERRUPTED, failure, plan_options
+from paddock.cli import failure, plan_options
 from paddock.cli.answer import print_answer
 from paddock.cli.approval import TerminalApproval
+from paddock.cli.chat.chat_options import ChatOptions
+from paddock.cli.command_group import INTERRUPTED
 from paddock.cli.confinement_notes import tell_confinements
 from paddock.cli.consent import TerminalConsent
 from paddock.cli.dialogue import Dialogue
@@ -33,7 +35,6 @@ from paddock.plan.entry_writing import grant_line
 from paddock.plan.models import ModuleEntry
 from paddock.plan.permissions import Permissions
 
-from .chat_command import ChatOptions
 from .conversation import Conversation
 from .slash_commands import Next, SlashCommands
 from .spending import Spending

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit import state_folder
-from paddock.cli import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED
 
 from .echo import echo
 from .interrupts import on_interrupt
 from .prompt_input import PromptInput, open_history
 
 if TYPE_CHECKING:
-    from .chat_command import ChatOptions
+    from paddock.cli.chat.chat_options import ChatOptions
+
     from .slash_commands import SlashCommands
 
 

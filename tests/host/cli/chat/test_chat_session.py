@@ -11,7 +11,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from paddock.cli.chat.chat_command import ChatOptions
+from paddock.cli.chat.chat_options import ChatOptions
 from paddock.cli.chat.chat_session import ChatSession
 from paddock.cli.chat.prompt_input import PromptInput
 
