@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from anyio import CancelScope
 
+from paddock.rpc.afterlife import Afterlife
 from paddock.rpc.calls import (
     STREAM_WINDOW,
     DirectCall,
@@ -21,25 +22,43 @@ from paddock.rpc.calls import (
     IncomingCall,
     RoutedCall,
     ScopedCall,
+    Switch,
     current,
 )
 from paddock.rpc.handle import Encoded, Handle
 from paddock.rpc.peer import Peer
+from paddock.rpc.service import Service
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
-
-if TYPE_CHECKING:
-    from paddock.rpc.router import Router
 
 _LAST_TRY: Final = 1 << 16  # of a call that is not to be made again, whatever its owner's kind
 _RESPONSE: Final = int(Kind.RESPONSE)
 
 
+class CallStarter(Switch, Protocol):
+    """What puts the host's calls on their way: the router."""
+
+    service: Service
+    afterlife: Afterlife
+
+    def start(self, routed: RoutedCall) -> None: ...
+
+    def start_admitted(self, routed: RoutedCall) -> None: ...
+
+    def give_up(self, routed: RoutedCall) -> None: ...
+
+    def pass_credit(self, call: RoutedCall, items: int) -> None: ...
+
+    def end_for(self, peer: Peer, error: RemoteProtocolError) -> None: ...
+
+    def method_name(self, routed: RoutedCall) -> str: ...
+
+
 class HostCalls:
     """The calls that the host makes on its own; the router puts them on their way."""
 
-    def __init__(self, router: Router, values: Values) -> None:
+    def __init__(self, router: CallStarter, values: Values) -> None:
         self._router = router
         self._values = values
 

@@ -19,7 +19,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -30,9 +30,6 @@ from paddock_sdk.protocol.describing import describe, is_function
 from paddock_sdk.protocol.description import Description, encode_description
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.remote_object import refresh, stand_in
-
-if TYPE_CHECKING:
-    from paddock.rpc.host_calls import HostCalls
 
 # What the host runs on: whoever holds one of these holds the host.
 _HOST_MEANS = (
@@ -49,6 +46,18 @@ _HOST: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ERROR_TEXT = 4000  # characters of an error that could not itself be encoded
 
 
+class ObjectCalls(Protocol):
+    """The calls that stand-ins make: `begin` returns a call that `call_value` then waits for."""
+
+    def check_brought(self, handle: Handle) -> None: ...
+
+    def begin(self, handle: Handle, method: int, message: Encoded) -> Any: ...
+
+    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: Any = None) -> Any: ...
+
+    def stream(self, handle: Handle, method: int, message: Encoded) -> AsyncGenerator[Encoded, None]: ...
+
+
 class Calls(Protocol):
     """The way to workers' objects."""
 
@@ -58,7 +67,7 @@ class Calls(Protocol):
     def is_at_hand(self) -> bool: ...
 
     @property
-    def host_calls(self) -> HostCalls: ...
+    def host_calls(self) -> ObjectCalls: ...
 
 
 class Values:
