@@ -29,7 +29,8 @@ from paddock_sdk.in_process.module_code import (
     session_ready_beside,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.loading import ModuleValidationError, Mount, safe_exception_str
+from paddock_sdk.kernel.exception_text import safe_exception_str
+from paddock_sdk.kernel.loading import ModuleValidationError, Mount
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.kernel.ready_queue import ReadyQueue
 from paddock_sdk.kernel.settle import settled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -18,7 +18,6 @@ from paddock_sdk.kernel.settle import settled
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ContextInjection, HookResult
-    from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 __all__ = ["as_hook_result", "process_hook_result"]
 
@@ -31,8 +30,30 @@ _ALLOWING: Final = frozenset({"allow", "allow once", "allow always"})
 _SHOWN_PROMPT_CHARACTERS: Final = 200  # a prompt may quote a whole file; a reason is one line of a log
 
 
+class HookedSession(Protocol):
+    """What the result of a hook acts on: a session's coordinator, of the host, of a worker or of a test."""
+
+    _current_turn_injections: int
+
+    @property
+    def injection_size_limit(self) -> int | None: ...
+
+    @property
+    def injection_budget_per_turn(self) -> int | None: ...
+
+    @property
+    def display_system(self) -> object: ...
+
+    @property
+    def approval_system(self) -> object: ...
+
+    def get(self, mount_point: str) -> Any: ...
+
+    def _leave_out(self, item: ContextInjection, error: OverLimitError) -> None: ...
+
+
 async def process_hook_result(
-    coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str = "unknown"
+    coordinator: HookedSession, result: HookResult, event: str, hook_name: str = "unknown"
 ) -> HookResult:
     """Return what is left for the orchestrator to act on.
 
@@ -89,7 +110,7 @@ def _injections(result: HookResult, event: str, hook_name: str) -> list[ContextI
     return [item for item in cleaned if item.content]
 
 
-def _account_for(coordinator: ModuleCoordinator, injected: list[ContextInjection], event: str, hook_name: str) -> None:
+def _account_for(coordinator: HookedSession, injected: list[ContextInjection], event: str, hook_name: str) -> None:
     characters = sum(len(item.content) for item in injected)
     limit = coordinator.injection_size_limit
     if limit is not None and characters > limit:
@@ -105,7 +126,7 @@ def _account_for(coordinator: ModuleCoordinator, injected: list[ContextInjection
     coordinator._current_turn_injections = spent
 
 
-async def _show(coordinator: ModuleCoordinator, result: HookResult, hook_name: str) -> None:
+async def _show(coordinator: HookedSession, result: HookResult, hook_name: str) -> None:
     message, source = result.user_message, f"hook:{result.user_message_source or hook_name}"
     display: Any = coordinator.display_system
     if display is None:
@@ -117,7 +138,7 @@ async def _show(coordinator: ModuleCoordinator, result: HookResult, hook_name: s
         _log.error("The display system failed to show a message of %s", source, exc_info=error)
 
 
-async def _persist(coordinator: ModuleCoordinator, item: ContextInjection) -> None:
+async def _persist(coordinator: HookedSession, item: ContextInjection) -> None:
     add_message = getattr(coordinator.get("context"), "add_message", None)
     if add_message is None:
         return
@@ -163,7 +184,7 @@ def _revised(result: HookResult, **changes: Any) -> HookResult:
     return HookResult(**{**fields, **changes})
 
 
-async def _ask(coordinator: ModuleCoordinator, result: HookResult, hook_name: str) -> HookResult:
+async def _ask(coordinator: HookedSession, result: HookResult, hook_name: str) -> HookResult:
     from paddock_sdk.contract.models import HookResult
 
     approval_system: Any = coordinator.approval_system

@@ -22,8 +22,8 @@ from paddock_sdk.contract import events
 from paddock_sdk.kernel.answer import InvalidAnswerError, hook_result_class, read_answer
 from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.injections import carries_injection, merged_injections
-from paddock_sdk.kernel.loading import safe_exception_str
 from paddock_sdk.kernel.payload import Payload
 
 if TYPE_CHECKING:

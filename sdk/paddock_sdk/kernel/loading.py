@@ -25,7 +25,6 @@ __all__ = [
     "SessionReadyQueue",
     "load_entry",
     "module_failure_reason",
-    "safe_exception_str",
 ]
 
 TYPE_TO_MOUNT_POINT: Final = {
@@ -117,11 +116,3 @@ def module_failure_reason(exc: BaseException) -> str:
             return "missing_source"
         cause = cause.__cause__
     return "unknown"
-
-
-def safe_exception_str(exc: BaseException) -> str:
-    """Return the exception's text, or its class where the exception cannot even tell that."""
-    try:
-        return str(exc)
-    except Exception:  # `__str__` of a class we do not know
-        return f"<{type(exc).__name__} without a readable message>"

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from paddock_sdk.in_process.session import initialize_session
-from paddock_sdk.kernel.loading import safe_exception_str as _safe_exception_str
+from paddock_sdk.kernel.exception_text import safe_exception_str as _safe_exception_str
 
 __all__ = ["_safe_exception_str", "initialize_session"]
