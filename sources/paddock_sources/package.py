@@ -143,8 +143,9 @@ class PackageSource:
     def _of_index(self, site: Path) -> InstalledDistribution:
         found = InstalledDistributions([site]).by_name.get(normalised(self.name))
         if found is None:
+            problem = "what is locked does not name it, or its metadata is malformed or too large"
             raise InstalledDistributionError(
-                self.name, "what is locked does not name it", hints=["lock the module again"]
+                self.name, problem, hints=["lock the module again", "or take another version of it"]
             )
         return found
 

@@ -308,6 +308,17 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
         package_source.provide("tool-x", locked[1:])
 
 
+def test_an_index_package_with_too_much_metadata_is_refused(
+    cache: SourceCache, index: Index, server: IndexServer
+) -> None:
+    server.add_wheel(
+        "big", "1", {"big/__init__.py": ""}, requires=[f"leaf>={n}.0; python_version < '3'" for n in range(130_000)]
+    )
+    source = PackageSource("big", "1", cache=cache, runner=DirectRunner(), index=index)
+    with pytest.raises(SourceError, match="metadata is malformed or too large"):
+        source.resolve("big")
+
+
 def test_a_package_of_the_index_has_versions_of_its_own_where_it_must(
     cache: SourceCache, index: Index, server: IndexServer
 ) -> None:
