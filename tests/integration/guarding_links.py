@@ -84,7 +84,9 @@ def make(work: Path) -> None:
     (work / "git/config").write_text("[core]\n\thooksPath = hooked/pre\n")
     (work / "envrc").write_text("one\n")
     (work / "vimrc").write_text("one\n")
-    (work / "app/.git").mkdir()
+    (work / "app/.git/hooks").mkdir(parents=True)
+    (work / "app/check").touch()
+    (work / "app/.git/hooks/pre-commit").symlink_to("../../check")
     targets = {
         ".git": "git",
         ".idea": "idea",
@@ -124,7 +126,7 @@ async def run(home: Path, level: str) -> dict[str, Any]:
 
         attacks = [(act, work / name) for name in HELD for act in ACTS]
         came = await acts(*attacks)
-        leads_to = ("git/config", "envrc", "vimrc", "real/fish/x", "hooks-here/pre/x", "idea/x")
+        leads_to = ("git/config", "envrc", "vimrc", "real/fish/x", "hooks-here/pre/x", "idea/x", "app/check")
         through = await acts(*(("append", work / name) for name in leads_to))
         (free,) = await acts(("remove", work / "free"))
         before = list(session.changes)

@@ -17,6 +17,7 @@ import struct
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from .guarded_places import AT_HOME, AT_PROJECT, GIT
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_LINK_BYTES: Final = 4096
+_MAX_HOOKS: Final = 100  # names of one folder; git knows thirty, and leaves as many examples
 _MAX_LINKS: Final = 40  # on the way to one place, as many as the kernel follows
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
@@ -36,7 +38,8 @@ _PROJECT_NAMES: Final = tuple(name for place in AT_PROJECT for name in place.nam
 _CONFIG_NAMES: Final = tuple(name.removeprefix(_CONFIG) for name in _HOME_NAMES if name.startswith(_CONFIG))
 # In the folder that git keeps its own things in: what it runs, what says what it runs, and what says where to look.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
-_IN_GIT: Final = ("hooks", *_SETTINGS_IN_GIT, "commondir")
+_HOOKS: Final = "hooks"
+_IN_GIT: Final = (_HOOKS, *_SETTINGS_IN_GIT, "commondir")
 _GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
 _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
 _FURTHER_REPOSITORIES: Final = ("modules", "worktrees")  # folders in git's own, of submodules and working trees
@@ -86,7 +89,12 @@ class GuardedPaths:
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
         # What only looks like git's folder may have been made to, by a module, around what others are to write.
         repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
-        guarded = (*places, *repositories, *(place for place in in_git if place.parent not in repositories))
+        guarded = (
+            *places,
+            *(link for git in gits for link in _hooks_elsewhere(git / _HOOKS)),
+            *repositories,
+            *(place for place in in_git if place.parent not in repositories),
+        )
         # Of a link what it leads to, which may not be there yet.
         ends = (Path(os.path.realpath(place)) for place in _existing(places, folder) if os.path.islink(place))
         alone = (place for place in (*places, *ends) if place not in repositories or not os.path.isdir(place))
@@ -209,6 +217,17 @@ def is_repository(folder: Path) -> bool:
             return stat.S_ISREG(os.fstat(fd).st_mode) and _HEAD.match(opened.read(_MAX_LINK_BYTES)) is not None
     except OSError:
         return False
+
+
+def _hooks_elsewhere(hooks: Path) -> list[Path]:
+    """Return what of a folder of hooks is a link: the folder itself, or hooks in it, whose programs lie elsewhere."""
+    if hooks.is_symlink():
+        return [hooks]
+    try:
+        with os.scandir(hooks) as entries:
+            return [hooks / entry.name for entry in islice(entries, _MAX_HOOKS) if entry.is_symlink()]
+    except OSError:
+        return []
 
 
 def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:

@@ -428,3 +428,20 @@ def test_a_link_into_another_granted_folder_protects_its_end_there(tmp_path: Pat
     guarded = GuardedPaths.find(here, tmp_path)
     assert guarded.to_protect([here]) == ()
     assert guarded.to_protect([here, there]) == (there / "envrc",)
+
+
+def test_hooks_that_are_links_are_protected_where_they_lead(tmp_path: Path) -> None:
+    git = make_repository(tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/check").touch()
+    shutil.rmtree(git / "hooks")
+    (git / "hooks").mkdir()
+    (git / "hooks/pre-commit").symlink_to("../../way/check")
+    (tmp_path / "way").symlink_to("scripts")
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert guarded.to_protect([tmp_path]) == (git, tmp_path / "scripts/check")
+    assert guarded.links_to_hold([tmp_path]) == (tmp_path / "way",)
+    assert guarded.to_protect([tmp_path, git]) == ()
+    shutil.rmtree(git / "hooks")
+    (git / "hooks").symlink_to("../scripts")
+    assert set(GuardedPaths.find(tmp_path, tmp_path).to_protect([tmp_path])) == {git, tmp_path / "scripts"}
