@@ -31,7 +31,7 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.hosting import Hosting
 from paddock.kernel.machinery import Machinery
 from paddock.plan.models import EntryPlace, ModuleEntry
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock.rpc.values import Values
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.protocol.remote_object import stand_in

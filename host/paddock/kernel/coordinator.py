@@ -19,8 +19,7 @@ from paddock.kernel.hooks import HostedHooks
 from paddock.kernel.mirrors import MayCall, Mirrors
 from paddock.kernel.ownership import Left, Ownership
 from paddock.rpc.gathering import Gathering
-from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject, Place
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection

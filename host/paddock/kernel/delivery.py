@@ -18,7 +18,7 @@ from paddock.kernel.hooks import HostedHooks
 from paddock.proxies.event_message import unchanged
 from paddock.proxies.hook import HookProxy
 from paddock.rpc.calls import DirectCall, HostCall, IncomingCall
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock.rpc.router import Router
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary

@@ -17,7 +17,7 @@ from paddock.kernel.delivery import Delivery
 from paddock.kernel.descriptions import describe_anew
 from paddock.kernel.mirrors import Mirrors
 from paddock.rpc.calls import IncomingCall, current
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock.rpc.router import Router
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult

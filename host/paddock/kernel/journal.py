@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from paddock.plan.units import size_text
-from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.peer import Encoded, Handle
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import OverLimitError

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec

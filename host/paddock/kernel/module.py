@@ -48,8 +48,7 @@ from paddock.proxies.function import RegisteredFunction
 from paddock.proxies.orchestrator import OrchestratorProxy
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.channel import Channel
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.kernel.hooks import HookRegistry

@@ -17,8 +17,7 @@ from paddock.kernel.module import HostedModule
 from paddock.plan.units import size_text
 from paddock.process.exit_report import ExitReport
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError

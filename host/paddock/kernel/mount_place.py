@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paddock.errors import PlanProblem
 from paddock.kernel.authority import Authority
-from paddock.rpc.handle import AnyHandle, Handle
+from paddock.rpc.peer import AnyHandle, Handle
 from paddock_sdk.kernel.mounts import MULTI_POINTS
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from paddock.rpc.handle import AnyHandle, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import AnyHandle, Handle, Peer
 from paddock_sdk.protocol.body import Codec
 
 

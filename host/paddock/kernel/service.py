@@ -33,8 +33,7 @@ from paddock.kernel.state_changes import StateService
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.gathering import Gathering
-from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult

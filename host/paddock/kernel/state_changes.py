@@ -20,8 +20,7 @@ from paddock_sdk.protocol.shared_state import Change, is_change
 if TYPE_CHECKING:
     from paddock.kernel.coordinator import HostedCoordinator
     from paddock.kernel.module import HostedModule
-    from paddock.rpc.handle import Encoded
-    from paddock.rpc.peer import Peer
+    from paddock.rpc.peer import Encoded, Peer
 
 _MAX_CHANGES: Final = 4096  # in one frame
 

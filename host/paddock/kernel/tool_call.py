@@ -43,7 +43,7 @@ from paddock.plan.models import EntryPlace, ModuleEntry
 from paddock.policy import Policy
 from paddock.policy.secret_values import NO_SECRETS, SecretValues
 from paddock.process.exit_report import ExitReport
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.proxies.function import RegisteredFunction
 from paddock.rpc import gathering
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock.rpc.router import Router
 
 

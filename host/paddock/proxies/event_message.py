@@ -11,7 +11,7 @@ from typing import Final
 
 import msgpack
 
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock.rpc.values import Values
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from paddock.rpc.admission import values_in
 from paddock.rpc.calls import DirectCall, HostCall, IncomingCall, current
-from paddock.rpc.handle import AnyHandle, Encoded, Handle
-from paddock.rpc.peer import values_in
+from paddock.rpc.peer import AnyHandle, Encoded, Handle
 from paddock.rpc.router import Router
 from paddock_sdk.kernel.settle import settled
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from paddock.errors import ModuleLoadError
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock.rpc.values import Values
 from paddock.text import escape
 

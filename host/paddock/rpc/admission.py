@@ -13,9 +13,15 @@ from collections.abc import Callable
 from typing import Final
 
 from paddock.rpc.budget import Budget
+from paddock_sdk.protocol.body import count_values
+from paddock_sdk.protocol.frames import Buffer
 
 _PAUSE: Final = 0.01  # seconds between two looks: a look for each of many small requests would cost more than they do
 _ADMITTED_AT_ONCE: Final = 64  # requests; then everything else has its turn
+_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
+_GUESSED_BYTES: Final = 4  # of such a body for each of its values
+_VALUES_EACH: Final = 16  # that a message counts for besides those in it
+_TEXT_BYTES: Final = 1024  # that take as long as a value
 
 
 class Admission:
@@ -69,3 +75,15 @@ class Admission:
             self._look_later()
         else:
             self.is_behind = False
+
+
+def values_in(body: Buffer) -> int:
+    """Return how many values the host reads or writes with a message; of a small one that is guessed.
+
+    Raises:
+        RemoteProtocolError: it is over a cap.
+    """
+    size = len(body)
+    if size <= _SMALL_BYTES:
+        return _VALUES_EACH + size // _GUESSED_BYTES
+    return _VALUES_EACH + count_values(body) + size // _TEXT_BYTES

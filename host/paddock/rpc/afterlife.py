@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.protocol import RemoteProtocolError
 
 

@@ -9,33 +9,48 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
-if TYPE_CHECKING:
-    from paddock.rpc.calls import RoutedCall
-    from paddock.rpc.peer import Peer
-
 MAX_HANDED: Final = 32  # calls of one level; a worker that serves them one by one has a thirtieth of its time for each
 SMALL_CALL: Final = 1 << 20  # bytes; as many of these as are handed over at once may stay unread
-_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
-_MAX_BLOCKED: Final = (
-    8  # calls in which one worker stands still, each within the one before; real code nests one or two
-)
 _MAX_WAITING: Final = 4096  # calls of one caller, twice the requests that a module may have open by default
 
-_Caller = OrderedDict["RoutedCall", None]
+
+class Party(Protocol):
+    """The worker that a call is made of, or by."""
+
+    @property
+    def name(self) -> str: ...
 
 
-class CallQueue:
+class Queued(Protocol):
+    """A call that may have to wait."""
+
+    is_waiting: bool
+
+    @property
+    def level(self) -> int: ...
+
+    @property
+    def caller_peer(self) -> Party | None: ...
+
+    @property
+    def owner(self) -> Party: ...
+
+
+CallT = TypeVar("CallT", bound=Queued)
+
+
+class CallQueue(Generic[CallT]):
     """What waits for one worker."""
 
     __slots__ = ("_levels", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        self._levels: dict[int, OrderedDict[Peer | None, _Caller]] = {}
+        self._levels: dict[int, OrderedDict[Party | None, OrderedDict[CallT, None]]] = {}
 
     @property
     def levels(self) -> list[int]:
@@ -46,7 +61,7 @@ class CallQueue:
         """Whether a call of that level waits."""
         return level in self._levels
 
-    def add(self, call: RoutedCall) -> None:
+    def add(self, call: CallT) -> None:
         """Let a call wait behind those of its caller.
 
         Raises:
@@ -64,7 +79,7 @@ class CallQueue:
         call.is_waiting = True
         self.size += 1
 
-    def take(self, level: int) -> RoutedCall:
+    def take(self, level: int) -> CallT:
         """Return the next call of a level at which some wait; its caller's next one comes after all other callers'."""
         callers = self._levels[level]
         caller, waiting = next(iter(callers.items()))
@@ -73,18 +88,18 @@ class CallQueue:
         self._taken(call, caller)
         return call
 
-    def discard(self, call: RoutedCall) -> None:
+    def discard(self, call: CallT) -> None:
         """Forget a call that is given up."""
         del self._levels[call.level][call.caller_peer][call]
         self._taken(call, call.caller_peer)
 
-    def drain(self) -> Iterator[RoutedCall]:
+    def drain(self) -> Iterator[CallT]:
         """Take everything: the worker is gone."""
         for level in self.levels:
             while self.has(level):
                 yield self.take(level)
 
-    def _taken(self, call: RoutedCall, caller: Peer | None) -> None:
+    def _taken(self, call: CallT, caller: Party | None) -> None:
         call.is_waiting = False
         self.size -= 1
         callers = self._levels[call.level]
@@ -92,19 +107,3 @@ class CallQueue:
             del callers[caller]
         if not callers:
             del self._levels[call.level]
-
-
-def has_to_wait(call: RoutedCall) -> bool:
-    """Whether a call that its owner does not itself wait for has to wait for its turn."""
-    origin = call.origin
-    if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
-        return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
-    return call.owner.waiting.has(call.level) or not has_room(call.owner, call.level)
-
-
-def has_room(owner: Peer, level: int) -> bool:
-    """Whether a worker serves few enough calls of a level, and has read nearly all of what it was sent."""
-    channel = owner.channel
-    if channel.unsent_bytes > _MAX_UNREAD:
-        return False
-    return channel.connection.outgoing < MAX_HANDED or channel.number_of_calls(level) < MAX_HANDED

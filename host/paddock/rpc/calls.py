@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 from anyio import CancelScope
 
+from paddock.rpc.admission import values_in
+from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.channel import FOREVER, OpenCall
-from paddock.rpc.handle import AnyHandle, Encoded, Handle
 from paddock.rpc.loan import Loan, Right
-from paddock.rpc.peer import Peer, values_in
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind
 from paddock_sdk.protocol.frames import Buffer
@@ -25,6 +26,10 @@ from paddock_sdk.protocol.frames import Buffer
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
 
 
+_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
+_MAX_BLOCKED: Final = (
+    8  # calls in which one worker stands still, each within the one before; real code nests one or two
+)
 STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
 
 
@@ -456,3 +461,19 @@ class HostStream(HostCall):
         self.said.put_nowait(frame)
         if frame is not None:
             self.count(frame.body)
+
+
+def has_to_wait(call: RoutedCall) -> bool:
+    """Whether a call that its owner does not itself wait for has to wait for its turn."""
+    origin = call.origin
+    if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
+        return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
+    return call.owner.waiting.has(call.level) or not has_room(call.owner, call.level)
+
+
+def has_room(owner: Peer, level: int) -> bool:
+    """Whether a worker serves few enough calls of a level, and has read nearly all of what it was sent."""
+    channel = owner.channel
+    if channel.unsent_bytes > _MAX_UNREAD:
+        return False
+    return channel.connection.outgoing < MAX_HANDED or channel.number_of_calls(level) < MAX_HANDED

@@ -25,8 +25,7 @@ from paddock.rpc.calls import (
     Switch,
     current,
 )
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.service import Service
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import ModuleGoneError

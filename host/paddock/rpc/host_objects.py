@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from paddock.rpc.calls import IncomingCall
-from paddock.rpc.handle import Encoded, HostObject
+from paddock.rpc.peer import Encoded, HostObject
 from paddock.rpc.values import Values
 from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.describing import member_of

@@ -10,10 +10,14 @@ names meanwhile. What is not known then is no right.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from paddock.rpc.calls import IncomingCall, RoutedCall
+
+class Pending(Protocol):
+    """A worker's request or a call of a worker, until it is answered."""
+
+    @property
+    def is_open(self) -> bool: ...
 
 
 class Loan:
@@ -25,7 +29,7 @@ class Loan:
 
     __slots__ = ("_call", "_source")
 
-    def __init__(self, call: IncomingCall | RoutedCall, source: Loan | None = None) -> None:
+    def __init__(self, call: Pending, source: Loan | None = None) -> None:
         self._call = weakref.ref(call)
         self._source = source
 

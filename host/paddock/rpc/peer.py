@@ -1,5 +1,9 @@
 """One worker as the router sees it: its channel and the objects it gave and was given.
 
+A handle stands for an object that some process handed out. It is owned by one peer, or by the host itself, and lives as
+long as the host or any worker holds it; when the last holder lets go, its owner is told. Descriptions are read once, on
+use.
+
 Numbers of objects are per connection, so a worker can name only what it was handed. Each object
 a worker was handed carries whether it may be called as long as it is held, for the length of the
 calls that it came with, or only be shown and passed back. Who gives cannot give more than it has.
@@ -11,14 +15,13 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from paddock.rpc.admission import Admission
+from paddock.rpc.admission import Admission, values_in
 from paddock.rpc.budget import Budget
-from paddock.rpc.call_queue import CallQueue
+from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.handed_out import HandedOut
-from paddock.rpc.handle import AnyHandle, Count, Encoded, Handle
-from paddock.rpc.loan import Loan, Right
+from paddock.rpc.loan import Loan, Pending, Right
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
     Frame,
@@ -28,13 +31,12 @@ from paddock_sdk.protocol import (
     OverBudgetError,
     RemoteProtocolError,
 )
-from paddock_sdk.protocol.body import count_values
-from paddock_sdk.protocol.description import check_description, without_data
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.description import Description, check_description, decode_description, without_data
 from paddock_sdk.protocol.frames import Buffer, Parts
 from paddock_sdk.protocol.methods import MirrorSection
 
 if TYPE_CHECKING:
-    from paddock.rpc.calls import IncomingCall
     from paddock.rpc.channel import Channel
 
 _NO_CHANGES: Final = b"\x90"
@@ -43,11 +45,100 @@ _MAX_OPEN_BYTES: Final = 64 * 1024 * 1024  # in requests that wait for an answer
 _MAX_UNCONFIRMED: Final = 100_000  # objects that the host let go of, which their owner says nothing to
 _KEPT_BYTES: Final = 256  # of the description of an object that was not taken, in case it comes again without one
 _CONVERSATION: Final = "context"  # what is mounted there holds all that was said
-_SMALL_BYTES: Final = 1024  # of a body; how many values are in one of these is guessed: counting them costs more
-_GUESSED_BYTES: Final = 4  # of such a body for each of its values
-_VALUES_EACH: Final = 16  # that a message counts for besides those in it
-_TEXT_BYTES: Final = 1024  # that take as long as a value
 _VALUE_BYTES: Final = 64  # of memory that count for a value
+
+Place = tuple[str, str | None]
+"""The point and name at which the session has something mounted: reaching it there takes a right of its own."""
+
+
+class Count:
+    """How often a worker handed out one object, which is what it is told when the host lets go."""
+
+    __slots__ = ("described", "holders", "times")
+
+    def __init__(self, described: bytes) -> None:
+        self.described = described
+        self.holders = 0  # handles that stand for the object; two while one is rebound
+        self.times = 0
+
+
+class Handle:
+    """An object of a worker, by its owner and the number the owner gave it."""
+
+    __slots__ = (
+        "__weakref__",
+        "_parsed",
+        "admit",
+        "answer_max",
+        "described",
+        "mounted",
+        "object_id",
+        "on_success",
+        "owner",
+        "proxy",
+        "received",
+        "release",
+    )
+
+    def __init__(self, owner: Peer, object_id: int, described: bytes) -> None:
+        self.owner = owner
+        self.object_id = object_id
+        self.described = described
+        self.received = Count(described)
+        self.mounted: Place | None = None
+        self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
+        self.admit: Callable[[str, Encoded, Peer | None], None] | None = None  # asked before a call, by whom
+        self.answer_max: Callable[[], int] | None = None  # what memory an answer to another module may take
+        self.on_success: Callable[[str, Encoded], None] | None = None  # told of each call that ended well
+        self.release: Callable[[Encoded], object] | None = None  # told of each call that was admitted and is over
+        self._parsed: Description | None = None
+
+    def description(self, codec: Codec) -> Description:
+        """Return the description, read on first use.
+
+        Raises:
+            RemoteProtocolError: the owner sent something else.
+        """
+        if self._parsed is None:
+            self._parsed = decode_description(self.described, codec)
+        return self._parsed
+
+    def redescribe(self, described: bytes) -> None:
+        """Take a newer description from the owner."""
+        self.described = self.received.described = described
+        self._parsed = None
+
+    def rebind(self, successor: Handle) -> None:
+        """Let this handle stand for an object of the owner's next life."""
+        self.owner, self.object_id, self.received = successor.owner, successor.object_id, successor.received
+        self.redescribe(successor.described)
+        self.owner.adopt(self)
+
+
+class HostObject:
+    """An object of the host or its application that workers may hold."""
+
+    __slots__ = ("__weakref__", "described", "description", "mounted", "value")
+
+    def __init__(self, value: object, description: Description, described: bytes) -> None:
+        self.value = value
+        self.description = description
+        self.described = described
+        self.mounted: Place | None = None
+
+
+AnyHandle = Handle | HostObject
+
+
+class Encoded(NamedTuple):
+    """A body with the handles it refers to: a message bound for no worker in particular.
+
+    A tuple, because two are made for every call and a frozen dataclass takes twice the time.
+    """
+
+    body: bytes | bytearray | memoryview
+    handles: tuple[AnyHandle, ...] = ()
+
 
 RightTo = Callable[[AnyHandle], Right]
 
@@ -114,18 +205,6 @@ class Grant:
         return next((loan for loan in reversed(self._loans) if loan.holds), None)
 
 
-def values_in(body: Buffer) -> int:
-    """Return how many values the host reads or writes with a message; of a small one that is guessed.
-
-    Raises:
-        RemoteProtocolError: it is over a cap.
-    """
-    size = len(body)
-    if size <= _SMALL_BYTES:
-        return _VALUES_EACH + size // _GUESSED_BYTES
-    return _VALUES_EACH + count_values(body) + size // _TEXT_BYTES
-
-
 class Peer:
     """A connected worker.
 
@@ -165,11 +244,11 @@ class Peer:
         self.computes = False  # whether something that it mounted has properties
         self.state_changes_taken = 0  # of this worker's own; each change of state that it is sent says how many
         self.is_restoring = False  # it lives, and is not yet what callers take it for
-        self.incoming: dict[int, IncomingCall] = {}
+        self.incoming: dict[int, Pending] = {}
         self.open_bytes = 0  # in the bodies of those
         self.open_bytes_max = _MAX_OPEN_BYTES
-        self.blocked: list[IncomingCall] = []
-        self.waiting = CallQueue()  # for it to have fewer calls to serve
+        self.blocked: list[Pending] = []
+        self.waiting: CallQueue[Queued] = CallQueue()  # for it to have fewer calls to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of what was released and may be on its way again
         self._handed_out = HandedOut()  # and not let go of, or that is not confirmed
@@ -344,11 +423,11 @@ class Peer:
         id = self._grant_ids.get(handle)
         return id is not None and self._grants[id].may_call
 
-    def rights_to_pass(self, handles: Iterable[AnyHandle], call: IncomingCall) -> dict[AnyHandle, Right]:
+    def rights_to_pass(self, handles: Iterable[AnyHandle], call: Pending) -> dict[AnyHandle, Right]:
         """Return the rights to what this worker's request names that go along with it, as they are now."""
         return {handle: self._right_to_pass(handle, call) for handle in handles}
 
-    def _right_to_pass(self, handle: AnyHandle, call: IncomingCall) -> Right:
+    def _right_to_pass(self, handle: AnyHandle, call: Pending) -> Right:
         if isinstance(handle, Handle) and handle.owner is self:
             return True
         id = self._grant_ids.get(handle)

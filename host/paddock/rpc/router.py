@@ -14,16 +14,15 @@ import logging
 import threading
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from paddock.rpc.afterlife import Afterlife
-from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, has_room, has_to_wait
-from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current
+from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue
+from paddock.rpc.calls import Forward, IncomingCall, RoutedCall, current, has_room, has_to_wait
 from paddock.rpc.channel import FOREVER, WriteBatch
-from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.host_objects import HostObjects
-from paddock.rpc.peer import Grant, Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Grant, Handle, HostObject, Peer
 from paddock.rpc.service import Service
 from paddock.rpc.values import Values
 from paddock.rpc.waiting import own_request, refuse_deadlock
@@ -167,7 +166,7 @@ class Router:
         elif event.kind == Kind.CANCEL:
             self._on_cancel(peer, event.id)
         elif event.kind == Kind.CREDIT:
-            call = peer.incoming.get(event.id)
+            call = _request(peer, event.id)
             if call is None:
                 return
             if call.credited is not None:
@@ -186,11 +185,11 @@ class Router:
 
     def on_lost(self, peer: Peer) -> None:
         """Drop what the worker asked for; nobody is left to hear the answers."""
-        for call in list(peer.incoming.values()):
-            self._on_cancel(peer, call.id)
+        for id in list(peer.incoming):
+            self._on_cancel(peer, id)
         self.service.forget(peer)
         self.afterlife.on_lost(peer)
-        for routed in peer.waiting.drain():
+        for routed in _waiting_for(peer).drain():
             routed.on_over()
             if isinstance(routed, Forward):
                 self._send(routed)  # of its next life
@@ -271,7 +270,7 @@ class Router:
         return True
 
     def _on_cancel(self, peer: Peer, id: int) -> None:
-        call = peer.incoming.get(id)
+        call = _request(peer, id)
         if call is None:
             return
         if call.task is not None:
@@ -339,7 +338,7 @@ class Router:
 
     def on_room(self, peer: Peer) -> None:
         """Hand over what waits for a worker, as far as it has room."""
-        waiting = peer.waiting
+        waiting = _waiting_for(peer)
         for level in waiting.levels:
             while waiting.has(level) and peer.is_open and has_room(peer, level):
                 routed = waiting.take(level)
@@ -564,3 +563,13 @@ async def _contained(work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception:  # a defect of ours; it must not take the session, and with it the application's task, along
         _log.exception("a task of the session failed")
+
+
+def _request(peer: Peer, id: int) -> IncomingCall | None:
+    """Return the request of that number that the worker waits for."""
+    return cast("IncomingCall | None", peer.incoming.get(id))
+
+
+def _waiting_for(peer: Peer) -> CallQueue[RoutedCall]:
+    """Return what waits for a worker: calls that a router started."""
+    return cast("CallQueue[RoutedCall]", peer.waiting)

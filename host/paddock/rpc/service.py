@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from paddock.rpc.calls import IncomingCall
-from paddock.rpc.handle import AnyHandle, Encoded
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Peer
 
 
 class Service(Protocol):

@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Protocol
 
-from paddock.rpc.handle import AnyHandle, Encoded, Handle, HostObject
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.kernel.live_values import FunctionName, live_kind
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError

@@ -19,7 +19,7 @@ from bench.row import Row, Target
 from bench.sampling import Effort
 from bench.stage import Stage
 from paddock.kernel.module import HostedModule
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock_sdk.protocol import Frame, Kind
 
 _ROUNDS: Final = 30

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.kernel.journal import ContextJournal
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from paddock.kernel.registrations import Registrations
-from paddock.rpc.handle import Handle
+from paddock.rpc.peer import Handle
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description, Flavour, Member, encode_description

@@ -14,8 +14,7 @@ import pytest
 from paddock.rpc.budget import Budget
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, Channel
-from paddock.rpc.handle import AnyHandle, Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
 from paddock_sdk.contract.boundary_errors import RefusedError

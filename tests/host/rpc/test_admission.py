@@ -8,7 +8,7 @@ import pytest
 
 from paddock.rpc.budget import Budget
 from paddock.rpc.calls import IncomingCall, current
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
 
 from .conftest import Network

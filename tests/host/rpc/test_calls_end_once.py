@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Kind, LocalProtocolError
 from paddock_sdk.protocol.frames import encode_frame

@@ -8,8 +8,7 @@ import struct
 import pytest
 
 from paddock.rpc import channel
-from paddock.rpc.handle import Encoded
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.protocol import Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Parts, encode_frame
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.peer import Encoded, Handle
 from paddock_sdk.contract.boundary_errors import DeadlockError
 from paddock_sdk.protocol import Flag, Frame, Kind
 

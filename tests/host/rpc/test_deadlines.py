@@ -9,7 +9,7 @@ import pytest
 
 from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.channel import FOREVER, OpenCall
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
 
 from .conftest import Network

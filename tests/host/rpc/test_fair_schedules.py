@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paddock.rpc.budget import Budget
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from paddock.rpc import handed_out
-from paddock.rpc.handle import Encoded
+from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.handle import Encoded, Handle
+from paddock.rpc.peer import Encoded, Handle
 from paddock_sdk.protocol import Kind
 
 from .conftest import Network

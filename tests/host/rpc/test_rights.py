@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Kind
 

@@ -10,8 +10,7 @@ import pytest
 from paddock.rpc.budget import Budget
 from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Frame, Kind
 

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.handle import Encoded
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.frames import encode_frame

@@ -9,8 +9,7 @@ import pytest
 
 from paddock.rpc import call_queue
 from paddock.rpc.call_queue import MAX_HANDED
-from paddock.rpc.handle import Encoded, Handle
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.handle import Encoded, HostObject
+from paddock.rpc.peer import Encoded, HostObject
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
