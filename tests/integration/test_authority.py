@@ -122,9 +122,17 @@ def _named(write_module: WriteModule, module: str, **config: Any) -> dict[str, A
     return {"module": module, "source": write_module(module, _NAMED), "config": {"said": module, **config}}
 
 
-@pytest.mark.parametrize("first", ["tool", "provider", "context"])
-@pytest.mark.parametrize("name", ["shell", "SHELL"])
-@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(
+    ("first", "name", "goes_on"),
+    [
+        ("tool", "shell", False),
+        ("tool", "SHELL", True),
+        ("provider", "shell", True),
+        ("provider", "SHELL", False),
+        ("context", "shell", False),
+        ("context", "SHELL", True),
+    ],
+)
 async def test_two_entries_that_want_one_name_stop_the_start(
     open_session: OpenSession, write_module: WriteModule, first: str, name: str, goes_on: bool
 ) -> None:

@@ -63,8 +63,10 @@ _LIAR = """
     }
 
     class Liar:
-        name = "liar"
-        description = "says what it is told on its own socket"
+        description = "says what it is asked to on its own socket"
+
+        def __init__(self, name):
+            self.name = name
 
         async def execute(self, input):
             lie = LIES.get(input.get("lie"))
@@ -76,7 +78,7 @@ _LIAR = """
             return ToolResult(output="honest")
 
     async def mount(coordinator, config):
-        await coordinator.mount("tools", Liar())
+        await coordinator.mount("tools", Liar(config["name"]))
 """
 
 _LIES = [
@@ -130,15 +132,22 @@ async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(
         assert await session.execute("again") == "fine"
 
 
-@pytest.mark.parametrize("lie", _LIES)
 async def test_a_worker_that_breaks_the_protocol_is_ended_for_it_and_the_session_goes_on(
-    lie: str, open_session: OpenSession, write_module: WriteModule
+    open_session: OpenSession, write_module: WriteModule
 ) -> None:
-    async with open_session(tools=[{"module": "tool-liar", "source": write_module("tool-liar", _LIAR)}]) as session:
-        ended = json.loads(await session.execute(json.dumps({"tool": "liar", "input": {"lie": lie}})))
-        after = json.loads(await session.execute('{"tool": "liar"}'))
-        status = next(module for module in session.modules if module.kind == "tool")
-    assert not ended["success"]
-    assert [report.reason.value for report in status.exit_reports] == ["protocol"], ended
-    assert status.exit_reports[0].detail
-    assert after == {"success": True, "output": "honest", "error": None}
+    source = write_module("tool-liar", _LIAR)
+    liars = {lie: f"liar-{number}" for number, lie in enumerate(_LIES)}
+    tools = [
+        {"module": "tool-liar", "instance_id": liar, "source": source, "config": {"name": liar}}
+        for liar in liars.values()
+    ]
+    async with open_session(tools=tools) as session:
+        for lie, liar in liars.items():
+            ended = json.loads(await session.execute(json.dumps({"tool": liar, "input": {"lie": lie}})))
+            after = json.loads(await session.execute(json.dumps({"tool": liar})))
+            assert not ended["success"], lie
+            assert after == {"success": True, "output": "honest", "error": None}, lie
+        statuses = [module for module in session.modules if module.kind == "tool"]
+    for lie, status in zip(liars, statuses, strict=True):
+        assert [report.reason.value for report in status.exit_reports] == ["protocol"], lie
+        assert status.exit_reports[0].detail, lie

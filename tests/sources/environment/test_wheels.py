@@ -97,6 +97,15 @@ def customer(tmp_path: Path, python: Interpreter, installer: Installer):  # type
         yield Customer(tmp_path, server, python, installer)
 
 
+@pytest.fixture
+def checked(tmp_path: Path, python: Interpreter):  # type: ignore[no-untyped-def]
+    """A customer by one installer: before either is given a wheel, the same code fetches it and looks at it."""
+    uv = Uv.find({})
+    assert uv is not None
+    with IndexServer() as server:
+        yield Customer(tmp_path, server, python, uv)
+
+
 def test_an_honest_wheel_is_installed_with_all_it_may_have(customer: Customer) -> None:
     members = package(
         ("hostile/data/", b"", 0o040755 << 16),
@@ -137,30 +146,30 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_judged_as_those_of_repositories_are(customer: Customer, name: str) -> None:
+def test_names_are_judged_as_those_of_repositories_are(checked: Customer, name: str) -> None:
     path, reason = NAMES[name]
-    error = customer.refused(packed(package((path, b"evil = True\n"))))
+    error = checked.refused(packed(package((path, b"evil = True\n"))))
     assert any(one in error.problem for one in reason.split("|"))
-    assert not list(customer.cache.folder.parent.rglob("outside*"))
+    assert not list(checked.cache.folder.parent.rglob("outside*"))
 
 
-def test_accents_that_are_written_in_two_ways_are_one_name(customer: Customer) -> None:
+def test_accents_that_are_written_in_two_ways_are_one_name(checked: Customer) -> None:
     names = [f"hostile/{unicodedata.normalize(form, 'é')}.py" for form in ("NFC", "NFD")]
-    error = customer.refused(packed(package(*((name, b"") for name in names))))
+    error = checked.refused(packed(package(*((name, b"") for name in names))))
     assert "on some machines it is the same" in error.problem
 
 
 @pytest.mark.parametrize("mode", [LINK, FIFO])
-def test_what_is_neither_a_file_nor_a_folder_is_refused(customer: Customer, mode: int) -> None:
-    error = customer.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
+def test_what_is_neither_a_file_nor_a_folder_is_refused(checked: Customer, mode: int) -> None:
+    error = checked.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
     assert "neither a file nor a folder" in error.problem
 
 
 @pytest.mark.parametrize("script", ["../../outside", "a\\b", "..", ".git", "x" * 300, "a/b"])
-def test_scripts_that_are_no_names_of_files_are_refused(customer: Customer, script: str) -> None:
-    error = customer.refused(packed(package(), entry_points=f"[console_scripts]\n{script} = hostile:main\n"))
+def test_scripts_that_are_no_names_of_files_are_refused(checked: Customer, script: str) -> None:
+    error = checked.refused(packed(package(), entry_points=f"[console_scripts]\n{script} = hostile:main\n"))
     assert script[:100] in error.problem
-    assert not list(customer.cache.folder.parent.rglob("outside*"))
+    assert not list(checked.cache.folder.parent.rglob("outside*"))
 
 
 # -- much from little ---------------------------------------------------------------------------
@@ -186,27 +195,25 @@ def test_a_wheel_that_is_much_larger_unpacked_is_refused(customer: Customer) -> 
     assert sum(path.stat().st_size for path in customer.cache.folder.rglob("*") if path.is_file()) < ZEROS // 100
 
 
-def test_many_members_are_refused(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_members_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_FILES", 20)
     assert (
-        "more than 20 members" in customer.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).problem
+        "more than 20 members" in checked.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).problem
     )
 
 
-def test_more_bytes_than_a_module_may_need_are_refused(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_bytes_than_a_module_may_need_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_BYTES", 1 << 20)
-    assert (
-        "is too large when it is unpacked" in customer.refused(packed(package(("hostile/x", bytes(2 << 20))))).problem
-    )
+    assert "is too large when it is unpacked" in checked.refused(packed(package(("hostile/x", bytes(2 << 20))))).problem
 
 
-def test_wheels_are_bounded_together(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_are_bounded_together(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_BYTES", 3 << 20)
-    locked = customer.publish(packed(package(("hostile/x", bytes(2 << 20)))))
-    customer.server.add_wheel("other", "1.0", {"other/__init__.py": bytes(2 << 20)})
-    other = LockedDistribution("other", "1.0", customer.server.hashes_of("other", "1.0"))
+    locked = checked.publish(packed(package(("hostile/x", bytes(2 << 20)))))
+    checked.server.add_wheel("other", "1.0", {"other/__init__.py": bytes(2 << 20)})
+    other = LockedDistribution("other", "1.0", checked.server.hashes_of("other", "1.0"))
     with pytest.raises(UnsafeWheelError, match="all that a module needs may be 3 MiB"):
-        customer.install(locked, other)
+        checked.install(locked, other)
 
 
 def lying(content: bytes) -> bytes:
@@ -239,15 +246,15 @@ DISGUISES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("how", DISGUISES)
-def test_an_archive_that_is_not_what_it_says_is_refused(customer: Customer, how: str) -> None:
+def test_an_archive_that_is_not_what_it_says_is_refused(checked: Customer, how: str) -> None:
     disguise, reason = DISGUISES[how]
-    error = customer.refused(disguise(packed(package(("hostile/zeros", bytes(2 << 20))))))
+    error = checked.refused(disguise(packed(package(("hostile/zeros", bytes(2 << 20))))))
     assert reason in error.problem
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_other_compression_is_refused(customer: Customer, method: int) -> None:
-    assert "compressed in another way" in customer.refused(packed(package(), method=method)).problem
+def test_other_compression_is_refused(checked: Customer, method: int) -> None:
+    assert "compressed in another way" in checked.refused(packed(package(), method=method)).problem
 
 
 # -- which file, and by whom ---------------------------------------------------------------------
@@ -279,12 +286,12 @@ def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer)
 
 @pytest.mark.parametrize("program", ["", "print('{}')", "print(1)", "print('[' * 9000)", "print('x')"])
 def test_what_is_told_of_wheels_is_not_believed_in_any_form(
-    customer: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+    checked: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     (tmp_path / "other.py").write_text(program)
     monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
     with pytest.raises(InstallerError, match="the report about the wheels is not understood"):
-        customer.install(customer.publish(packed(package())))
+        checked.install(checked.publish(packed(package())))
 
 
 def test_of_several_wheels_the_one_that_fits_best_is_taken(customer: Customer) -> None:
