@@ -61,7 +61,9 @@ class Project:
             assert terminal.exit_code() == 0, terminal.shown
 
     def terminal(self) -> Terminal:
-        return Terminal("run", str(self.plan), "hello", "-C", str(self.folder))
+        # So wide that no row ends within what is waited for, however long the name of the tests' folder is.
+        wide = {"COLUMNS": "400"}
+        return Terminal("run", str(self.plan), "hello", "-C", str(self.folder), environ=wide)
 
     def commit(self, answer: str) -> str:
         self.origin.commit(module_files(answer=f"'{answer}'"))
