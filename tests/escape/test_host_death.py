@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from escape.reachable import skip_or_fail
-from paddock.kernel.private_folder import sweep
+from paddock.process.private_folder import sweep
 from paddock.selftest import LEVELS
 from paddock.selftest.stage import ATTACKER
 

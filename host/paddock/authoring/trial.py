@@ -121,8 +121,8 @@ def _supervisor(
         ration=shelter.ration,
         on_line=on_line,
     )
-    launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
-    return Supervisor(launcher, spec, rationing=machinery.rationing)
+    launcher = machinery.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else "template")
+    return Supervisor(launcher, spec, rationing=machinery.workers.rationing)
 
 
 async def _nothing() -> None:

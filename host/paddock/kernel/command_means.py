@@ -5,33 +5,23 @@ All of it is made when it is entered, and given up, bounded in time, when it is 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-import anyio
-import anyio.from_thread
-import anyio.to_thread
-
 from paddock.kernel.command_profile import SCRATCH
-from paddock.kernel.control_groups import find_groups
-from paddock.kernel.private_folder import PrivateFolder, sweep
 from paddock.policy import RuntimePaths
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.policy.mount_table import MountTable
-from paddock.process.bubblewrap import bubblewrap_command
 from paddock.process.command_runner import ENTRY
-from paddock.process.exec import ExecLauncher
 from paddock.process.launcher import Launcher, LaunchSpec
 from paddock.process.ration import Rationing
 from paddock.process.reach import Reach, find_reach
 from paddock.process.runtime import WorkerRuntime
-from paddock.process.template import TemplateLauncher
-from paddock.process.watchdog import Watchdog
+from paddock.process.worker_host import WorkerHost
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 
 # All that a worker that runs commands needs; the contract and its models would take two thirds of the start.
@@ -56,32 +46,16 @@ class CommandMeans:
     @asynccontextmanager
     async def of_ones_own(cls) -> AsyncIterator[Self]:
         """Have all that is needed made, and given up at the end."""
-        groups = await anyio.to_thread.run_sync(find_groups)
-        async with AsyncExitStack() as stack:
-            await anyio.to_thread.run_sync(sweep)
-            private = PrivateFolder()
-            stack.push_async_callback(_remove, private)
-            folder = private.path
-            covers = folder / "empty"
+        async with WorkerHost.started() as workers:
+            covers = workers.folder / "empty"
             covers.mkdir()
             located = WorkerRuntime.locate()
             paths = RuntimePaths.locate(located.interpreter, located.packages, covers)
             table = MountTable()
             paths.show(table, by_mounts=True)
             runtime = replace(located, mounts=table.mounts(), preload=_PRELOAD, entry=ENTRY)
-            template = TemplateLauncher(groups)
-            bubblewrap = ExecLauncher(None, bubblewrap_command)  # in its namespaces no groups can be made
-            for launcher in (template, bubblewrap):
-                stack.push_async_callback(_shielded, launcher.aclose)
-            watchdog = Watchdog()
-            watching = asyncio.create_task(watchdog.run())
-            stack.push_async_callback(_cancel, watching)
-
-            def launcher_of(level: IsolationLevel) -> Launcher:
-                return bubblewrap if level == "bwrap" else template
-
-            trials = _Trials(runtime, paths, folder, launcher_of)
-            yield cls(runtime, paths, folder, launcher_of, Rationing(watchdog), trials.try_levels)
+            trials = _Trials(runtime, paths, workers.folder, workers.launcher_at)
+            yield cls(runtime, paths, workers.folder, workers.launcher_at, workers.rationing, trials.try_levels)
 
 
 class _Trials:
@@ -119,17 +93,3 @@ class _Trials:
             mounts = table.mounts()
         profile = SandboxProfile(level, mounts, scratch=str(scratch))
         return LaunchSpec("trial", scratch, {"HOME": os.fspath(scratch)}, self._runtime, profile)
-
-
-async def _remove(folder: PrivateFolder) -> None:
-    await _shielded(lambda: anyio.to_thread.run_sync(folder.remove))
-
-
-async def _shielded(act: Callable[[], Awaitable[None]]) -> None:
-    with anyio.CancelScope(shield=True):
-        await act()
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

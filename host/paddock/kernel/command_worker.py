@@ -24,7 +24,6 @@ from paddock.errors import Denial, LaunchError
 from paddock.kernel.command_means import CommandMeans
 from paddock.kernel.command_profile import MEMORY_MAX, SCRATCH, TASKS_MAX, command_environ, command_profile
 from paddock.kernel.networked_launcher import NetworkedLauncher
-from paddock.kernel.private_folder import remove_private_folder
 from paddock.plan.host_name import parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.problems import NotAcceptedError
@@ -35,6 +34,7 @@ from paddock.process.command_runner import CommandChannel, CommandSpec, WorkerGo
 from paddock.process.exit_report import ExitReason, LimitHit
 from paddock.process.exit_status import ExitStatus
 from paddock.process.module_process import ModuleProcess
+from paddock.process.private_folder import remove_private_folder
 from paddock.process.ration import Ration, RationedProcess
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.command_output import CommandOutput

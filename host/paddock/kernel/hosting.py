@@ -20,14 +20,13 @@ from paddock.kernel.coordinator import HostedCoordinator
 from paddock.kernel.ending import Ending
 from paddock.kernel.guarded_launcher import GuardedLauncher
 from paddock.kernel.journal import ContextJournal
-from paddock.kernel.machinery import Machinery, bounded
+from paddock.kernel.machinery import Machinery
 from paddock.kernel.mirrors import Mirrors
 from paddock.kernel.module import HostedModule
 from paddock.kernel.modules import HostedModules
 from paddock.kernel.networked_launcher import NetworkedLauncher
 from paddock.kernel.service import HostService
 from paddock.kernel.shelters import DecidedShelters, FurtherShelters, Shelters
-from paddock.kernel.undisturbed import undisturbed
 from paddock.plan.merging import merged
 from paddock.plan.permissions import grants_of
 from paddock.policy.enforcement import LEVELS_WITH_NAMESPACES
@@ -37,6 +36,8 @@ from paddock.process.folder_quota import FolderQuota
 from paddock.process.launcher import LaunchSpec
 from paddock.process.output import OutputLine
 from paddock.process.supervisor import Supervisor
+from paddock.process.undisturbed import undisturbed
+from paddock.process.worker_host import bounded
 from paddock.rpc.router import Router
 from paddock.rpc.values import Values
 from paddock_sdk.kernel.cancellation import CancellationToken
@@ -172,13 +173,13 @@ class Hosting:
             on_line=self._pump(name),
             output_per_second=OUTPUT_PER_SECOND,
         )
-        launcher = machinery.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
+        launcher = machinery.workers.launcher_at(shelter.level, "exec" if resolution.own_versions else entry.spawn)
         if shelter.level in LEVELS_WITH_NAMESPACES:
             launcher = GuardedLauncher(launcher, machinery.mount_guard)
         gate = self._shelters.networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        supervisor = Supervisor(launcher, spec, rationing=machinery.rationing)
+        supervisor = Supervisor(launcher, spec, rationing=machinery.workers.rationing)
         # Over what secrets were filled into: a reference in what is told stays the text that it is.
         config = merged(machinery.secrets.expanded(entry.config, grants_of(entry.permissions)), told)
         limits = shelter.limits

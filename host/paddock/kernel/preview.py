@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import ModuleMissingError, PlanError, PolicyRefusedError, Refusal, SourcesError
-from paddock.kernel.private_folder import PrivateFolder
 from paddock.kernel.provisioning import offline_provisioner
 from paddock.kernel.readiness import check_working_dir
 from paddock.kernel.session_record import ModuleRecord, SessionRecord
@@ -27,6 +26,7 @@ from paddock.policy.grants_file import GrantsFile
 from paddock.policy.policy import Policy
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Acceptance, with_places
+from paddock.process.private_folder import PrivateFolder
 from paddock.process.runtime import WorkerRuntime
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError

@@ -18,8 +18,8 @@ import anyio.to_thread
 from paddock.audit import AuditLog
 from paddock.kernel.confinements import Confinements, Shelter
 from paddock.kernel.networks import Networks
-from paddock.kernel.private_folder import remove_private_folder
 from paddock.plan.models import ModuleEntry
+from paddock.process.private_folder import remove_private_folder
 
 
 class Shelters(Protocol):

@@ -33,7 +33,7 @@ from paddock.kernel.journal import opening
 from paddock.kernel.passed_on import PassedOn
 from paddock.kernel.spawn_request import SpawnRequest, text
 from paddock.kernel.turn_report import TurnReport
-from paddock.kernel.undisturbed import undisturbed
+from paddock.process.undisturbed import undisturbed
 from paddock.proxies.hook import HookProxy
 from paddock.rpc.calls import current
 from paddock_sdk.protocol import LocalProtocolError

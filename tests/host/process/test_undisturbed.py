@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from paddock.kernel.undisturbed import undisturbed
+from paddock.process.undisturbed import undisturbed
 
 
 class Work:

@@ -16,14 +16,14 @@ import pytest
 
 import paddock
 from paddock.kernel.machinery import Machinery
-from paddock.kernel.private_folder import PrivateFolder, sweep
+from paddock.process.private_folder import PrivateFolder, sweep
 
 _PATIENCE = 60.0
 _HOST = f"""
 import sys
 sys.path[:0] = {[str(Path(paddock.__file__).parents[1])]}
 from pathlib import Path
-from paddock.kernel.private_folder import PrivateFolder
+from paddock.process.private_folder import PrivateFolder
 folder = PrivateFolder().path
 (folder / "deep" / "deeper").mkdir(parents=True)
 (folder / "deep" / "file").write_text("left")
@@ -148,7 +148,7 @@ def test_folders_that_are_closed_to_their_owner_are_removed() -> None:
     closed = f"""
 import os, sys, tempfile
 sys.path[:0] = {[str(Path(paddock.__file__).parents[1])]}
-from paddock.kernel.private_folder import PrivateFolder
+from paddock.process.private_folder import PrivateFolder
 tempfile.tempdir = sys.argv[1]
 if os.geteuid() == 0:
     os.setuid(65534)
