@@ -33,7 +33,7 @@ _GIT = {
 }  # fmt: skip
 
 # By key of a JSON object: what of it is never the same twice.
-_MEASURED = {"uptime", "peak_memory_bytes", "pid", "digest", "observed", "bytes", "files"}
+_MEASURED = {"uptime", "peak_memory_bytes", "pid", "digest", "observed", "bytes", "files", "made_at"}
 _PATTERNS = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b20(?!26-01-01)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00| UTC)?"), "<time>"),

@@ -17,12 +17,14 @@ from blackbox.commands import Commands, World
 from blackbox.documented_names import documented, in_a_worker
 from blackbox.frozen import GOLDEN, text_of
 from blackbox.scenarios import SCENARIOS
+from blackbox.stored_records import make, packed
 
 _VALUES: dict[str, Callable[[World], Any]] = {
     **{f"commands/{name}": scenario for name, scenario in SCENARIOS.items()},
     "command_options": all_commands,
     "names_documented": lambda world: documented(),
     "names_in_a_worker": in_a_worker,
+    "records": lambda world: packed(make(world)),
 }
 
 
