@@ -18,6 +18,7 @@ from blackbox.documented_names import documented, in_a_worker
 from blackbox.frozen import GOLDEN, text_of
 from blackbox.scenarios import SCENARIOS
 from blackbox.stored_records import make, packed
+from blackbox.wire_transcript import tables, transcript
 
 _VALUES: dict[str, Callable[[World], Any]] = {
     **{f"commands/{name}": scenario for name, scenario in SCENARIOS.items()},
@@ -25,6 +26,7 @@ _VALUES: dict[str, Callable[[World], Any]] = {
     "names_documented": lambda world: documented(),
     "names_in_a_worker": in_a_worker,
     "records": lambda world: packed(make(world)),
+    "wire": lambda world: {"conversation": transcript(), "tables": tables()},
 }
 
 
