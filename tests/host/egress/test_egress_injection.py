@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 import anyio
 import httpx
-import openai
 import pytest
 from cryptography import x509
 from hypothesis import given, settings
@@ -476,6 +475,8 @@ async def test_an_echo_byte_by_byte_is_hidden_where_nothing_says_how_long_it_is(
 async def test_a_vendors_client_has_each_word_before_the_next_is_sent(
     authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import openai  # here: each process that collects tests would load it, which takes a second
+
     monkeypatch.setattr(echo_filter, "HOLD_SECONDS", 3600.0)
     words, heard = ["a", " b", f" {VALUE}", " d"], asyncio.Event()
 
