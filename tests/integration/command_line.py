@@ -34,6 +34,7 @@ from paddock_sandbox.profile import IsolationLevel
 _SECONDS = 200  # for one command; hit only by a hang
 _ENDING_SECONDS = 60  # from the end of a host to the end of the last process that noticed it
 _PR_SET_CHILD_SUBREAPER = 36
+_COLUMNS = "400"  # no row ends within what is waited for, however long the path of a test's folder is
 _warm: WarmCommands | None = None  # what becomes commands, but for a test of how they start
 _PADDOCK = [sys.executable, "-c", "from paddock.cli import main; main()"]
 # Takes the terminal on stdin as its own, so that a typed Ctrl-C is a signal, then becomes the command.
@@ -151,7 +152,7 @@ class Terminal:
         self.shown = ""
         self._master, slave = pty.openpty()
         self._deadline = time.monotonic() + seconds
-        env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100", **(environ or {})}
+        env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": _COLUMNS, **(environ or {})}
         self._process: subprocess.Popen[bytes] | WarmCommand
         if _warm is not None:
             self._process = _warm.begin(accepting(args), [slave] * 3, None, env, on_terminal=True)
