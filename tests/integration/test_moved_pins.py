@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -34,7 +35,6 @@ _MOVED = "pinned otherwise than you accepted"
 def _nothing_outlives_its_command(
     nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
     with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
         yield
 
@@ -61,9 +61,7 @@ class Project:
             assert terminal.exit_code() == 0, terminal.shown
 
     def terminal(self) -> Terminal:
-        # So wide that no row ends within what is waited for, however long the name of the tests' folder is.
-        wide = {"COLUMNS": "400"}
-        return Terminal("run", str(self.plan), "hello", "-C", str(self.folder), environ=wide)
+        return Terminal("run", str(self.plan), "hello", "-C", str(self.folder))
 
     def commit(self, answer: str) -> str:
         self.origin.commit(module_files(answer=f"'{answer}'"))
@@ -97,12 +95,40 @@ class Project:
         assert (code, told["response"]) == (0, f"It said {answer}"), told
 
 
+@pytest.fixture(scope="module")
+def _place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("moved")
+
+
+@pytest.fixture(scope="module")
+def _kept() -> list[Project]:
+    return []
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path / "project")
-    made.accept()
-    made.says("one")
-    return made
+def root(_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return an empty folder, the same for each test, with the home and the cache of the operator in it."""
+    root = _place / "root"
+    (root / "home").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(root / "home"))
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(root / "cache"))
+    yield root
+    # Not removed: what a cache keeps may be for reading only.
+    root.rename(_place / f"of-{tmp_path.name}")
+
+
+@pytest.fixture
+def project(_place: Path, _kept: list[Project], root: Path) -> Project:
+    """Return an accepted project, whose first session was run, as the first test that asked for it made it."""
+    if not _kept:
+        made = Project(root / "project")
+        made.accept()
+        made.says("one")
+        shutil.copytree(root, _place / "kept", symlinks=True)
+        _kept.append(made)
+    else:
+        shutil.copytree(_place / "kept", root, symlinks=True, dirs_exist_ok=True)
+    return copy.copy(_kept[0])
 
 
 def test_a_lock_that_was_pulled_is_asked_about_once(project: Project) -> None:
@@ -143,25 +169,29 @@ def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
     assert project.is_refused()
 
 
-@pytest.mark.parametrize("command", [("update",), ("lock",), ("add", "./mine"), ("run", "plan.yaml", "hello")])
-def test_what_paddock_itself_moves_stays_accepted(command: tuple[str, ...], tmp_path: Path) -> None:
-    made = Project(tmp_path / "project")
+def test_what_paddock_itself_moves_stays_accepted(project: Project) -> None:
+    project.commit("two")
+    before = project.lock.read_text()
+    project.paddock("update")
+    assert project.lock.read_text() != before
+    project.says("two")
+
+
+def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
+    made = Project(root / "project")
     folder = made.folder / "mine"
-    if command != ("update",):
-        _write(folder, module_files(answer="'one'"))
-        made.source = "./mine"
-        made.plan.write_text(_PLAN.format(source=made.source))
-        made.paddock("add", "./mine")
+    _write(folder, module_files(answer="'one'"))
+    made.source = "./mine"
+    made.plan.write_text(_PLAN.format(source=made.source))
+    made.paddock("add", "./mine")
     made.accept()
     made.says("one")
-    if command == ("update",):
-        made.commit("two")
-    else:
-        _write(folder, module_files(answer="'two'"))
-    before = made.lock.read_text()
-    made.paddock(*command)
-    assert made.lock.read_text() != before
-    made.says("two")
+    for answer, command in [("two", ["lock"]), ("three", ["add", "./mine"]), ("four", ["run", "plan.yaml", "hello"])]:
+        _write(folder, module_files(answer=f"'{answer}'"))
+        before = made.lock.read_text()
+        made.paddock(*command)
+        assert made.lock.read_text() != before, command
+        made.says(answer)
 
 
 @pytest.mark.parametrize("command", [("add", "./mine"), ("update",), ("lock",), ("remove", "./mine")])
